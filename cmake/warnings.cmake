@@ -1,0 +1,13 @@
+# One place for compiler settings: every target of ours links attend_settings.
+add_library(attend_settings INTERFACE)
+target_compile_features(attend_settings INTERFACE cxx_std_20)
+target_compile_options(attend_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # The floor is x86-64-v2 (2010); kernels choose AVX2 or AVX-512 at run time.
+  target_compile_options(attend_settings INTERFACE -march=x86-64-v2 -maes -mpclmul)
+endif()
+if(ATTEND_SANITIZE)
+  target_compile_options(attend_settings INTERFACE -fsanitize=${ATTEND_SANITIZE} -fno-omit-frame-pointer
+                                                   -fno-sanitize-recover=all)
+  target_link_options(attend_settings INTERFACE -fsanitize=${ATTEND_SANITIZE})
+endif()

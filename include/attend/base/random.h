@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace attend {
+
+/// Philox4x32-10 (Salmon et al. 2011): four random words as a pure function of a key and a counter. Any element of any
+/// sequence can be had on its own, so results do not depend on thread count or device.
+constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
+  std::array<uint32_t, 4> c{static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
+                            static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
+  auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
+    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+/// One stream of random numbers: a seed, and a number that tells this use from every other with the same seed.
+struct RandomStream {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+};
+
+/// Hands out streams. Passed explicitly to whatever needs randomness; saving `seed` and `next` resumes it exactly.
+struct Rng {
+  uint64_t seed = 0;
+  uint64_t next = 0;
+  RandomStream stream() { return {seed, next++}; }
+};
+
+/// A uniform float in [0, 1) from the upper 24 bits.
+constexpr float uniform_from_bits(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
+/// An element is dropped when its random word is below this: P(drop) = p to within 2^-32.
+constexpr uint32_t drop_threshold(double p) {
+  const double scaled = p * 4294967296.0;
+  return scaled >= 4294967295.0 ? 0xffffffffu : static_cast<uint32_t>(scaled);
+}
+
+}  // namespace attend

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "attend/base/random.h"
+#include "attend/tensor/tensor.h"
+
+namespace attend {
+
+struct TensorOptions {
+  DType dtype = DType::f32;
+  Device device = kCpu;
+};
+
+Tensor empty(const Shape& shape, TensorOptions options = {});  ///< uninitialised
+Tensor empty_like(const Tensor& tensor);                       ///< dense, same shape, dtype and device
+Tensor full(const Shape& shape, double value, TensorOptions options = {});
+Tensor zeros(const Shape& shape, TensorOptions options = {});
+Tensor zeros_like(const Tensor& tensor);
+Tensor ones(const Shape& shape, TensorOptions options = {});
+
+/// Copies host values; the count must equal the shape's. T decides the dtype.
+template <class T>
+Tensor from_span(std::span<const T> values, const Shape& shape, Device device = kCpu);
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Shape& shape) {
+  return from_span<T>(std::span<const T>(values), shape);
+}
+template <class T>
+Tensor tensor(std::initializer_list<T> values, const Shape& shape) {
+  return from_span<T>(std::span<const T>(values.begin(), values.size()), shape);
+}
+/// 0, 1, …, count-1 as i64.
+Tensor arange(int64_t count);
+/// A boolean tensor from host bytes (0 = false).
+Tensor bool_tensor(std::span<const uint8_t> values, const Shape& shape);
+
+Tensor uniform(const Shape& shape, double low, double high, RandomStream stream, TensorOptions options = {});
+Tensor normal(const Shape& shape, double mean, double deviation, RandomStream stream, TensorOptions options = {});
+
+/// A dense copy with another dtype or on another device; the tensor itself where nothing changes. Not recorded.
+Tensor to(const Tensor& tensor, DType dtype);
+Tensor to(const Tensor& tensor, Device device);
+
+}  // namespace attend

@@ -1,0 +1,169 @@
+#include "attend/autograd/autograd.h"
+
+#include <atomic>
+#include <map>
+
+#include "attend/tensor/creation.h"
+#include "backend/kernels.h"
+
+namespace attend {
+
+/// How a recorded tensor came to be.
+struct Node {
+  const char* name = "";
+  uint64_t sequence = 0;  // later results have larger numbers, so falling order is a topological order
+  std::vector<std::shared_ptr<Variable>> inputs;
+  BackwardFunction backward;
+};
+
+struct Variable {
+  bool is_leaf = false;
+  Shape shape;
+  Tensor grad;                 // leaves only
+  std::shared_ptr<Node> node;  // results only
+  ~Variable();
+};
+
+/// Long chains (an RNN over thousands of steps) would overflow the stack if each destructor called the next.
+Variable::~Variable() {
+  if (!node) return;
+  std::vector<std::shared_ptr<Node>> doomed{std::move(node)};
+  while (!doomed.empty()) {
+    const std::shared_ptr<Node> current = std::move(doomed.back());
+    doomed.pop_back();
+    if (current.use_count() > 1) continue;
+    current->backward = nullptr;
+    for (auto& input : current->inputs) {
+      if (input && input.use_count() == 1 && input->node) doomed.push_back(std::move(input->node));
+    }
+  }
+}
+
+namespace {
+
+thread_local bool recording = true;
+std::atomic<uint64_t> next_sequence{1};
+
+/// Sums gradients that reach one variable. The first is kept as it came; memory of our own is made for the second.
+class Accumulator {
+ public:
+  void add(const Tensor& term) {
+    if (!sum_) {
+      sum_ = term.detach();
+      return;
+    }
+    if (!owned_) sum_ = sum_.clone();
+    owned_ = true;
+    kernels(sum_.device()).elementwise.accumulate(term.view(), sum_.view());
+  }
+  const Tensor& sum() const { return sum_; }
+
+ private:
+  Tensor sum_;
+  bool owned_ = false;
+};
+
+void add_to_leaf(Variable& leaf, const Tensor& gradient) {
+  if (leaf.grad) {
+    kernels(gradient.device()).elementwise.accumulate(gradient.view(), leaf.grad.view());
+  } else {
+    leaf.grad = gradient.clone();
+  }
+}
+
+using Pending = std::map<uint64_t, std::pair<std::shared_ptr<Node>, Accumulator>, std::greater<>>;
+
+void deliver(const std::shared_ptr<Variable>& variable, const Tensor& gradient, Pending& pending) {
+  if (variable->is_leaf) {
+    add_to_leaf(*variable, gradient);
+    return;
+  }
+  auto& entry = pending[variable->node->sequence];
+  entry.first = variable->node;
+  entry.second.add(gradient);
+}
+
+}  // namespace
+
+Tensor& set_requires_grad(Tensor& tensor, bool required) {
+  require<ShapeError>(tensor && is_floating(tensor.dtype()), "set_requires_grad: expected a floating tensor, got ",
+                      tensor.dtype());
+  if (!required) {
+    tensor.set_variable(nullptr);
+  } else if (!tensor.variable()) {
+    auto variable = std::make_shared<Variable>();
+    variable->is_leaf = true;
+    variable->shape = tensor.shape();
+    tensor.set_variable(std::move(variable));
+  }
+  return tensor;
+}
+
+Tensor parameter(const Tensor& tensor) {
+  Tensor result = tensor.detach();
+  return set_requires_grad(result);
+}
+
+bool needs_grad(const Tensor& tensor) { return recording && tensor.variable() != nullptr; }
+
+Tensor grad(const Tensor& tensor) { return tensor.variable() ? tensor.variable()->grad : Tensor{}; }
+
+void set_grad(const Tensor& tensor, Tensor value) {
+  require<ShapeError>(tensor.variable() && tensor.variable()->is_leaf, "set_grad: the tensor requires no gradient");
+  require<ShapeError>(!value || value.shape() == tensor.shape(), "set_grad: expected shape ", tensor.shape(), ", got ",
+                      value.shape());
+  tensor.variable()->grad = std::move(value);
+}
+
+void zero_grad(const Tensor& tensor) {
+  if (tensor.variable()) tensor.variable()->grad = {};
+}
+
+Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward) {
+  bool any = false;
+  for (const Tensor& input : inputs) any = any || needs_grad(input);
+  if (!any) return y;
+  auto node = std::make_shared<Node>();
+  node->name = name;
+  node->sequence = next_sequence.fetch_add(1);
+  node->backward = std::move(backward);
+  for (const Tensor& input : inputs) node->inputs.push_back(input.variable());
+  auto variable = std::make_shared<Variable>();
+  variable->shape = y.shape();
+  variable->node = std::move(node);
+  Tensor result = y.detach();
+  result.set_variable(std::move(variable));
+  return result;
+}
+
+void backward(const Tensor& y, const Tensor& dy) {
+  require<ShapeError>(y.variable() != nullptr, "backward: the tensor was not computed from anything with a gradient");
+  require<ShapeError>(dy || y.numel() == 1, "backward: shape ", y.shape(), " needs an upstream gradient");
+  require<ShapeError>(!dy || dy.shape() == y.shape(), "backward: upstream gradient has shape ", dy.shape(),
+                      " but the tensor has ", y.shape());
+  const NoGrad no_grad;
+  Pending pending;
+  deliver(y.variable(), dy ? dy : ones(y.shape(), {y.dtype(), y.device()}), pending);
+  while (!pending.empty()) {
+    const auto [node, gradient] = std::move(pending.begin()->second);
+    pending.erase(pending.begin());
+    require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name, " was already used and freed");
+    const Gradients gradients = node->backward(gradient.sum());
+    node->backward = nullptr;
+    require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward gave ", gradients.size(),
+                        " gradients for ", node->inputs.size(), " inputs");
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const auto& input = node->inputs[i];
+      if (!input || !gradients[i]) continue;
+      require<ShapeError>(gradients[i].shape() == input->shape, node->name, ": gradient ", i, " has shape ",
+                          gradients[i].shape(), " but its input has ", input->shape);
+      deliver(input, gradients[i], pending);
+    }
+    node->inputs.clear();
+  }
+}
+
+NoGrad::NoGrad() : before_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = before_; }
+
+}  // namespace attend

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "backend/kernels.h"
+
+// The CPU's kernels: what each does is said in backend/kernels.h.
+namespace attend::cpu {
+
+const Kernels& table();
+
+void copy(ConstView x, View y);
+void fill(View y, double value);
+void affine(ConstView x, double scale, double shift, View y);
+void accumulate(ConstView x, View y);
+void binary(BinaryKind kind, ConstView a, ConstView b, View y);
+
+void softmax(ConstRows x, Rows y);
+
+}  // namespace attend::cpu

@@ -1,0 +1,162 @@
+#include "attend/base/threads.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "attend/base/error.h"
+
+namespace attend {
+namespace {
+
+/// Workers spin this often before they sleep: kernels follow each other within microseconds, and waking a sleeping
+/// thread costs more than most of them run.
+constexpr int kSpins = 4000;
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+thread_local bool inside_task = false;
+
+/// One parallel call: the indices still to take, the workers still busy, the first failure.
+struct Job {
+  TaskRef task;
+  int64_t count = 0;
+  std::atomic<int64_t> next{0};
+  std::atomic<int> busy{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
+};
+
+void work_on(Job& job) {
+  inside_task = true;
+  for (int64_t index = job.next.fetch_add(1); index < job.count; index = job.next.fetch_add(1)) {
+    try {
+      job.task(index);
+    } catch (...) {
+      if (!job.failed.exchange(true)) job.error = std::current_exception();
+      job.next.store(job.count);
+    }
+  }
+  inside_task = false;
+}
+
+class Pool {
+ public:
+  ~Pool() { resize(0); }
+
+  /// Stops or starts workers; only called while no job runs.
+  void resize(int workers) {
+    if (workers == static_cast<int>(workers_.size())) return;
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (auto& worker : workers_) worker.join();
+    workers_.clear();
+    stopping_ = false;
+    for (int i = 0; i < workers; ++i) workers_.emplace_back([this, seen = generation_.load()] { loop(seen); });
+  }
+
+  /// A worker joins only while the job is posted, so a short job never waits for a sleeping thread to wake.
+  void run(Job& job) {
+    bool anyone_asleep = false;
+    {
+      std::lock_guard lock(mutex_);
+      job_ = &job;
+      generation_.fetch_add(1);
+      anyone_asleep = sleeping_ > 0;
+    }
+    if (anyone_asleep) wake_.notify_all();
+    work_on(job);
+    {
+      std::lock_guard lock(mutex_);
+      job_ = nullptr;
+    }
+    for (int spins = 0; job.busy.load() > 0; ++spins) spins < kSpins ? pause_core() : std::this_thread::yield();
+  }
+
+  std::mutex callers;  ///< held by the one caller that may use the workers
+
+ private:
+  void loop(uint64_t seen) {
+    for (;;) {
+      for (int spins = 0; spins < kSpins && generation_.load() == seen && !stopping_.load(); ++spins) pause_core();
+      Job* job = nullptr;
+      {
+        std::unique_lock lock(mutex_);
+        ++sleeping_;
+        wake_.wait(lock, [&] { return stopping_.load() || generation_.load() != seen; });
+        --sleeping_;
+        if (stopping_.load()) return;
+        seen = generation_.load();
+        job = job_;
+        if (job == nullptr) continue;  // it was finished without us
+        job->busy.fetch_add(1);
+      }
+      work_on(*job);
+      job->busy.fetch_sub(1);
+    }
+  }
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  int sleeping_ = 0;  // guarded by mutex_
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> stopping_{false};
+  Job* job_ = nullptr;  // guarded by mutex_
+};
+
+Pool& pool() {
+  static Pool instance;
+  return instance;
+}
+
+int initial_threads() {
+  if (const char* text = std::getenv("ATTEND_THREADS")) {
+    const int count = std::atoi(text);
+    if (count >= 1 && count <= 1024) return count;
+  }
+  const auto hardware = static_cast<int>(std::thread::hardware_concurrency());
+  return hardware > 0 ? hardware : 1;
+}
+
+std::atomic<int>& wanted_threads() {
+  static std::atomic<int> count{initial_threads()};
+  return count;
+}
+
+}  // namespace
+
+int threads() { return wanted_threads().load(); }
+
+void set_threads(int count) {
+  require<ShapeError>(count >= 1 && count <= 1024, "set_threads: expected 1 to 1024 threads, got ", count);
+  wanted_threads().store(count);
+}
+
+void run_tasks(int64_t count, TaskRef task) {
+  const int wanted = threads();
+  std::unique_lock caller(pool().callers, std::defer_lock);
+  if (count <= 1 || wanted == 1 || inside_task || !caller.try_lock()) {
+    for (int64_t index = 0; index < count; ++index) task(index);
+    return;
+  }
+  pool().resize(wanted - 1);
+  Job job{.task = task, .count = count};
+  pool().run(job);
+  if (job.failed.load()) std::rethrow_exception(job.error);
+}
+
+}  // namespace attend

@@ -1,0 +1,95 @@
+#include "attend/tensor/creation.h"
+
+#include <numeric>
+
+#include "backend/kernels.h"
+
+namespace attend {
+namespace {
+
+size_t byte_size(const Shape& shape, DType dtype) {
+  for (int64_t dim : shape) require<ShapeError>(dim >= 0, "empty: negative size in shape ", shape);
+  int64_t bytes = static_cast<int64_t>(size_of(dtype));
+  for (int64_t dim : shape) {
+    require<ShapeError>(!__builtin_mul_overflow(bytes, dim, &bytes), "empty: shape ", shape, " is too large");
+  }
+  return static_cast<size_t>(bytes);
+}
+
+}  // namespace
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  auto storage = std::make_shared<Storage>(byte_size(shape, options.dtype), options.device);
+  return {std::move(storage), options.dtype, shape, contiguous_strides(shape)};
+}
+
+Tensor empty_like(const Tensor& tensor) { return empty(tensor.shape(), {tensor.dtype(), tensor.device()}); }
+
+Tensor full(const Shape& shape, double value, TensorOptions options) {
+  Tensor result = empty(shape, options);
+  kernels(options.device).elementwise.fill(result.view(), value);
+  return result;
+}
+
+Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
+Tensor zeros_like(const Tensor& tensor) { return zeros(tensor.shape(), {tensor.dtype(), tensor.device()}); }
+Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
+
+template <class T>
+Tensor from_span(std::span<const T> values, const Shape& shape, Device device) {
+  require<ShapeError>(static_cast<int64_t>(values.size()) == shape.numel(), "tensor: shape ", shape, " needs ",
+                      shape.numel(), " values, got ", values.size());
+  Tensor result = empty(shape, {dtype_of<T>(), device});
+  kernels(device).memory.upload(result.raw(), values.data(), values.size_bytes());
+  return result;
+}
+template Tensor from_span<float>(std::span<const float>, const Shape&, Device);
+template Tensor from_span<double>(std::span<const double>, const Shape&, Device);
+template Tensor from_span<int64_t>(std::span<const int64_t>, const Shape&, Device);
+template Tensor from_span<uint8_t>(std::span<const uint8_t>, const Shape&, Device);
+
+Tensor arange(int64_t count) {
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  return tensor(values, {count});
+}
+
+Tensor bool_tensor(std::span<const uint8_t> values, const Shape& shape) {
+  const Tensor bytes = from_span<uint8_t>(values, shape);
+  return {bytes.storage(), DType::boolean, bytes.shape(), bytes.strides()};
+}
+
+Tensor uniform(const Shape& shape, double low, double high, RandomStream stream, TensorOptions options) {
+  Tensor result = empty(shape, options);
+  kernels(options.device).random.uniform(stream, low, high, rows(result));
+  return result;
+}
+
+Tensor normal(const Shape& shape, double mean, double deviation, RandomStream stream, TensorOptions options) {
+  Tensor result = empty(shape, options);
+  kernels(options.device).random.normal(stream, mean, deviation, rows(result));
+  return result;
+}
+
+Tensor to(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  Tensor result = empty(tensor.shape(), {dtype, tensor.device()});
+  kernels(tensor.device()).elementwise.copy(tensor.view(), result.view());
+  return result;
+}
+
+Tensor to(const Tensor& tensor, Device device) {
+  if (tensor.device() == device) return tensor;
+  const Tensor dense = tensor.is_contiguous() ? tensor : tensor.clone();
+  Tensor result = empty(tensor.shape(), {tensor.dtype(), device});
+  const size_t bytes = static_cast<size_t>(dense.numel()) * size_of(dense.dtype());
+  if (tensor.device() == kCpu) {
+    kernels(device).memory.upload(result.raw(), dense.raw(), bytes);
+  } else {
+    require<DeviceError>(device == kCpu, "to: copies go to or from the cpu, got ", tensor.device(), " to ", device);
+    kernels(tensor.device()).memory.download(result.raw(), dense.raw(), bytes);
+  }
+  return result;
+}
+
+}  // namespace attend
