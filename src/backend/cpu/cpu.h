@@ -15,4 +15,6 @@ void binary(BinaryKind kind, ConstView a, ConstView b, View y);
 
 void softmax(ConstRows x, Rows y);
 
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+
 }  // namespace attend::cpu
