@@ -180,18 +180,6 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
 }
 
 template <class T>
-bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
-  // x − x is 0 for finite x and NaN otherwise; sums of that keep the loop free of branches.
-  for (int64_t r = 0; r < count; ++r) {
-    T sum = 0;
-    const T* row = rows + r * row_stride;
-    for (int64_t c = 0; c < cols; ++c) sum += row[c] - row[c];
-    if (sum != 0) return false;
-  }
-  return true;
-}
-
-template <class T>
 void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
   const std::vector<SequenceSpan> spans = sequences_of(problem);
   const int64_t heads = problem.q.shape[1], rows_per_task = kPanelsPerTask * PanelWidth<T>();

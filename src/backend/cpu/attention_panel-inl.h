@@ -69,6 +69,18 @@ HWY_INLINE hn::Vec<D> CapTanh(D d, hn::Vec<D> x) {
   return hn::CopySignToAbs(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
 }
 
+template <class T>
+bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
+  // x − x is 0 for finite x and NaN otherwise; sums of that keep the loop free of branches.
+  for (int64_t r = 0; r < count; ++r) {
+    T sum = 0;
+    const T* row = rows + r * row_stride;
+    for (int64_t c = 0; c < cols; ++c) sum += row[c] - row[c];
+    if (sum != 0) return false;
+  }
+  return true;
+}
+
 /// Queries [first, first + count) of a head as columns: packed[dim][width], scaled, zero beyond count.
 template <class T>
 void PackQueries(const HeadSlice<T>& head, int64_t first, int64_t count, int64_t width, T* packed) {

@@ -16,5 +16,6 @@ void binary(BinaryKind kind, ConstView a, ConstView b, View y);
 void softmax(ConstRows x, Rows y);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
 
 }  // namespace attend::cpu

@@ -21,7 +21,7 @@ constexpr Kernels kTable{
                .reset_peak = reset_peak},
     .elementwise = {.copy = copy, .fill = fill, .affine = affine, .accumulate = accumulate, .binary = binary},
     .softmax = {.forward = softmax},
-    .attention = {.forward = attention_forward},
+    .attention = {.forward = attention_forward, .backward = attention_backward},
 };
 
 }  // namespace
