@@ -40,4 +40,7 @@ void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const Rotar
 void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v);
 void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+
 }  // namespace attend::cpu

@@ -32,6 +32,7 @@ constexpr Kernels kTable{
     .cross_entropy = {.forward = cross_entropy, .backward = cross_entropy_backward},
     .random = {.uniform = uniform, .normal = normal, .dropout = dropout},
     .position = {.rotary = rotary},
+    .attention = {.forward = attention_forward, .backward = attention_backward},
     .optim = {.adam = adam, .sgd = sgd},
 };
 
