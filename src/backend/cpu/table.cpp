@@ -19,8 +19,20 @@ constexpr Kernels kTable{
                .live_bytes = live_bytes,
                .peak_bytes = peak_bytes,
                .reset_peak = reset_peak},
-    .elementwise = {.copy = copy, .fill = fill, .affine = affine, .accumulate = accumulate, .binary = binary},
-    .softmax = {.forward = softmax},
+    .elementwise = {.copy = copy, .fill = fill, .affine = affine, .accumulate = accumulate, .binary = binary,
+                    .unary = unary, .unary_backward = unary_backward},
+    .softmax = {.forward = softmax,
+                .backward = softmax_backward,
+                .log_forward = log_softmax,
+                .log_backward = log_softmax_backward},
+    .norm = {.layer_forward = layer_norm,
+             .layer_backward = layer_norm_backward,
+             .rms_forward = rms_norm,
+             .rms_backward = rms_norm_backward},
+    .cross_entropy = {.forward = cross_entropy, .backward = cross_entropy_backward},
+    .random = {.uniform = uniform, .normal = normal, .dropout = dropout},
+    .position = {.rotary = rotary},
+    .optim = {.adam = adam, .sgd = sgd},
 };
 
 }  // namespace
