@@ -20,7 +20,14 @@ constexpr Kernels kTable{
                .peak_bytes = peak_bytes,
                .reset_peak = reset_peak},
     .elementwise = {.copy = copy, .fill = fill, .affine = affine, .accumulate = accumulate, .binary = binary},
+    .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
+    .matmul = {.multiply = multiply},
     .softmax = {.forward = softmax},
+    .index = {.check = check_index,
+              .take_rows = take_rows,
+              .take_rows_backward = take_rows_backward,
+              .gather_last = gather_last,
+              .gather_last_backward = gather_last_backward},
 };
 
 }  // namespace
