@@ -10,3 +10,6 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/attendConfig.cmake.in ${
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/attendConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/attendConfig.cmake ${CMAKE_BINARY_DIR}/attendConfigVersion.cmake
         DESTINATION ${config_folder})
+if(ATTEND_TOOLS)
+  install(TARGETS attend_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
