@@ -13,6 +13,11 @@ void affine(ConstView x, double scale, double shift, View y);
 void accumulate(ConstView x, View y);
 void binary(BinaryKind kind, ConstView a, ConstView b, View y);
 
+void sum(ConstView x, View y);
+double sum_of_squares(ConstRows x);
+
+void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
+
 void unary(UnaryKind kind, ConstRows x, Rows y);
 void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);
 
@@ -42,5 +47,11 @@ void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+
+void check_index(ConstRows index, int64_t limit, const char* op);
+void take_rows(ConstRows table, ConstRows index, Rows y);
+void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
+void gather_last(ConstRows x, ConstRows index, Rows y);
+void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
 
 }  // namespace attend::cpu
