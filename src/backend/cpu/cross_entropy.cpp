@@ -101,14 +101,25 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
   return counted;
 }
 
+/// From this size on a gradient is written past the caches: whoever reads it next would not find it there anyway.
+inline constexpr int64_t kStreamingBytes = int64_t{32} << 20;
+
+template <class T>
+struct GradientScale {
+  T factor, spread;
+  bool streaming;
+};
+
 /// dx = factor (e^(x − lse) − spread), the target's own share taken off afterwards.
 template <class T>
-void GradientRow(const T* x, T lse, T factor, T spread, T* dx, int64_t count) {
+void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
   const hn::ScalableTag<T> d;
-  const auto shift = hn::Set(d, lse), scale = hn::Set(d, factor), offset = hn::Set(d, -factor * spread);
-  Sweep(d, count, [&](auto place) {
-    place.store(hn::MulAdd(scale, ExpNonPositive(d, hn::Sub(place.load(x), shift)), offset), dx);
-  });
+  const auto shift = hn::Set(d, lse), scale = hn::Set(d, by.factor), offset = hn::Set(d, -by.factor * by.spread);
+  const auto value = [&](auto place) {
+    return hn::MulAdd(scale, ExpNonPositive(d, hn::Sub(place.load(x), shift)), offset);
+  };
+  if (by.streaming) SweepStreaming(d, count, dx, value);
+  else Sweep(d, count, [&](auto place) { place.store(value(place), dx); });
 }
 
 void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
@@ -116,16 +127,18 @@ void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstR
   const auto* targets = static_cast<const int64_t*>(target.data);
   with_float(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
-    const T factor = static_cast<T>(static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count));
-    const T spread = static_cast<T>(options.label_smoothing / static_cast<double>(x.cols));
+    const double upstream = static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count);
+    const GradientScale<T> by{.factor = static_cast<T>(upstream),
+                              .spread = static_cast<T>(options.label_smoothing / static_cast<double>(x.cols)),
+                              .streaming = x.numel() * static_cast<int64_t>(sizeof(T)) >= kStreamingBytes};
     for_each_row(x.rows, x.cols, [&](int64_t row) {
       T* const result = row_of<T>(dx, row);
       if (targets[row] == options.ignore_index) {
         std::fill(result, result + x.cols, T{0});
         return;
       }
-      GradientRow<T>(row_of<T>(x, row), static_cast<const T*>(lse.data)[row], factor, spread, result, x.cols);
-      result[targets[row]] -= factor * static_cast<T>(1 - options.label_smoothing);
+      GradientRow<T>(row_of<T>(x, row), static_cast<const T*>(lse.data)[row], by, result, x.cols);
+      result[targets[row]] -= by.factor * static_cast<T>(1 - options.label_smoothing);
     });
   });
 }
