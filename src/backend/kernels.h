@@ -105,10 +105,15 @@ struct IndexKernels {
   Kernel<void(ConstRows dy, ConstRows index, Rows dx)> gather_last_backward{"index.gather_last_backward"};    ///< dx[r, index[r, i]] += dy[r, i]
 };
 
+/// Any element can be had alone: element i (row-major) uses word w_i = word i mod 4 of philox(seed, i / 4, stream).
+/// Values are computed in double precision and rounded, so f32 and f64 agree.
 struct RandomKernels {
+  /// low + (high − low) · uniform_from_bits(w_i); `high` itself only by rounding.
   Kernel<void(RandomStream stream, double low, double high, Rows y)> uniform{"random.uniform"};
+  /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where (a, b) are the words of
+  /// the even element of i's pair and of the odd one.
   Kernel<void(RandomStream stream, double mean, double deviation, Rows y)> normal{"random.normal"};
-  /// y = x / (1 − p) where kept, else 0. Element i uses word i mod 4 of philox(seed, i / 4, stream); its own backward.
+  /// y = x / (1 − p) where w_i >= drop_threshold(p), else 0; its own backward.
   Kernel<void(RandomStream stream, double p, ConstRows x, Rows y)> dropout{"random.dropout"};
 };
 

@@ -72,6 +72,21 @@ HWY_INLINE auto PhiloxRows(DT d, RandomStream random, uint64_t first, uint64_t s
   return result;
 }
 
+/// Blocks that PhiloxBlocks writes when asked for `blocks`.
+constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
+
+/// Writes the words of philox(seed, block, stream) for `blocks` consecutive blocks from `first`, four words a block, to
+/// `words`, which has room for whole vectors: RoundUpBlocks(blocks) · 4 words.
+inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t block = 0; block < blocks; block += lanes) {
+    const auto four = PhiloxRows(d, random, first + static_cast<uint64_t>(block), 1);
+    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], du, words + block * 4);
+  }
+}
+
 /// True where a word says "keep": word >= threshold.
 template <class DT, class V>
 HWY_INLINE hn::Mask<DT> KeepMask(DT d, V words, uint32_t threshold) {

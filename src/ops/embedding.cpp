@@ -1,0 +1,53 @@
+#include "attend/ops/embedding.h"
+
+#include "ops/check.h"
+
+namespace attend {
+namespace {
+
+void require_index(const Tensor& x, const Tensor& index, const char* op, const char* argument) {
+  require<ShapeError>(static_cast<bool>(index), op, ": ", argument, " is empty");
+  require<ShapeError>(index.dtype() == DType::i64, op, ": ", argument, " must be i64, got ", index.dtype());
+  require<DeviceError>(index.device() == x.device(), op, ": ", argument, " is on ", index.device(), " but x is on ",
+                       x.device());
+}
+
+}  // namespace
+
+// y_i = W[ids_i]: dW[w] = Σ dy_i over the i with ids_i = w.
+Tensor embedding(const Tensor& ids, const Tensor& weight) {
+  require_float(weight, "embedding", "weight");
+  require<ShapeError>(weight.rank() == 2, "embedding: weight must be [words, dim], got shape ", weight.shape());
+  require_index(weight, ids, "embedding", "ids");
+  const Tensor index = dense(ids);
+  const IndexKernels& kernel = kernels(weight.device()).index;
+  kernel.check(rows(index), weight.dim(0), "embedding");
+  Shape shape = ids.shape();
+  shape.push_back(weight.dim(1));
+  const Tensor y = empty(shape, {weight.dtype(), weight.device()});
+  kernel.take_rows(rows(dense(weight)), rows(index), rows(y));
+  return record("embedding", y, {weight}, [index, words = weight.shape()](const Tensor& dy) -> Gradients {
+    const Tensor dweight = zeros(words, {dy.dtype(), dy.device()});
+    kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
+    return {dweight};
+  });
+}
+
+Tensor gather(const Tensor& x, const Tensor& index) {
+  require_float(x, "gather");
+  require_index(x, index, "gather", "index");
+  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank() && x.shape().with_last(0) == index.shape().with_last(0),
+                      "gather: index must have x's leading shape, got x ", x.shape(), " and index ", index.shape());
+  const Tensor places = dense(index);
+  const IndexKernels& kernel = kernels(x.device()).index;
+  kernel.check(rows(places), x.dim(-1), "gather");
+  const Tensor y = empty(index.shape(), {x.dtype(), x.device()});
+  kernel.gather_last(rows(dense(x)), rows(places), rows(y));
+  return record("gather", y, {x}, [places, shape = x.shape()](const Tensor& dy) -> Gradients {
+    const Tensor dx = zeros(shape, {dy.dtype(), dy.device()});
+    kernels(dy.device()).index.gather_last_backward(rows(dense(dy)), rows(places), rows(dx));
+    return {dx};
+  });
+}
+
+}  // namespace attend

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "attend/base/random.h"
+#include "attend/tensor/creation.h"
+
+namespace attend::testing {
+
+/// Values in [-1, 1) made on the host, the same for the same seed: tests of a kernel need no other kernel.
+inline Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
+  std::vector<double> values(static_cast<size_t>(shape.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 2.0 * static_cast<double>(uniform_from_bits(philox(seed, i, 0)[0])) - 1.0;
+  }
+  return to(tensor(values, shape), dtype);
+}
+
+/// Values of a strided view by index, as doubles: the naive references' way in.
+class Reader {
+ public:
+  explicit Reader(const Tensor& x) : values_(x.to_vector<double>()), strides_(contiguous_strides(x.shape())) {}
+  template <class... Places>
+  double operator()(Places... places) const {
+    int64_t offset = 0, axis = 0;
+    ((offset += places * strides_[axis++]), ...);
+    return values_[static_cast<size_t>(offset)];
+  }
+
+ private:
+  std::vector<double> values_;
+  Strides strides_;
+};
+
+}  // namespace attend::testing
