@@ -6,6 +6,8 @@
 #define ATTEND_MATMUL_TILE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "backend/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,6 +31,11 @@ HWY_NOINLINE void MultiplyTile(int64_t depth, const TileOperands<T>& in, const T
   hn::Vec<decltype(d)> sum[kRows][kTileVectors];
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
     HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) sum[m][n] = hn::Zero(d);
+  }
+  // c is far away (L3 or memory) as often as not: ask for it while the sums are made.
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    hwy::Prefetch(out.c + m * out.c_row);
+    hwy::Prefetch(out.c + m * out.c_row + out.columns - 1);
   }
   AccumulateTile<kRows, kTileVectors>(d, depth, in, sum);
   if (out.columns == kTileVectors * lanes) {
