@@ -45,6 +45,9 @@ void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const Rotar
 void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v);
 void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+
 void check_index(ConstRows index, int64_t limit, const char* op);
 void take_rows(ConstRows table, ConstRows index, Rows y);
 void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
