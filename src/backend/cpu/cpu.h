@@ -51,4 +51,7 @@ void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
 void gather_last(ConstRows x, ConstRows index, Rows y);
 void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
 
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+
 }  // namespace attend::cpu
