@@ -88,9 +88,9 @@ HWY_INLINE void MultiplyTile(const TileProduct<T>& product, int64_t row) {
   }
 }
 
-/// c[rows × kVectors vectors] from a and b, any number of rows.
+/// c[rows × kVectors vectors] from a and b, any number of rows. Kept out of line: inlined among other code, GCC spills.
 template <int kVectors, class T>
-HWY_INLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
+HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   int64_t row = 0;
   for (; row + kTileRows <= rows; row += kTileRows) MultiplyTile<kTileRows, kVectors>(product, row);
   if constexpr (kTileRows > 4) {
