@@ -19,15 +19,12 @@ void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t cou
   const T kept = static_cast<T>(1 / (1 - head.dropout));
   const uint32_t threshold = drop_threshold(head.dropout);
   const uint64_t base = (head.first_row + static_cast<uint64_t>(i)) * head.row_groups;
-  const hn::ScalableTag<float> d;  // words are 32 bits whatever T is
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const hn::RebindToUnsigned<decltype(d)> du;
-  HWY_ALIGN uint32_t words[4 * hn::MaxLanes(hn::ScalableTag<float>())];
-  for (int64_t group = begin / 4; group * 4 < begin + count; group += lanes) {
-    const auto four = PhiloxRows(d, head.random, base + static_cast<uint64_t>(group), 1);
-    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], du, words);
-    const int64_t first = std::max(begin, group * 4), last = std::min(begin + count, (group + lanes) * 4);
-    for (int64_t key = first; key < last; ++key) factors[key - begin] = words[key - group * 4] >= threshold ? kept : T{0};
+  constexpr int64_t kBlocks = 32;
+  HWY_ALIGN uint32_t words[4 * kBlocks];
+  for (int64_t block = begin / 4; block * 4 < begin + count; block += kBlocks) {
+    const int64_t first = std::max(begin, block * 4), last = std::min(begin + count, (block + kBlocks) * 4);
+    PhiloxBlocks(head.random, base + static_cast<uint64_t>(block), (last - block * 4 + 3) / 4, words);
+    for (int64_t key = first; key < last; ++key) factors[key - begin] = words[key - block * 4] >= threshold ? kept : T{0};
   }
 }
 
