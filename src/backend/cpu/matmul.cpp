@@ -10,14 +10,28 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/matmul_blocked-inl.h"
+#include "backend/cpu/matmul_few-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
+inline constexpr int64_t kDotLines = 16;  // up to so many, dot products beat packing b
+
 template <class T>
-void MultiplyOne(const Product<T>& product) {
-  BlockedProduct<T>(product).Run();
+void MultiplyOne(const Product<T>& in) {
+  const auto store = [&in](int64_t i, int64_t j, T value) {
+    T& c = in.c[i * in.c_row + j];
+    if (in.bias != nullptr) value += in.bias[j];
+    c = in.accumulate ? c + value : value;
+  };
+  if (in.a_step == 1 && in.b_step == 1 && std::min(in.m, in.n) <= kDotLines) {
+    const Lines<T> rows{in.a, in.a_row, in.m}, columns{in.b, in.b_col, in.n};
+    if (in.m <= in.n) return MultiplyByDots(rows, columns, in.k, store);
+    return MultiplyByDots(columns, rows, in.k, [&](int64_t j, int64_t i, T value) { store(i, j, value); });
+  }
+  if (in.b_col == 1 && in.m <= kAddedRows) return MultiplyByRows(in, store);
+  BlockedProduct<T>(in).Run();
 }
 
 void MultiplyF32(const Product<float>& product) { MultiplyOne(product); }
@@ -100,6 +114,8 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
                        .c_row = c.strides[row],
                        .bias = static_cast<const T*>(options.bias.data),
                        .accumulate = options.accumulate};
+    if (product.k == 1) product.a_step = product.b_step = 1;  // an axis of one has no stride of its own
+    if (product.n == 1) product.b_col = 1;
     const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;
     const Scratch<T> bias(copies_bias ? product.n : 0);
     if (copies_bias) {
