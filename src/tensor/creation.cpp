@@ -92,4 +92,10 @@ Tensor to(const Tensor& tensor, Device device) {
   return result;
 }
 
+void copy_values(const Tensor& source, const Tensor& target) {
+  require<ShapeError>(source && target && source.shape() == target.shape(), "copy_values: the source has shape ",
+                      source.shape(), " but the target has ", target.shape());
+  kernels(target.device()).elementwise.copy(to(source, target.device()).view(), target.view());
+}
+
 }  // namespace attend

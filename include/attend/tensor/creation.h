@@ -44,4 +44,8 @@ Tensor normal(const Shape& shape, double mean, double deviation, RandomStream st
 Tensor to(const Tensor& tensor, DType dtype);
 Tensor to(const Tensor& tensor, Device device);
 
+/// Overwrites the elements of `target` with those of `source`, a tensor of the same shape on any device and of any
+/// dtype. Not recorded.
+void copy_values(const Tensor& source, const Tensor& target);
+
 }  // namespace attend

@@ -27,6 +27,7 @@ class Storage {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+  bool is_read_only() const { return owner_ != nullptr; }  ///< memory of someone else
 
  private:
   void* data_ = nullptr;
@@ -53,10 +54,11 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   bool is_contiguous() const;
 
-  /// The elements: host memory, contiguous and of type T, or throws ShapeError / DeviceError.
+  /// The elements: host memory, contiguous and of type T, or throws ShapeError / DeviceError. Those of a mapped file
+  /// are given as const T only.
   template <class T>
   std::span<T> data() const {
-    check_host_access(dtype_of<std::remove_const_t<T>>());
+    check_host_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>);
     return {static_cast<T*>(raw()), static_cast<size_t>(numel())};
   }
   /// The only element, from any device and dtype, as a double.
@@ -80,7 +82,7 @@ class Tensor {
   void* raw() const;  ///< address of the first element, on the tensor's device
 
  private:
-  void check_host_access(DType wanted) const;
+  void check_host_access(DType wanted, bool for_writing) const;
 
   std::shared_ptr<Storage> storage_;
   DType dtype_ = DType::f32;

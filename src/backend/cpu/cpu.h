@@ -18,12 +18,47 @@ double sum_of_squares(ConstRows x);
 
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
 
+void unary(UnaryKind kind, ConstRows x, Rows y);
+void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);
+
 void softmax(ConstRows x, Rows y);
+void softmax_backward(ConstRows dy, ConstRows y, Rows dx);
+void log_softmax(ConstRows x, Rows y);
+void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx);
+
+void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd);
+void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
+                         Rows dweight, Rows dbias);
+void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd);
+void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight);
+
+int64_t cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse);
+void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
+                            const CrossEntropyOptions& options, Rows dx);
+
+void uniform(RandomStream stream, double low, double high, Rows y);
+void normal(RandomStream stream, double mean, double deviation, Rows y);
+void dropout(RandomStream stream, double p, ConstRows x, Rows y);
+
+void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y);
+
+void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v);
+void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
+
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
 
 void check_index(ConstRows index, int64_t limit, const char* op);
 void take_rows(ConstRows table, ConstRows index, Rows y);
 void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
 void gather_last(ConstRows x, ConstRows index, Rows y);
 void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
+
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+/// The forward pass for a handful of queries, bound by reading k and v once.
+void attention_decode(const AttentionProblem& problem, View y, View lse);
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                       View places);
 
 }  // namespace attend::cpu

@@ -7,6 +7,9 @@
 #endif
 
 #include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
 // clang-format off
 #include <hwy/contrib/math/math-inl.h>
 // clang-format on
@@ -15,31 +18,163 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Full* take any argument, which Highway's own do not. Min and Max are called with the bound first: on x86 they then let a NaN in x through.
+
+/// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r p.
+template <class D>
+struct ReducedExp {
+  hn::Vec<D> shifted;  ///< n + 1.5·2^23: the integer sits in the low bits of the float
+  hn::Vec<D> r, p;
+};
+inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5·2^23
+
+template <class D>
+HWY_INLINE ReducedExp<D> ReduceExp(D d, hn::Vec<D> x) {
+  const auto magic = hn::Set(d, kRoundingMagic);
+  const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
+  const auto n = hn::Sub(shifted, magic);
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);  // ln 2 in two parts, so that r is exact
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  // Minimax of degree 6 for e^r with 1 + r kept exact, relative error 3.1e-9.
+  auto p = hn::MulAdd(r, hn::Set(d, 1.3814466e-3f), hn::Set(d, 8.3687807e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1668394e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.6666520e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.9999993e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  return {shifted, r, p};
+}
+
+/// Where x is NaN, x; else y.
+template <class D>
+HWY_INLINE hn::Vec<D> KeepNaN(D, hn::Vec<D> x, hn::Vec<D> y) {
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
 /// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf included.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {
     const auto underflow = hn::Lt(x, hn::Set(d, -708.0));
-    return hn::IfThenZeroElse(underflow, hn::Exp(d, hn::Max(x, hn::Set(d, -708.0))));
+    const auto result = hn::Exp(d, hn::Max(hn::Set(d, -708.0), x));
+    return KeepNaN(d, x, hn::IfThenZeroElse(underflow, result));
   } else {
     const hn::RebindToSigned<D> di;
     const auto underflow = hn::Lt(x, hn::Set(d, -87.3f));
-    // n = round(x / ln 2) by adding 1.5·2^23: the integer then sits in the low bits of the float.
-    const auto magic = hn::Set(d, 12582912.0f);
-    const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
-    const auto n = hn::Sub(shifted, magic);
-    auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);  // ln 2 in two parts, so that r is exact
-    r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
-    // e^r on |r| <= ln 2 / 2: minimax of degree 6 with 1 + r kept exact, relative error 3.1e-9.
-    auto p = hn::MulAdd(r, hn::Set(d, 1.3814466e-3f), hn::Set(d, 8.3687807e-3f));
-    p = hn::MulAdd(p, r, hn::Set(d, 4.1668394e-2f));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.6666520e-1f));
-    p = hn::MulAdd(p, r, hn::Set(d, 4.9999993e-1f));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-    const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-    const auto result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+    const ReducedExp<D> e = ReduceExp(d, x);
+    const auto mantissa = hn::MulAdd(e.p, e.r, hn::Set(d, 1.0f));
+    const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, e.shifted));
+    const auto result = hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
     return hn::IfThenZeroElse(underflow, result);
+  }
+}
+
+/// 2^n for integers -126 <= n <= 127.
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+/// e^x for any x: within 2 ulp, gradual underflow, overflow to inf.
+template <class D>
+HWY_INLINE hn::Vec<D> FullExp(D d, hn::Vec<D> x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    const auto inside = hn::Min(hn::Set(d, 710.0), hn::Max(hn::Set(d, -1000.0), x));
+    return KeepNaN(d, x, hn::Exp(d, inside));
+  } else {
+    const hn::RebindToSigned<D> di;
+    const ReducedExp<D> e = ReduceExp(d, hn::Min(hn::Set(d, 89.0f), hn::Max(hn::Set(d, -104.0f), x)));
+    // 2^n may leave the range of normal floats although the result does not: apply it in two halves.
+    const auto n = hn::Sub(hn::BitCast(di, e.shifted), hn::BitCast(di, hn::Set(d, kRoundingMagic)));
+    const auto half = hn::ShiftRight<1>(n);
+    const auto mantissa = hn::MulAdd(e.p, e.r, hn::Set(d, 1.0f));
+    return hn::Mul(hn::Mul(mantissa, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
+  }
+}
+
+/// ln x, within 1 ulp: -inf at 0, NaN below.
+template <class D>
+HWY_INLINE hn::Vec<D> FullLog(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+  auto y = hn::IfThenElse(hn::Eq(x, infinity), x, hn::Log(d, x));
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<T>::quiet_NaN()), y);
+  return KeepNaN(d, x, y);
+}
+
+/// σ(x) = 1 / (1 + e^−x) and 1 − σ(x), both from e^−|x| so that neither loses digits where it is small.
+template <class D>
+struct Logistic {
+  hn::Vec<D> value, rest;
+};
+template <class D>
+HWY_INLINE Logistic<D> LogisticAt(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  const auto e = ExpNonPositive(d, hn::Neg(hn::Abs(x)));
+  const auto larger = hn::Div(one, hn::Add(one, e)), smaller = hn::Mul(e, larger);
+  const auto negative = hn::Lt(x, hn::Zero(d));
+  return {hn::IfThenElse(negative, smaller, larger), hn::IfThenElse(negative, larger, smaller)};
+}
+
+/// tanh |x| = −m / (2 + m) with m = e^(−2|x|) − 1 = 2^n r p + (2^n − 1), which does not cancel near 0.
+template <class D>
+HWY_INLINE hn::Vec<D> FullTanh(D d, hn::Vec<D> x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return KeepNaN(d, x, hn::Tanh(d, hn::Min(hn::Set(d, 20.0), hn::Max(hn::Set(d, -20.0), x))));
+  } else {
+    const hn::RebindToSigned<D> di;
+    const auto doubled = hn::Mul(hn::Set(d, -2.0f), hn::Abs(x));
+    const ReducedExp<D> e = ReduceExp(d, hn::Max(hn::Set(d, -80.0f), doubled));
+    const auto n = hn::Sub(hn::BitCast(di, e.shifted), hn::BitCast(di, hn::Set(d, kRoundingMagic)));
+    const auto power = PowerOfTwo(d, n);
+    const auto m = hn::MulAdd(power, hn::Mul(e.r, e.p), hn::Sub(power, hn::Set(d, 1.0f)));
+    return hn::CopySignToAbs(hn::Neg(hn::Div(m, hn::Add(hn::Set(d, 2.0f), m))), x);
+  }
+}
+
+/// Calls a scalar function on each lane: for double precision where no vector form is at hand.
+template <class D, class F>
+HWY_INLINE hn::Vec<D> EachLane(D d, hn::Vec<D> x, F f) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(x, d, lanes);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = f(lanes[i]);
+  return hn::Load(d, lanes);
+}
+
+/// The normal distribution at x: Φ(x), within 4 ulp even far below 0, and its density φ(x) = e^(−x²/2) / √2π.
+template <class D>
+struct Normal {
+  hn::Vec<D> cdf, density;
+};
+template <class D>
+HWY_INLINE Normal<D> NormalAt(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto half = hn::Set(d, T{0.5});
+  const auto a = hn::Min(hn::Set(d, sizeof(T) == 8 ? T{40} : T{14}), hn::Abs(x));  // all is 0 or 1 from there on
+  // a² is rounded, which e^ would magnify: its error comes back as a factor 1 − error / 2.
+  const auto square = hn::Mul(a, a);
+  const auto error = hn::Mul(half, hn::MulSub(a, a, square));
+  auto e = ExpNonPositive(d, hn::Neg(hn::Mul(half, square)));
+  e = hn::NegMulAdd(e, error, e);
+  const auto density = hn::Mul(e, hn::Set(d, static_cast<T>(0.398942280401432677939946)));
+  if constexpr (sizeof(T) == 8) {
+    return {EachLane(d, x, [](double v) { return 0.5 * std::erfc(v * -0.70710678118654752440); }), density};
+  } else {
+    // Φ(−a) e^(a²/2) = erfcx(a/√2) / 2: minimax of degree 9 in u = (a − 3) / (a + 3) on 0 <= a <= 13.4, error 6.6e-9.
+    const auto three = hn::Set(d, 3.0f);
+    const auto u = hn::Div(hn::Sub(a, three), hn::Add(a, three));
+    auto p = hn::MulAdd(u, hn::Set(d, 5.415024758e-5f), hn::Set(d, 1.160364706e-4f));
+    p = hn::MulAdd(p, u, hn::Set(d, -3.3991108e-4f));
+    p = hn::MulAdd(p, u, hn::Set(d, -9.841820257e-4f));
+    p = hn::MulAdd(p, u, hn::Set(d, 2.904702662e-3f));
+    p = hn::MulAdd(p, u, hn::Set(d, 6.132182874e-3f));
+    p = hn::MulAdd(p, u, hn::Set(d, -4.621331383e-2f));
+    p = hn::MulAdd(p, u, hn::Set(d, 1.232250217e-1f));
+    p = hn::MulAdd(p, u, hn::Set(d, -2.064026179e-1f));
+    p = hn::MulAdd(p, u, hn::Set(d, 1.215139477e-1f));
+    const auto tail = hn::Mul(e, p);
+    return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail)), density};
   }
 }
 

@@ -1,5 +1,7 @@
+#include <cmath>
+
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/strided.h"
+#include "backend/cpu/row_pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/softmax.cpp"
@@ -7,47 +9,96 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/sweep-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
+/// What is subtracted before e^: the largest entry, or 0 where a row is all −∞, so that every power is 0 and not NaN.
+template <class T>
+T Shift(T max) {
+  return max == -std::numeric_limits<T>::infinity() ? T{0} : max;
+}
+
 /// y = e^(x − max) / Σ: one pass for the maximum, one for the powers and their sum, one to divide. The row stays in L1.
 template <class T>
 void SoftmaxRow(const T* x, T* y, int64_t count) {
   const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = count / lanes * lanes;
   const T lowest = -std::numeric_limits<T>::infinity();
-  auto max = hn::Set(d, lowest);
-  for (int64_t i = 0; i < whole; i += lanes) max = hn::Max(max, hn::LoadU(d, x + i));
-  T top = hn::GetLane(hn::MaxOfLanes(d, max));
-  for (int64_t i = whole; i < count; ++i) top = std::max(top, x[i]);
+  const auto shift = hn::Set(d, Shift(MaxOfRow(d, x, count)));
+  const T sum = FoldSum(d, count, [&](auto place, auto total) {
+    const auto e = ExpNonPositive(d, hn::Sub(place.load(x, lowest), shift));
+    place.store(e, y);
+    return hn::Add(total, e);
+  });
+  const auto inverse = hn::Set(d, sum == 0 ? T{0} : T{1} / sum);
+  Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(y), inverse), y); });
+}
 
+/// dx = y (dy − Σ dy y).
+template <class T>
+void SoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto dot = hn::Set(d, FoldSum(d, count, [&](auto place, auto sum) {
+    return hn::MulAdd(place.load(dy), place.load(y), sum);
+  }));
+  Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(y), hn::Sub(place.load(dy), dot)), dx); });
+}
+
+/// y = x − max − log Σ e^(x − max).
+template <class T>
+void LogSoftmaxRow(const T* x, T* y, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const T lowest = -std::numeric_limits<T>::infinity();
+  const T top = Shift(MaxOfRow(d, x, count));
   const auto shift = hn::Set(d, top);
-  auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < whole; i += lanes) {
-    const auto e = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    sum = hn::Add(sum, e);
-    hn::StoreU(e, d, y + i);
-  }
-  T total = hn::GetLane(hn::SumOfLanes(d, sum));
-  const hn::CappedTag<T, 1> one;
-  for (int64_t i = whole; i < count; ++i) {
-    y[i] = hn::GetLane(ExpNonPositive(one, hn::Set(one, x[i] - top)));
-    total += y[i];
-  }
-  const T inverse = T{1} / total;
-  for (int64_t i = 0; i < count; ++i) y[i] *= inverse;
+  const T sum = FoldSum(d, count, [&](auto place, auto total) {
+    return hn::Add(total, ExpNonPositive(d, hn::Sub(place.load(x, lowest), shift)));
+  });
+  // Both terms are subtracted one after the other: their sum would round away a small logarithm.
+  const auto log_sum = hn::Set(d, sum == 0 ? T{0} : std::log(sum));
+  Sweep(d, count, [&](auto place) { place.store(hn::Sub(hn::Sub(place.load(x), shift), log_sum), y); });
+}
+
+/// dx = dy − e^y Σ dy.
+template <class T>
+void LogSoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto sum = hn::Set(d, FoldSum(d, count, [&](auto place, auto total) { return hn::Add(total, place.load(dy)); }));
+  Sweep(d, count, [&](auto place) {
+    place.store(hn::NegMulAdd(ExpNonPositive(d, place.load(y)), sum, place.load(dy)), dx);
+  });
 }
 
 void Softmax(ConstRows x, Rows y) {
   with_float(y.dtype, "softmax", [&](auto type) {
     using T = decltype(type);
-    parallel_ranges(x.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, x.cols)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        SoftmaxRow(static_cast<const T*>(x.data) + row * x.stride, static_cast<T*>(y.data) + row * y.stride, x.cols);
-      }
+    for_each_row(x.rows, x.cols, [&](int64_t row) { SoftmaxRow<T>(row_of<T>(x, row), row_of<T>(y, row), x.cols); });
+  });
+}
+
+void SoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
+  with_float(y.dtype, "softmax", [&](auto type) {
+    using T = decltype(type);
+    for_each_row(y.rows, y.cols, [&](int64_t row) {
+      SoftmaxBackwardRow<T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), y.cols);
+    });
+  });
+}
+
+void LogSoftmax(ConstRows x, Rows y) {
+  with_float(y.dtype, "log_softmax", [&](auto type) {
+    using T = decltype(type);
+    for_each_row(x.rows, x.cols, [&](int64_t row) { LogSoftmaxRow<T>(row_of<T>(x, row), row_of<T>(y, row), x.cols); });
+  });
+}
+
+void LogSoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
+  with_float(y.dtype, "log_softmax", [&](auto type) {
+    using T = decltype(type);
+    for_each_row(y.rows, y.cols, [&](int64_t row) {
+      LogSoftmaxBackwardRow<T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), y.cols);
     });
   });
 }
@@ -58,6 +109,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(Softmax);
+HWY_EXPORT(SoftmaxBackward);
+HWY_EXPORT(LogSoftmax);
+HWY_EXPORT(LogSoftmaxBackward);
 void softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Softmax)(x, y); }
+void softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(SoftmaxBackward)(dy, y, dx); }
+void log_softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(LogSoftmax)(x, y); }
+void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(LogSoftmaxBackward)(dy, y, dx); }
 }  // namespace attend::cpu
 #endif

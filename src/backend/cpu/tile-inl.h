@@ -38,13 +38,105 @@ HWY_INLINE void AccumulateTile(D d, int64_t depth, const TileOperands<T>& in, hn
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const T* HWY_RESTRICT a = in.a;
   const T* HWY_RESTRICT b = in.b;
-  for (int64_t p = 0; p < depth; ++p, a += in.a_step, b += in.b_step) {
+  HWY_UNROLL(4) for (int64_t p = 0; p < depth; ++p, a += in.a_step, b += in.b_step) {
     hn::Vec<D> row[kVectors];
     HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) row[n] = hn::LoadU(d, b + n * lanes);
     HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
       const auto value = hn::Set(d, a[m * in.a_row]);
       HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) sum[m][n] = hn::MulAdd(value, row[n], sum[m][n]);
     }
+  }
+}
+
+/// A product whose depth may lie in several stretches of memory (panels), one after the other.
+template <class T>
+struct Product {
+  TileOperands<T> in;
+  int64_t depth = 0;
+  int64_t segments = 1;                     ///< how many stretches of `depth`
+  int64_t a_segment = 0, b_segment = 0;     ///< from one stretch to the next
+  T* c = nullptr;
+  int64_t c_row = 0;
+  bool add = false;           ///< c += a b instead of c = a b
+  const T* decay = nullptr;   ///< with add: c is first multiplied by these, one for each column
+};
+
+template <int kRows, int kVectors, class T>
+HWY_INLINE void MultiplyTile(const Product<T>& product, int64_t row) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  T* HWY_RESTRICT c = product.c + row * product.c_row;
+  hn::Vec<decltype(d)> sum[kRows][kVectors];
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+      sum[m][n] = product.add ? hn::LoadU(d, c + m * product.c_row + n * lanes) : hn::Zero(d);
+    }
+  }
+  if (product.decay != nullptr) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+      const auto decay = hn::LoadU(d, product.decay + n * lanes);
+      HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) sum[m][n] = hn::Mul(sum[m][n], decay);
+    }
+  }
+  TileOperands<T> in = product.in;
+  in.a += row * in.a_row;
+  for (int64_t s = 0; s < product.segments; ++s, in.a += product.a_segment, in.b += product.b_segment) {
+    AccumulateTile<kRows, kVectors>(d, product.depth, in, sum);
+  }
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[m][n], d, c + m * product.c_row + n * lanes);
+  }
+}
+
+/// c[rows × kVectors vectors] from a and b, any number of rows.
+template <int kVectors, class T>
+HWY_INLINE void MultiplyRows(const Product<T>& product, int64_t rows) {
+  int64_t row = 0;
+  for (; row + kTileRows <= rows; row += kTileRows) MultiplyTile<kTileRows, kVectors>(product, row);
+  if constexpr (kTileRows > 4) {
+    if (rows - row >= 4) {
+      MultiplyTile<4, kVectors>(product, row);
+      row += 4;
+    }
+  }
+  if (rows - row >= 2) {
+    MultiplyTile<2, kVectors>(product, row);
+    row += 2;
+  }
+  if (rows - row >= 1) MultiplyTile<1, kVectors>(product, row);
+}
+
+/// to[c][r] = factor · from[r][c]: 4 × 4 blocks through registers for floats, so that neither side is walked against
+/// its grain.
+template <class T>
+void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
+                     T* HWY_RESTRICT to, int64_t to_row) {
+  int64_t r = 0;
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    const hn::Repartition<double, decltype(d)> d2;
+    const auto scale = hn::Set(d, factor);
+    for (; r + 4 <= rows; r += 4) {
+      const T* p = from + r * from_row;
+      int64_t c = 0;
+      for (; c + 4 <= cols; c += 4) {
+        const auto a = hn::LoadU(d, p + c), b = hn::LoadU(d, p + from_row + c);
+        const auto e = hn::LoadU(d, p + 2 * from_row + c), f = hn::LoadU(d, p + 3 * from_row + c);
+        const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)), ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
+        const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)), ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
+        T* out = to + c * to_row + r;
+        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low))), d, out);
+        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low))), d, out + to_row);
+        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_high, ef_high))), d, out + 2 * to_row);
+        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_high, ef_high))), d, out + 3 * to_row);
+      }
+      for (; c < cols; ++c) {
+        for (int64_t i = 0; i < 4; ++i) to[c * to_row + r + i] = factor * p[i * from_row + c];
+      }
+    }
+  }
+  for (; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c];
   }
 }
 

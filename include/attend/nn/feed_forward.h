@@ -1,0 +1,36 @@
+#pragma once
+
+#include "attend/nn/context.h"
+#include "attend/nn/linear.h"
+
+namespace attend {
+
+enum class Activation { relu, gelu, gelu_tanh, silu, tanh, sigmoid };
+Tensor activate(Activation kind, const Tensor& x);
+
+struct FeedForwardConfig {
+  int64_t dim = 0;
+  int64_t hidden = 0;
+  Activation activation = Activation::relu;
+  bool gated = false;  ///< SwiGLU with silu, GeGLU with gelu (Shazeer 2020)
+  bool bias = true;
+  double dropout = 0;
+};
+
+/// down(activation(up(x))), or gated: down(activation(gate(x)) · up(x)). Dropout before `down`.
+struct FeedForward {
+  Activation activation = Activation::relu;
+  double dropout = 0;
+  Linear up, down;
+  std::optional<Linear> gate;
+
+  static FeedForward create(const FeedForwardConfig& config, Rng& rng);
+  Tensor forward(const Tensor& x, const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    return std::tuple{field("up", &FeedForward::up), field("gate", &FeedForward::gate),
+                      field("down", &FeedForward::down)};
+  }
+};
+
+}  // namespace attend

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attend/base/random.h"
+#include "attend/nn/parameters.h"
+
+namespace attend {
+
+struct LinearConfig {
+  int64_t in = 0;
+  int64_t out = 0;
+  bool bias = true;
+};
+
+/// y = x · weightᵀ + bias on the last axis; weight [out, in], bias [out] or empty.
+struct Linear {
+  Tensor weight, bias;
+
+  /// Even within ±1/√in, as in PyTorch.
+  static Linear create(const LinearConfig& config, Rng& rng);
+  Tensor forward(const Tensor& x) const;
+
+  static constexpr auto fields() { return std::tuple{field("weight", &Linear::weight), field("bias", &Linear::bias)}; }
+};
+
+}  // namespace attend

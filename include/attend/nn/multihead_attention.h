@@ -1,0 +1,69 @@
+#pragma once
+
+#include <optional>
+
+#include "attend/nn/context.h"
+#include "attend/nn/linear.h"
+#include "attend/nn/masks.h"
+#include "attend/ops/position.h"
+
+namespace attend {
+
+struct MultiheadAttentionConfig {
+  int64_t dim = 0;         ///< width of the queries and of the result
+  int64_t heads = 1;
+  int64_t key_heads = 0;   ///< fewer key and value heads than query heads (a divisor); 0 = as many
+  int64_t head_dim = 0;    ///< 0 = dim / heads
+  int64_t key_dim = 0;     ///< width of the keys that come in; 0 = dim
+  int64_t value_dim = 0;   ///< width of the values that come in; 0 = dim
+  bool bias = true;        ///< on the projections
+  bool bias_kv = false;    ///< one more, learned, key and value at the end of every sequence
+  bool zero_key = false;   ///< one more key and value, all 0, at the very end
+  double dropout = 0;      ///< of attention weights
+  int64_t window = 0;      ///< see AttentionOptions
+  double softcap = 0;
+  std::optional<double> scale;
+  bool alibi = false;                ///< ALiBi's slopes for this number of heads
+  std::optional<RopeOptions> rope;   ///< turns queries and keys by their positions
+};
+
+/// The result with what is needed to ask for its weights; asking later costs only what is asked for.
+struct TracedAttention {
+  Tensor output;
+  AttentionTrace trace;
+};
+
+/// Attention with several heads ("Attention Is All You Need" §3.2.2), all of nn.MultiheadAttention and grouped key
+/// heads, rotary positions and ALiBi. Batch first: query [batch, queries, dim], key and value [batch, keys, width].
+struct MultiheadAttention {
+  MultiheadAttentionConfig config;
+  Linear query, key, value, output;
+  Tensor bias_key, bias_value;  ///< [key_heads · head_dim] with bias_kv
+
+  /// Projections even within Xavier's bound (query, key and value as one matrix where their widths agree), output as a
+  /// Linear, biases 0: PyTorch's defaults. Throws ShapeError where the config does not add up.
+  static MultiheadAttention create(const MultiheadAttentionConfig& config, Rng& rng);
+
+  /// Self-attention.
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  /// Attention to another sequence, whose values are its keys.
+  Tensor forward_cross(const Tensor& x, const Tensor& memory, const MaskOptions& masks = {},
+                       const ForwardContext& context = {}) const;
+
+  struct Inputs {
+    Tensor query, key, value;
+  };
+  /// Extra keys (bias_kv, zero_key) are seen by every query, whatever the masks; together with `causal` or a window they
+  /// make a mask of queries × keys, the one case that is not linear in memory.
+  TracedAttention forward_traced(const Inputs& inputs, const MaskOptions& masks = {},
+                                 const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    using Self = MultiheadAttention;
+    return std::tuple{field("query", &Self::query),       field("key", &Self::key),
+                      field("value", &Self::value),       field("output", &Self::output),
+                      field("bias_key", &Self::bias_key), field("bias_value", &Self::bias_value)};
+  }
+};
+
+}  // namespace attend

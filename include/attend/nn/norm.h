@@ -1,0 +1,45 @@
+#pragma once
+
+#include "attend/nn/parameters.h"
+
+namespace attend {
+
+struct LayerNormConfig {
+  int64_t dim = 0;
+  double eps = 1e-5;
+  bool weight = true;
+  bool bias = true;
+};
+
+/// (x − mean) / √(variance + eps) · weight + bias over the last axis; weight and bias [dim] or empty.
+struct LayerNorm {
+  double eps = 1e-5;
+  Tensor weight, bias;
+
+  /// Ones and zeros.
+  static LayerNorm create(const LayerNormConfig& config);
+  Tensor forward(const Tensor& x) const;
+
+  static constexpr auto fields() {
+    return std::tuple{field("weight", &LayerNorm::weight), field("bias", &LayerNorm::bias)};
+  }
+};
+
+struct RMSNormConfig {
+  int64_t dim = 0;
+  double eps = 1e-6;
+  bool weight = true;
+};
+
+/// x / √(mean(x²) + eps) · weight over the last axis; weight [dim] or empty.
+struct RMSNorm {
+  double eps = 1e-6;
+  Tensor weight;
+
+  static RMSNorm create(const RMSNormConfig& config);
+  Tensor forward(const Tensor& x) const;
+
+  static constexpr auto fields() { return std::tuple{field("weight", &RMSNorm::weight)}; }
+};
+
+}  // namespace attend

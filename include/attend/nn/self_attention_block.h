@@ -1,0 +1,30 @@
+#pragma once
+
+#include "attend/nn/multihead_attention.h"
+#include "attend/nn/norm.h"
+
+namespace attend {
+
+struct SelfAttentionBlockConfig {
+  MultiheadAttentionConfig attention;
+  int64_t out = 0;  ///< width of the result; 0 = attention.dim
+  double eps = 1e-5;
+};
+
+/// The smallest block with everything attention needs around it: linear(layer_norm(x + attention(x))).
+struct SelfAttentionBlock {
+  MultiheadAttention attention;
+  LayerNorm layer_norm;
+  Linear linear;
+
+  static SelfAttentionBlock create(const SelfAttentionBlockConfig& config, Rng& rng);
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    using Self = SelfAttentionBlock;
+    return std::tuple{field("attention", &Self::attention), field("layer_norm", &Self::layer_norm),
+                      field("linear", &Self::linear)};
+  }
+};
+
+}  // namespace attend

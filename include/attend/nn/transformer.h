@@ -1,0 +1,128 @@
+#pragma once
+
+#include "attend/nn/feed_forward.h"
+#include "attend/nn/multihead_attention.h"
+#include "attend/nn/norm.h"
+
+// The Transformer of "Attention Is All You Need" §3.1, batch first, with PyTorch's options.
+namespace attend {
+
+struct TransformerLayerConfig {
+  int64_t dim = 512;
+  int64_t heads = 8;
+  int64_t hidden = 2048;  ///< of the feed-forward network
+  Activation activation = Activation::relu;
+  bool gated = false;
+  bool norm_first = false;  ///< x + f(norm(x)) instead of norm(x + f(x))
+  bool bias = true;         ///< on every projection and norm
+  double dropout = 0.1;     ///< of attention weights, inside the feed-forward network and on every residual branch
+  double eps = 1e-5;        ///< of the norms
+};
+
+struct TransformerEncoderLayer {
+  TransformerLayerConfig config;
+  MultiheadAttention attention;
+  FeedForward feed_forward;
+  LayerNorm attention_norm, feed_forward_norm;
+
+  static TransformerEncoderLayer create(const TransformerLayerConfig& config, Rng& rng);
+  /// x and the result are [batch, length, dim].
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    using Self = TransformerEncoderLayer;
+    return std::tuple{field("attention", &Self::attention), field("feed_forward", &Self::feed_forward),
+                      field("attention_norm", &Self::attention_norm),
+                      field("feed_forward_norm", &Self::feed_forward_norm)};
+  }
+};
+
+/// A target looks at itself (causally unless told otherwise) and at the encoder's result.
+struct DecoderMasks {
+  MaskOptions target{.causal = true};
+  MaskOptions memory{};
+};
+
+struct TransformerDecoderLayer {
+  TransformerLayerConfig config;
+  MultiheadAttention attention, cross_attention;
+  FeedForward feed_forward;
+  LayerNorm attention_norm, cross_attention_norm, feed_forward_norm;
+
+  static TransformerDecoderLayer create(const TransformerLayerConfig& config, Rng& rng);
+  /// x and the result are [batch, targets, dim], memory [batch, sources, dim].
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+                 const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    using Self = TransformerDecoderLayer;
+    return std::tuple{field("attention", &Self::attention),
+                      field("cross_attention", &Self::cross_attention),
+                      field("feed_forward", &Self::feed_forward),
+                      field("attention_norm", &Self::attention_norm),
+                      field("cross_attention_norm", &Self::cross_attention_norm),
+                      field("feed_forward_norm", &Self::feed_forward_norm)};
+  }
+};
+
+struct TransformerStackConfig {
+  TransformerLayerConfig layer;
+  int64_t layers = 6;
+  bool final_norm = true;
+};
+
+struct TransformerEncoder {
+  std::vector<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+  static TransformerEncoder create(const TransformerStackConfig& config, Rng& rng);
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    return std::tuple{field("layers", &TransformerEncoder::layers), field("norm", &TransformerEncoder::norm)};
+  }
+};
+
+struct TransformerDecoder {
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+  static TransformerDecoder create(const TransformerStackConfig& config, Rng& rng);
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+                 const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    return std::tuple{field("layers", &TransformerDecoder::layers), field("norm", &TransformerDecoder::norm)};
+  }
+};
+
+struct TransformerConfig {
+  TransformerLayerConfig layer;
+  int64_t encoder_layers = 6;
+  int64_t decoder_layers = 6;
+  bool final_norms = true;
+};
+
+struct TransformerMasks {
+  MaskOptions source{};
+  MaskOptions target{.causal = true};
+  MaskOptions memory{};
+};
+
+/// Encoder and decoder, between embeddings and the output layer: nn.Transformer.
+struct Transformer {
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
+
+  /// As nn.Transformer: every matrix even within Xavier's bound.
+  static Transformer create(const TransformerConfig& config, Rng& rng);
+  /// source [batch, sources, dim] and target [batch, targets, dim] give [batch, targets, dim].
+  Tensor forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks = {},
+                 const ForwardContext& context = {}) const;
+
+  static constexpr auto fields() {
+    return std::tuple{field("encoder", &Transformer::encoder), field("decoder", &Transformer::decoder)};
+  }
+};
+
+}  // namespace attend

@@ -1,0 +1,235 @@
+// Scores of a panel of queries against a block of keys. Queries are lanes, keys are rows: scores[key][query]. So the
+// maximum and the sum over keys are vertical, k and v are read where they lie, and only q is packed, once.
+#if defined(ATTEND_ATTENTION_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_ATTENTION_PANEL_INL_H_
+#undef ATTEND_ATTENTION_PANEL_INL_H_
+#else
+#define ATTEND_ATTENTION_PANEL_INL_H_
+#endif
+
+#include <limits>
+
+#include "backend/cpu/attention_slice.h"
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/philox-inl.h"
+#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/tile-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Keys of a block: its values (64 × 64 floats), the scores and the panel's output share L1.
+inline constexpr int64_t kKeyBlock = 64;
+
+template <class T>
+constexpr T kHidden = -std::numeric_limits<T>::infinity();
+
+/// How many queries a full panel holds.
+template <class T>
+HWY_INLINE int64_t PanelWidth() {
+  return kTileVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+}
+/// Vectors needed for `count` queries.
+template <class T>
+HWY_INLINE int PanelVectors(int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  return static_cast<int>((count + lanes - 1) / lanes);
+}
+
+/// e^x, x <= 0, for weights: 2^(x log2 e) with a polynomial of degree 5 (relative error 9.2e-8 beside f32's own 6e-8).
+/// Below 2^-127 the exponent field runs out and the result is exactly 0; NaN stays NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> WeightExp(D d, hn::Vec<D> x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return ExpNonPositive(d, x);
+  } else {
+    const hn::RebindToSigned<D> di;
+    const auto magic = hn::Set(d, 12582912.0f);
+    const auto t = hn::Max(hn::Set(d, -127.0f), hn::Mul(x, hn::Set(d, 1.44269504f)));
+    const auto shifted = hn::Add(t, magic);
+    const auto r = hn::Sub(t, hn::Sub(shifted, magic));
+    auto p = hn::MulAdd(r, hn::Set(d, 1.32645891e-3f), hn::Set(d, 9.67161914e-3f));
+    p = hn::MulAdd(p, r, hn::Set(d, 5.55073504e-2f));
+    p = hn::MulAdd(p, r, hn::Set(d, 2.40222405e-1f));
+    p = hn::MulAdd(p, r, hn::Set(d, 6.93146976e-1f));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+    return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  }
+}
+
+/// tanh through e^(-2|x|): exact sign and limits.
+template <class D>
+HWY_INLINE hn::Vec<D> CapTanh(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto one = hn::Set(d, T{1});
+  const auto e = ExpNonPositive(d, hn::Mul(hn::Set(d, T{-2}), hn::Abs(x)));
+  return hn::CopySignToAbs(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+}
+
+template <class T>
+bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
+  // x − x is 0 for finite x and NaN otherwise; sums of that keep the loop free of branches.
+  for (int64_t r = 0; r < count; ++r) {
+    T sum = 0;
+    const T* row = rows + r * row_stride;
+    for (int64_t c = 0; c < cols; ++c) sum += row[c] - row[c];
+    if (sum != 0) return false;
+  }
+  return true;
+}
+
+/// Queries [first, first + count) of a head as columns: packed[dim][width], scaled, zero beyond count.
+template <class T>
+void PackQueries(const HeadSlice<T>& head, int64_t first, int64_t count, int64_t width, T* packed) {
+  if (count < width) {
+    for (int64_t c = 0; c < head.dim; ++c) std::fill(packed + c * width + count, packed + (c + 1) * width, T{0});
+  }
+  TransposeScaled(head.q + first * head.q_row, head.q_row, count, head.dim, head.scale, packed, width);
+}
+
+/// Calls f(row, n, vector address) for every vector of a block of scores.
+template <int kVectors, class T, class F>
+HWY_INLINE void ForEachVector(int64_t rows, T* scores, F&& f) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t row = 0; row < rows; ++row) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) f(row, n, scores + (row * kVectors + n) * lanes);
+  }
+}
+
+/// What mask and bias do to a block.
+enum class Extra { nothing, some, hides_all };
+
+/// extra[key][query] = bias, or −inf where the mask says no.
+template <int kVectors, class T>
+Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* extra) {
+  if (head.mask == nullptr && head.bias == nullptr) return Extra::nothing;
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t rows = keys.end - keys.begin;
+  if (head.bias == nullptr) {
+    std::fill(extra, extra + rows * width, T{0});
+  } else if (head.bias_row == 0) {
+    for (int64_t j = 0; j < rows; ++j) {
+      std::fill(extra + j * width, extra + (j + 1) * width, head.bias[(keys.begin + j) * head.bias_key]);
+    }
+  } else if (head.bias_key == 1) {
+    TransposeScaled(head.bias + first * head.bias_row + keys.begin, head.bias_row, count, rows, T{1}, extra, width);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      const T* bias = head.bias + (first + i) * head.bias_row + keys.begin * head.bias_key;
+      for (int64_t j = 0; j < rows; ++j) extra[j * width + i] = bias[j * head.bias_key];
+    }
+  }
+  if (head.mask == nullptr) return Extra::some;
+  int64_t hidden = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* mask = head.mask + (first + i) * head.mask_row + keys.begin * head.mask_key;
+    for (int64_t j = 0; j < rows; ++j) {
+      if (mask[j * head.mask_key] != 0) continue;
+      extra[j * width + i] = kHidden<T>;
+      ++hidden;
+    }
+  }
+  if (hidden == count * rows) return Extra::hides_all;
+  return hidden == 0 && head.bias == nullptr ? Extra::nothing : Extra::some;
+}
+
+/// Keys that only some of the panel's queries see by position become −inf for the others.
+template <int kVectors, class T>
+void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* scores) {
+  const KeyRange all = head.visible_to_all(first, first + count);
+  if (keys.begin >= all.begin && keys.end <= all.end) return;
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN T begins[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())], ends[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())];
+  for (int64_t lane = 0; lane < kVectors * lanes; ++lane) {  // relative to the block: exact in floating point
+    const KeyRange range = head.visible(first + std::min(lane, count - 1));
+    begins[lane] = static_cast<T>(std::clamp<int64_t>(range.begin - keys.begin, -1, kKeyBlock + 1));
+    ends[lane] = static_cast<T>(std::clamp<int64_t>(range.end - keys.begin, -1, kKeyBlock + 1));
+  }
+  for (int64_t row = 0; row < keys.end - keys.begin; ++row) {
+    const int64_t key = keys.begin + row;
+    if (key >= all.begin && key < all.end) continue;
+    const auto place = hn::Set(d, static_cast<T>(row));
+    for (int n = 0; n < kVectors; ++n) {
+      T* s = scores + (row * kVectors + n) * lanes;
+      const auto seen = hn::And(hn::Le(hn::Load(d, begins + n * lanes), place), hn::Lt(place, hn::Load(d, ends + n * lanes)));
+      hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, s), hn::Set(d, kHidden<T>)), d, s);
+    }
+  }
+}
+
+/// −slope · |position − key| added to every score.
+template <int kVectors, class T>
+void AddAlibi(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* scores) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto slope = hn::Set(d, head.slope);
+  const int64_t gap = first + head.shift - keys.begin;  // between lane 0 and row 0
+  ForEachVector<kVectors>(keys.end - keys.begin, scores, [&](int64_t row, int n, T* s) HWY_ATTR {
+    const auto distance = hn::Abs(hn::Iota(d, static_cast<T>(gap - row + n * lanes)));
+    hn::StoreU(hn::NegMulAdd(slope, distance, hn::LoadU(d, s)), d, s);
+  });
+}
+
+/// The finished scores of a panel against keys: −inf wherever a query may not attend. False: no query of the panel may
+/// attend to any of these keys (scores are then not written). `extra` is scratch of the same size as scores.
+template <int kVectors, class T>
+HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t first, int64_t count, KeyRange keys,
+                            T* scores, T* extra) {
+  const hn::ScalableTag<T> d;
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(d));
+  const int64_t rows = keys.end - keys.begin;
+  const Extra kind = BuildExtra<kVectors>(head, first, count, keys, extra);
+  if (kind == Extra::hides_all) return false;
+  MultiplyRows<kVectors, T>({.in = {head.k + keys.begin * head.k_row, head.k_row, 1, packed, width},
+                             .depth = head.dim,
+                             .c = scores,
+                             .c_row = width},
+                            rows);
+  if (head.softcap > 0) {
+    const auto cap = hn::Set(d, head.softcap), inverse = hn::Set(d, 1 / head.softcap);
+    ForEachVector<kVectors>(rows, scores, [&](int64_t, int, T* s) HWY_ATTR {
+      hn::StoreU(hn::Mul(cap, CapTanh(d, hn::Mul(hn::LoadU(d, s), inverse))), d, s);
+    });
+  }
+  if (head.slope != 0) AddAlibi<kVectors>(head, first, keys, scores);
+  if (kind == Extra::some) {
+    const auto hidden = hn::Set(d, kHidden<T>);
+    ForEachVector<kVectors>(rows, scores, [&](int64_t row, int n, T* s) HWY_ATTR {
+      const auto e = hn::LoadU(d, extra + row * width + n * static_cast<int64_t>(hn::Lanes(d)));
+      hn::StoreU(hn::IfThenElse(hn::Eq(e, hidden), e, hn::Add(hn::LoadU(d, s), e)), d, s);
+    });
+  }
+  HideByPosition<kVectors>(head, first, count, keys, scores);
+  return true;
+}
+
+/// Dropout on a block of weights[key][query]: dropped ones become 0, the rest are divided by 1 − p.
+template <int kVectors, class T>
+void DropWeights(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* weights) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, static_cast<T>(1 / (1 - head.dropout)));
+  const uint32_t threshold = drop_threshold(head.dropout);
+  for (int64_t group = keys.begin / 4; group * 4 < keys.end; ++group) {
+    for (int n = 0; n < kVectors; ++n) {
+      const uint64_t row = head.first_row + static_cast<uint64_t>(first + n * lanes);
+      const auto words = PhiloxRows(d, head.random, row * head.row_groups + static_cast<uint64_t>(group), head.row_groups);
+      for (int64_t word = 0; word < 4; ++word) {
+        const int64_t key = group * 4 + word;
+        if (key < keys.begin || key >= keys.end) continue;
+        T* w = weights + ((key - keys.begin) * kVectors + n) * lanes;
+        const auto kept = KeepMask(d, words[static_cast<size_t>(word)], threshold);
+        hn::StoreU(hn::IfThenElseZero(kept, hn::Mul(scale, hn::LoadU(d, w))), d, w);
+      }
+    }
+  }
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_ATTENTION_PANEL_INL_H_

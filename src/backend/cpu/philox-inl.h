@@ -1,0 +1,102 @@
+// Philox4x32-10 in lanes: the same words as attend/base/random.h. Included once for each instruction set.
+#if defined(ATTEND_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_PHILOX_INL_H_
+#undef ATTEND_PHILOX_INL_H_
+#else
+#define ATTEND_PHILOX_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <array>
+
+#include "attend/base/random.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Both halves of the 64-bit products factor · x, lane by lane.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void MultiplyWide(D d, V x, uint32_t factor, V& high, V& low) {
+  const hn::RepartitionToWide<D> wide;
+  const auto f = hn::Set(d, factor);
+  const auto even = hn::MulEven(x, f);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), f);
+  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+}
+
+/// Four words for each lane's 64-bit counter (low and high half), with the stream as the counter's upper part.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE std::array<V, 4> PhiloxLanes(D d, RandomStream random, V counter_low, V counter_high) {
+  V c0 = counter_low, c1 = counter_high;
+  V c2 = hn::Set(d, static_cast<uint32_t>(random.stream)), c3 = hn::Set(d, static_cast<uint32_t>(random.stream >> 32));
+  auto k0 = static_cast<uint32_t>(random.seed), k1 = static_cast<uint32_t>(random.seed >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    V high0, low0, high1, low1;
+    MultiplyWide(d, c0, 0xD2511F53u, high0, low0);
+    MultiplyWide(d, c2, 0xCD9E8D57u, high1, low1);
+    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+    c1 = low1;
+    c3 = low0;
+  }
+  return {c0, c1, c2, c3};
+}
+
+/// The words for lanes whose counters are first, first + step, first + 2 step, …: as many as T has lanes. Held as
+/// integers of T's width.
+template <class DT>
+HWY_INLINE auto PhiloxRows(DT d, RandomStream random, uint64_t first, uint64_t step) {
+  using Integer = hwy::MakeUnsigned<hn::TFromD<DT>>;
+  const hn::Rebind<Integer, DT> di;
+  std::array<hn::Vec<decltype(di)>, 4> result;
+  const size_t lanes = hn::Lanes(d);
+  if constexpr (sizeof(Integer) == 4) {
+    HWY_ALIGN uint32_t low[hn::MaxLanes(DT())], high[hn::MaxLanes(DT())];
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const uint64_t counter = first + step * lane;
+      low[lane] = static_cast<uint32_t>(counter);
+      high[lane] = static_cast<uint32_t>(counter >> 32);
+    }
+    result = PhiloxLanes(di, random, hn::Load(di, low), hn::Load(di, high));
+  } else {
+    HWY_ALIGN uint64_t words[4][hn::MaxLanes(DT())];
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const auto four = philox(random.seed, first + step * lane, random.stream);
+      for (size_t word = 0; word < 4; ++word) words[word][lane] = four[word];
+    }
+    for (size_t word = 0; word < 4; ++word) result[word] = hn::Load(di, words[word]);
+  }
+  return result;
+}
+
+/// Blocks that PhiloxBlocks writes when asked for `blocks`.
+constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
+
+/// Writes the words of philox(seed, block, stream) for `blocks` consecutive blocks from `first`, four words a block, to
+/// `words`, which has room for whole vectors: RoundUpBlocks(blocks) · 4 words.
+inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t block = 0; block < blocks; block += lanes) {
+    const auto four = PhiloxRows(d, random, first + static_cast<uint64_t>(block), 1);
+    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], du, words + block * 4);
+  }
+}
+
+/// True where a word says "keep": word >= threshold.
+template <class DT, class V>
+HWY_INLINE hn::Mask<DT> KeepMask(DT d, V words, uint32_t threshold) {
+  const hn::Rebind<hwy::MakeUnsigned<hn::TFromD<DT>>, DT> di;
+  using Integer = hn::TFromD<decltype(di)>;
+  const auto limit = hn::Set(di, static_cast<Integer>(threshold));
+  return hn::RebindMask(d, hn::Eq(hn::Max(words, limit), words));
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_PHILOX_INL_H_

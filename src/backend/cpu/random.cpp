@@ -1,0 +1,120 @@
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/row_pieces.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/random.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/philox-inl.h"
+#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/sweep-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+
+/// Elements whose words are made at a time: they stay in L1.
+inline constexpr int64_t kBatch = 1024;
+
+/// Calls use(words, at, count) over the elements first … first + count − 1 of a stream: words[i] belongs to element
+/// first + at + i, and words[-1] and words[count] to its neighbours where it shares a block with them.
+template <class F>
+void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
+  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1)];
+  for (int64_t at = 0; at < count; at += kBatch) {
+    const int64_t size = std::min(kBatch, count - at), begin = first + at, block = begin / 4;
+    PhiloxBlocks(stream, static_cast<uint64_t>(block), (begin + size + 3) / 4 - block, words);
+    use(words + begin % 4, at, size);
+  }
+}
+
+void Uniform(RandomStream stream, double lowest, double highest, Rows y) {
+  with_float(y.dtype, "uniform", [&](auto type) {
+    using T = decltype(type);
+    for_each_piece(y.rows, y.cols, y.stride == y.cols, [&](const Piece& piece) {
+      T* const out = piece.of<T>(y);
+      ForWords(stream, piece.first, piece.count, [&](const uint32_t* words, int64_t at, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          out[at + i] = static_cast<T>(lowest + (highest - lowest) * static_cast<double>(uniform_from_bits(words[i])));
+        }
+      });
+    });
+  });
+}
+
+/// Box and Muller: two words a, b of a pair give r cos φ and r sin φ with r = √(−2 ln u), u = (a + ½) / 2³² and
+/// φ = 2π b / 2³². In double precision, so that every instruction set rounds to the same float but for rare ties.
+inline void NormalPairs(const uint32_t* words, int64_t pairs, double* out) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN double radius[hn::MaxLanes(d)];
+  HWY_ALIGN double angle[hn::MaxLanes(d)];
+  for (int64_t begin = 0; begin < pairs; begin += lanes) {
+    for (int64_t i = 0; i < lanes; ++i) {
+      const bool inside = begin + i < pairs;
+      radius[i] = inside ? (static_cast<double>(words[2 * (begin + i)]) + 0.5) * 0x1p-32 : 1.0;
+      angle[i] = inside ? static_cast<double>(words[2 * (begin + i) + 1]) * (6.283185307179586477 * 0x1p-32) : 0.0;
+    }
+    const auto r = hn::Sqrt(hn::Mul(hn::Set(d, -2.0), hn::Log(d, hn::Load(d, radius))));
+    const auto phi = hn::Load(d, angle);
+    hn::Store(hn::Mul(r, hn::Cos(d, phi)), d, radius);
+    hn::Store(hn::Mul(r, hn::Sin(d, phi)), d, angle);
+    for (int64_t i = 0; i < std::min(lanes, pairs - begin); ++i) {
+      out[2 * (begin + i)] = radius[i];
+      out[2 * (begin + i) + 1] = angle[i];
+    }
+  }
+}
+
+void NormalFill(RandomStream stream, double mean, double deviation, Rows y) {
+  with_float(y.dtype, "normal", [&](auto type) {
+    using T = decltype(type);
+    for_each_piece(y.rows, y.cols, y.stride == y.cols, [&](const Piece& piece) {
+      T* const out = piece.of<T>(y);
+      ForWords(stream, piece.first, piece.count, [&](const uint32_t* words, int64_t at, int64_t count) {
+        double values[kBatch + 2];
+        const int64_t skipped = (piece.first + at) % 2;  // a pair may begin before the piece
+        NormalPairs(words - skipped, (count + skipped + 1) / 2, values);
+        for (int64_t i = 0; i < count; ++i) out[at + i] = static_cast<T>(mean + deviation * values[i + skipped]);
+      });
+    });
+  });
+}
+
+/// y = x · scale where the element's word reaches the threshold, else 0.
+template <class T>
+void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= threshold ? x[i] * scale : T{0};
+}
+
+void Dropout(RandomStream stream, double p, ConstRows x, Rows y) {
+  with_float(y.dtype, "dropout", [&](auto type) {
+    using T = decltype(type);
+    const uint32_t threshold = drop_threshold(p);
+    const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
+    for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols, [&](const Piece& piece) {
+      const T* const in = piece.of<T>(x);
+      T* const out = piece.of<T>(y);
+      ForWords(stream, piece.first, piece.count, [&](const uint32_t* words, int64_t at, int64_t count) {
+        DropPiece<T>(words, threshold, scale, in + at, out + at, count);
+      });
+    });
+  });
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::cpu {
+HWY_EXPORT(Uniform);
+HWY_EXPORT(NormalFill);
+HWY_EXPORT(Dropout);
+void uniform(RandomStream stream, double low, double high, Rows y) { HWY_DYNAMIC_DISPATCH(Uniform)(stream, low, high, y); }
+void normal(RandomStream stream, double mean, double deviation, Rows y) {
+  HWY_DYNAMIC_DISPATCH(NormalFill)(stream, mean, deviation, y);
+}
+void dropout(RandomStream stream, double p, ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Dropout)(stream, p, x, y); }
+}  // namespace attend::cpu
+#endif

@@ -1,0 +1,89 @@
+// Walking a row of memory in vectors. Included once for each instruction set, inside foreach_target.
+#if defined(ATTEND_SWEEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_SWEEP_INL_H_
+#undef ATTEND_SWEEP_INL_H_
+#else
+#define ATTEND_SWEEP_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// One vector's worth of consecutive elements.
+template <class D>
+struct Whole {
+  using T = hn::TFromD<D>;
+  int64_t at;
+  HWY_INLINE hn::Vec<D> load(const T* p, T = 0) const { return hn::LoadU(D(), p + at); }
+  HWY_INLINE void store(hn::Vec<D> v, T* p) const { hn::StoreU(v, D(), p + at); }
+};
+
+/// The fewer elements at a row's end. Missing lanes read as `fill`, so each element goes through the same arithmetic
+/// wherever it stands.
+template <class D>
+struct Rest {
+  using T = hn::TFromD<D>;
+  int64_t at, count;
+  HWY_INLINE hn::Vec<D> load(const T* p, T fill = 0) const {
+    HWY_ALIGN T lanes[hn::MaxLanes(D())];
+    for (int64_t i = 0; i < static_cast<int64_t>(hn::Lanes(D())); ++i) lanes[i] = i < count ? p[at + i] : fill;
+    return hn::Load(D(), lanes);
+  }
+  HWY_INLINE void store(hn::Vec<D> v, T* p) const {
+    HWY_ALIGN T lanes[hn::MaxLanes(D())];
+    hn::Store(v, D(), lanes);
+    for (int64_t i = 0; i < count; ++i) p[at + i] = lanes[i];
+  }
+};
+
+/// Calls step(place) over 0 … count − 1; `place` loads and stores.
+template <class D, class F>
+HWY_INLINE void Sweep(D d, int64_t count, F&& step) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) step(Whole<D>{i});
+  if (i < count) step(Rest<D>{i, count - i});
+}
+
+/// Folds a row into one vector: sum = step(place, sum), in four chains to hide the latency, joined in a fixed order.
+template <class D, class Step, class Join>
+HWY_INLINE hn::Vec<D> Fold(D d, int64_t count, hn::Vec<D> start, Step&& step, Join&& join) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s0 = start, s1 = start, s2 = start, s3 = start;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    s0 = step(Whole<D>{i}, s0);
+    s1 = step(Whole<D>{i + lanes}, s1);
+    s2 = step(Whole<D>{i + 2 * lanes}, s2);
+    s3 = step(Whole<D>{i + 3 * lanes}, s3);
+  }
+  for (; i + lanes <= count; i += lanes) s0 = step(Whole<D>{i}, s0);
+  if (i < count) s1 = step(Rest<D>{i, count - i}, s1);
+  return join(join(s0, s1), join(s2, s3));
+}
+
+/// The sum over all lanes of such a fold, from zero.
+template <class D, class Step>
+HWY_INLINE hn::TFromD<D> FoldSum(D d, int64_t count, Step&& step) {
+  const auto join = [](auto a, auto b) { return hn::Add(a, b); };
+  return hn::GetLane(hn::SumOfLanes(d, Fold(d, count, hn::Zero(d), step, join)));
+}
+
+template <class D>
+HWY_INLINE hn::TFromD<D> MaxOfRow(D d, const hn::TFromD<D>* x, int64_t count) {
+  const auto lowest = -std::numeric_limits<hn::TFromD<D>>::infinity();
+  const auto join = [](auto a, auto b) { return hn::Max(a, b); };
+  const auto step = [x, lowest](auto place, auto max) { return hn::Max(max, place.load(x, lowest)); };
+  return hn::GetLane(hn::MaxOfLanes(d, Fold(d, count, hn::Set(d, lowest), step, join)));
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_SWEEP_INL_H_

@@ -1,0 +1,103 @@
+#include "cli/explain.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "attend/base/error.h"
+#include "attend/text/segment.h"
+#include "cli/options.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr size_t kMostTokens = 1024;  // the tables of --json grow with the square
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend explain "今天天气很好"
+  attend explain --trainable --heads 2 --positions "the cat sat on the mat"
+  echo "any text" | attend explain --json -
+
+--json prints one object with the keys text, tokens, seed, dim, heads, causal, trainable, scale, embeddings, positions,
+x, matrices (query, key, value, output), per_head (queries, keys, values, dot_products, scaled, masked, weights,
+context) and output. Matrices are lists of rows; -inf and what does not occur are null.)";
+
+struct Arguments {
+  ExplainOptions options;
+  PrintOptions print;
+  bool json = false, no_causal = false;
+  std::string colour = "auto";
+  CLI::Option* dim = nullptr;
+};
+
+std::string read_text(const std::string& argument) {
+  std::string text = argument;
+  if (argument == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+/// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
+int64_t default_dim(int64_t heads) { return heads == 1 ? 4 : (8 + heads - 1) / heads * heads; }
+
+std::string one_of_colours(const std::string& text) {
+  const bool known = text == "auto" || text == "always" || text == "never";
+  return known ? "" : "expected auto, always or never, got '" + text + "'";
+}
+
+void run_explain(Arguments& arguments) {
+  ExplainOptions& options = arguments.options;
+  options.causal = !arguments.no_causal;
+  if (arguments.dim->count() == 0) options.dim = default_dim(options.heads);
+  if (options.dim % options.heads != 0) {
+    throw CLI::ValidationError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
+                               std::to_string(options.heads));
+  }
+  const std::string text = read_text(arguments.print.text);
+  std::vector<std::string> tokens = segment(text);
+  require<FormatError>(!tokens.empty(), "explain: the text has no words or characters");
+  require<FormatError>(tokens.size() <= kMostTokens, "explain: expected at most ", kMostTokens, " tokens, got ",
+                       tokens.size());
+  const ExplainSteps steps = explain_steps(std::move(tokens), options);
+  if (arguments.json) {
+    std::cout << steps_to_json(steps, text) << '\n';
+  } else {
+    arguments.print.text = text;
+    print_steps(standard_terminal(arguments.colour), steps, arguments.print);
+  }
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("explain", "Show how attention is computed over a sentence, step by step");
+  const auto arguments = std::make_shared<Arguments>();
+  ExplainOptions& options = arguments->options;
+  command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
+      ->required()
+      ->type_name("TEXT");
+  command->add_option("--heads", options.heads, "Number of heads (default 1)")->check(whole_number(1, 64))->type_name("N");
+  arguments->dim = command->add_option("--dim", options.dim, "Size of each vector (default 4; 8 or more with heads)")
+                       ->check(whole_number(1, 512))
+                       ->type_name("N");
+  command->add_flag("--no-causal", arguments->no_causal, "Let every token look at the later ones too");
+  command->add_flag("--trainable", options.trainable, "Make queries, keys and values with matrices Wq, Wk, Wv");
+  command->add_flag("--positions", options.positions, "Add a sinusoidal position to each vector");
+  command->add_option("--seed", options.seed, "Chooses the vectors and matrices (default 0)")
+      ->check(whole_number(0, UINT64_MAX))
+      ->type_name("N");
+  command->add_option("--limit", arguments->print.limit, "How many tokens the tables show (default 24)")
+      ->check(whole_number(1, kMostTokens))
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "Print all the numbers as JSON");
+  command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
+      ->check(CLI::Validator(one_of_colours, ""))
+      ->type_name("WHEN");
+  command->footer(kExamples);
+  command->callback([arguments] { run_explain(*arguments); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/explain_steps.h"
+#include "cli/terminal.h"
+
+namespace attend::cli {
+
+/// `attend explain TEXT`: attention over a sentence, step by step.
+void add_explain(CLI::App& app);
+
+struct PrintOptions {
+  std::string text;
+  int64_t limit = 24;  ///< how many tokens the tables show
+};
+void print_steps(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options);
+
+/// All the numbers as one JSON object; −∞ is null. Keys: text, tokens, seed, dim, heads, causal, trainable, scale,
+/// embeddings, positions, x, matrices {query, key, value, output}, per_head [{queries, keys, values, dot_products,
+/// scaled, masked, weights, context}], output. What does not occur is null.
+std::string steps_to_json(const ExplainSteps& steps, const std::string& text);
+
+}  // namespace attend::cli

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "attend/text/segment.h"
+#include "cli/explain.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr int kLongestLabel = 12;
+constexpr int64_t kLongestSum = 8;  // terms of a worked example
+
+std::string number(double value, int decimals = 2) {
+  if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  const std::string result = text;
+  return result.find_first_not_of("-0.") == std::string::npos && result[0] == '-' ? result.substr(1) : result;
+}
+
+/// A number as a factor or term: negative ones in brackets.
+std::string term(double value) { return value < 0 ? "(" + number(value) + ")" : number(value); }
+
+/// One telling of the story: what is shown, how it is labelled, and the number of the step.
+class Story {
+ public:
+  Story(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options)
+      : terminal_(terminal), steps_(steps), options_(options) {
+    const auto length = static_cast<int64_t>(steps.tokens.size());
+    shown_ = std::min(length, options.limit);
+    for (int64_t i = 0; i < shown_; ++i) {
+      labels_.push_back(std::to_string(i + 1) + " " + fitted(visible(steps.tokens[static_cast<size_t>(i)]), kLongestLabel));
+    }
+    row_ = std::min<int64_t>(1, shown_ - 1);
+  }
+
+  void tell() {
+    tokens();
+    vectors();
+    projections();
+    for (size_t h = 0; h < steps_.heads.size(); ++h) head(h);
+    joining();
+  }
+
+ private:
+  const ExplainOptions& options() const { return steps_.options; }
+  bool several() const { return steps_.heads.size() > 1; }
+  int64_t head_dim() const { return options().dim / options().heads; }
+  const std::string& label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
+
+  void heading(const std::string& title, const std::string& formula = "") {
+    terminal_.out << '\n' << bold(terminal_, std::to_string(++step_) + ". " + title);
+    if (!formula.empty()) terminal_.out << "   " << formula;
+    terminal_.out << '\n';
+  }
+  void say(const std::string& text) const { print_paragraph(terminal_, text); }
+  /// What need not be said again for the second head.
+  void teach(const std::string& text) const {
+    if (!taught_) say(text);
+  }
+
+  void tokens();
+  void vectors();
+  void projections();
+  void head(size_t index);
+  void dot_products(const HeadSteps& head, const std::string& of);
+  void scaling(const HeadSteps& head, const std::string& of);
+  void mask(const HeadSteps& head, const std::string& of);
+  void softmax_step(const HeadSteps& head, const std::string& of);
+  void context(const HeadSteps& head, const std::string& of);
+  void joining();
+
+  /// One row per token, one column per feature.
+  void print_vectors(const Tensor& values, int decimals = 2) const;
+  void print_matrix(const std::string& name, const Tensor& matrix) const;
+  /// Queries down, keys across.
+  void print_pairs(const Tensor& values, bool shade = false) const;
+
+  const Terminal& terminal_;
+  const ExplainSteps& steps_;
+  const PrintOptions& options_;
+  int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, looking at the first key
+  std::vector<std::string> labels_;
+  int step_ = 0;
+  bool taught_ = false;
+};
+
+/// values[rows, cols] as numbers that can be indexed.
+struct Grid {
+  explicit Grid(const Tensor& tensor) : columns(tensor.dim(1)), values(tensor.to_vector<double>()) {}
+  double operator()(int64_t row, int64_t column) const { return values[static_cast<size_t>(row * columns + column)]; }
+  int64_t columns;
+  std::vector<double> values;
+};
+
+std::vector<std::string> feature_names(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 1; i <= count; ++i) names.push_back("[" + std::to_string(i) + "]");
+  return names;
+}
+
+void Story::print_vectors(const Tensor& values, int decimals) const {
+  const Grid grid(values);
+  Table table{feature_names(grid.columns), labels_, {}};
+  for (int64_t i = 0; i < shown_; ++i) {
+    auto& row = table.cells.emplace_back();
+    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({number(grid(i, c), decimals)});
+  }
+  print_table(terminal_, table);
+}
+
+void Story::print_matrix(const std::string& name, const Tensor& matrix) const {
+  const Grid grid(matrix);
+  Table table{feature_names(grid.columns), {}, {}};
+  for (int64_t i = 0; i < matrix.dim(0); ++i) {
+    table.rows.push_back(i == 0 ? name : "");
+    auto& row = table.cells.emplace_back();
+    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({number(grid(i, c), 1)});
+  }
+  print_table(terminal_, table);
+}
+
+void Story::print_pairs(const Tensor& values, bool shade) const {
+  const Grid grid(values);
+  Table table{labels_, labels_, {}};
+  for (int64_t i = 0; i < shown_; ++i) {
+    auto& row = table.cells.emplace_back();
+    for (int64_t j = 0; j < shown_; ++j) {
+      const bool hidden = options().causal && j > i && (shade || std::isinf(grid(i, j)));
+      row.push_back({number(grid(i, j)), shade && !hidden ? grid(i, j) : -1, hidden});
+    }
+  }
+  print_table(terminal_, table);
+}
+
+void Story::tokens() {
+  terminal_.out << bold(terminal_, "Attention, step by step: ") << fitted(visible(options_.text), 60) << '\n';
+  const size_t count = steps_.tokens.size();
+  heading("Tokens");
+  say("The text is cut into " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
+      ": words, or single characters where a script writes without spaces.");
+  std::string list;
+  for (const std::string& text : labels_) {
+    std::string glued = text;
+    std::ranges::replace(glued, ' ', ':');
+    list += glued + "   ";
+  }
+  print_paragraph(terminal_, list);
+  if (shown_ < static_cast<int64_t>(count)) {
+    say("The tables show the first " + std::to_string(shown_) + " of them; --limit N shows more, --json has all.");
+  }
+}
+
+void Story::vectors() {
+  const std::string dim = std::to_string(options().dim);
+  heading("Vectors", "x_i");
+  say("Each token becomes a vector of " + dim + " numbers. A model learns them; here they are drawn from the token's " +
+      "text and --seed, so the same token always has the same vector.");
+  print_vectors(steps_.embeddings, 1);
+  if (!options().positions) return;
+  heading("Positions", "x_i = token_i + position_i");
+  say("Attention alone does not know the order of its inputs. A wave of sines and cosines, different at each place, is "
+      "added to each vector. The sums are what follows is computed from.");
+  print_vectors(steps_.x);
+}
+
+void Story::projections() {
+  if (!options().trainable) {
+    heading("Queries, keys, values", "q_i = k_i = v_i = x_i");
+    say("Each token asks (query), is asked about (key) and has something to say (value). In the simplest attention all "
+        "three are the vector itself; --trainable gives each its own matrix.");
+    return;
+  }
+  heading("Queries, keys, values", "q = x·Wq   k = x·Wk   v = x·Wv");
+  say("Each token asks (query), is asked about (key) and has something to say (value): three views of x, each by its own "
+      "matrix. Training finds these matrices; here they are random numbers from --seed.");
+  print_matrix("Wq", steps_.query_matrix);
+  print_matrix("Wk", steps_.key_matrix);
+  print_matrix("Wv", steps_.value_matrix);
+}
+
+void Story::head(size_t index) {
+  const HeadSteps& head = steps_.heads[index];
+  const std::string of = several() ? ", head " + std::to_string(index + 1) : "";
+  if (several()) {
+    const int64_t first = static_cast<int64_t>(index) * head_dim() + 1;
+    terminal_.out << '\n' << bold(terminal_, "── Head " + std::to_string(index + 1) + " ──") << '\n';
+    say("It sees the features [" + std::to_string(first) + "] to [" + std::to_string(first + head_dim() - 1) +
+        "] of every query, key and value.");
+  }
+  if (options().trainable) {
+    const std::pair<const char*, const Tensor&> views[]{{"q", head.queries}, {"k", head.keys}, {"v", head.values}};
+    for (const auto& [name, values] : views) {
+      terminal_.out << "   " << name << '\n';
+      print_vectors(values);
+    }
+  }
+  dot_products(head, of);
+  scaling(head, of);
+  mask(head, of);
+  softmax_step(head, of);
+  context(head, of);
+  taught_ = true;
+}
+
+void Story::dot_products(const HeadSteps& head, const std::string& of) {
+  heading("Dot products" + of, "score_ij = q_i · k_j");
+  teach("How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
+      "large when the vectors point the same way, negative when they point apart.");
+  print_pairs(head.dots);
+  if (head_dim() > kLongestSum) return;
+  const Grid q(head.queries), k(head.keys), dots(head.dots);
+  std::string sum;
+  for (int64_t c = 0; c < head_dim(); ++c) sum += (c ? " + " : "") + term(q(row_, c)) + "×" + term(k(0, c));
+  say("Example, row " + label(row_) + ", column " + label(0) + ": " + sum + " = " + number(dots(row_, 0)));
+}
+
+void Story::scaling(const HeadSteps& head, const std::string& of) {
+  const std::string d = std::to_string(head_dim());
+  heading("Scaling" + of, "score_ij / √d   with d = " + d);
+  teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" + d +
+      " = " + number(1 / steps_.scale) + " keeps the spread the same for every size.");
+  print_pairs(head.scaled);
+  const Grid dots(head.dots), scaled(head.scaled);
+  say("Example: " + number(dots(row_, 0)) + " / " + number(1 / steps_.scale) + " = " + number(scaled(row_, 0)));
+}
+
+void Story::mask(const HeadSteps& head, const std::string& of) {
+  if (!options().causal) {
+    heading("No mask" + of);
+    teach("Every token may look at every other, the later ones too, as in an encoder.");
+    return;
+  }
+  heading("Causal mask" + of, "score_ij = −∞ where j > i");
+  teach("When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
+      "becomes exactly 0 in the next step.");
+  print_pairs(head.masked);
+}
+
+void Story::softmax_step(const HeadSteps& head, const std::string& of) {
+  heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
+  teach("The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says how "
+      "token i shares out its attention.");
+  print_pairs(head.weights, true);
+  const Grid masked(head.masked), weights(head.weights);
+  std::string sum;
+  const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
+  if (last > kLongestSum) return;
+  for (int64_t j = 0; j < last; ++j) sum += (j ? " + e^" : "e^") + term(masked(row_, j));
+  say("Example: e^" + term(masked(row_, 0)) + " / (" + sum + ") = " + number(weights(row_, 0)));
+}
+
+void Story::context(const HeadSteps& head, const std::string& of) {
+  heading("Context vectors" + of, "c_i = Σ_j w_ij · v_j");
+  teach("Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
+      "tokens it looked at.");
+  print_vectors(head.context);
+  const Grid weights(head.weights), values(head.values), result(head.context);
+  const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
+  if (last > kLongestSum) return;
+  std::string sum;
+  for (int64_t j = 0; j < last; ++j) sum += (j ? " + " : "") + number(weights(row_, j)) + "×" + term(values(j, 0));
+  say("Example, first number of " + label(row_) + ": " + sum + " = " + number(result(row_, 0)));
+}
+
+void Story::joining() {
+  if (!several()) return;
+  terminal_.out << '\n' << bold(terminal_, "── All heads ──") << '\n';
+  heading("Joining the heads", "c_i = [c_i of head 1, c_i of head 2, …]");
+  say("Each head attended in its own way; their context vectors are put side by side.");
+  print_vectors(steps_.joined);
+  if (!steps_.output_matrix) return;
+  heading("Output", "y = c·Wo");
+  say("A last matrix mixes what the heads have found.");
+  print_matrix("Wo", steps_.output_matrix);
+  print_vectors(steps_.output);
+}
+
+}  // namespace
+
+void print_steps(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options) {
+  Story(terminal, steps, options).tell();
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,83 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "attend/base/error.h"
+#include "cli/bench.h"
+#include "cli/explain.h"
+
+namespace {
+
+constexpr int kFailure = 1, kUsage = 2;
+
+int fail(int code, std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  std::cerr << "attend: " << message << '\n';
+  return code;
+}
+
+/// Levenshtein's distance: how many letters to change, add or drop.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// What to say about a first word that is neither a command nor an option; empty if it is one.
+std::string complaint_about(const std::string& word, const CLI::App& app) {
+  const auto names = command_names(app);
+  if (std::ranges::find(names, word) != names.end() || app.get_option_no_throw(word) != nullptr) return "";
+  if (word.starts_with('-')) return "unknown option '" + word + "'; see attend --help";
+  const auto nearest = std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(word, name); });
+  const bool near = distance(word, *nearest) <= std::max<size_t>(2, nearest->size() / 2);
+  return "unknown command '" + word + "'" + (near ? "; did you mean '" + *nearest + "'?" : "; see attend --help");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("attend: a complete Transformer in C++ — see what it attends to", "attend");
+  app.set_version_flag("--version", "attend " ATTEND_VERSION);
+  app.require_subcommand(1);
+  app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
+  attend::cli::add_explain(app);
+  attend::cli::add_bench(app);
+
+  if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
+  if (const std::string complaint = complaint_about(argv[1], app); !complaint.empty()) return fail(kUsage, complaint);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    const auto chosen = app.get_subcommands();
+    const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
+    return fail(kUsage, std::string(error.what()) + "; see attend " + name + "--help");
+  }
+  std::cout.flush();
+  return std::cout ? 0 : fail(kFailure, "cannot write the output");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return fail(kFailure, error.what());
+  }
+}

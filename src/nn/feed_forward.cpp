@@ -1,0 +1,38 @@
+#include "attend/nn/feed_forward.h"
+
+#include "attend/ops/activation.h"
+#include "attend/ops/arithmetic.h"
+
+namespace attend {
+
+Tensor activate(Activation kind, const Tensor& x) {
+  switch (kind) {
+    case Activation::relu: return relu(x);
+    case Activation::gelu: return gelu(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::silu: return silu(x);
+    case Activation::tanh: return tanh(x);
+    case Activation::sigmoid: return sigmoid(x);
+  }
+  throw ShapeError("activate: there is no such activation");
+}
+
+FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
+  require<ShapeError>(config.dim >= 1 && config.hidden >= 1, "FeedForward: dim and hidden must be at least 1, got ",
+                      config.dim, " and ", config.hidden);
+  FeedForward result;
+  result.activation = config.activation;
+  result.dropout = config.dropout;
+  result.up = Linear::create({.in = config.dim, .out = config.hidden, .bias = config.bias}, rng);
+  if (config.gated) result.gate = Linear::create({.in = config.dim, .out = config.hidden, .bias = config.bias}, rng);
+  result.down = Linear::create({.in = config.hidden, .out = config.dim, .bias = config.bias}, rng);
+  return result;
+}
+
+Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) const {
+  const Tensor hidden = gate ? multiply(activate(activation, gate->forward(x)), up.forward(x))
+                             : activate(activation, up.forward(x));
+  return down.forward(drop(hidden, dropout, context));
+}
+
+}  // namespace attend

@@ -1,0 +1,54 @@
+#include "attend/nn/masks.h"
+
+#include "attend/ops/arithmetic.h"
+#include "attend/tensor/creation.h"
+
+namespace attend {
+namespace {
+
+void require_mask(const Tensor& x, const char* op) {
+  require<ShapeError>(x.dtype() == DType::boolean || x.dtype() == DType::u8, op, ": expected a boolean tensor, got ",
+                      x.dtype());
+}
+
+}  // namespace
+
+// The device's float arithmetic does the logic: 0 and 1 are exact, and no kernel of its own is needed.
+Tensor logical_not(const Tensor& x) {
+  require_mask(x, "logical_not");
+  return to(scale(to(to(x, DType::boolean), DType::f32), -1, 1), DType::boolean);
+}
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  if (!a || !b) return a ? a : b;
+  require_mask(a, "logical_and");
+  require_mask(b, "logical_and");
+  return to(multiply(to(a, DType::f32), to(b, DType::f32)), DType::boolean);
+}
+
+Tensor position_mask(const PositionMaskOptions& options) {
+  const int64_t shift = options.alignment == Alignment::bottom_right ? options.keys - options.queries : 0;
+  std::vector<uint8_t> seen(static_cast<size_t>(options.queries * options.keys));
+  for (int64_t i = 0; i < options.queries; ++i) {
+    const int64_t position = i + shift;
+    for (int64_t j = 0; j < options.keys; ++j) {
+      const bool past = !options.causal || j <= position;
+      const bool near = options.window == 0 || (position - options.window < j && j < position + options.window);
+      seen[static_cast<size_t>(i * options.keys + j)] = past && near;
+    }
+  }
+  return bool_tensor(seen, {options.queries, options.keys});
+}
+
+Tensor length_mask(const Tensor& lengths, int64_t length) {
+  require<ShapeError>(lengths.rank() == 1, "length_mask: expected lengths of shape [batch], got ", lengths.shape());
+  const std::vector<int64_t> counts = lengths.to_vector<int64_t>();
+  std::vector<uint8_t> real;
+  for (const int64_t count : counts) {
+    require<ShapeError>(count >= 0 && count <= length, "length_mask: length ", count, " is not within 0 to ", length);
+    for (int64_t j = 0; j < length; ++j) real.push_back(j < count);
+  }
+  return to(bool_tensor(real, {lengths.dim(0), length}), lengths.device());
+}
+
+}  // namespace attend

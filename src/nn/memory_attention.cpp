@@ -1,0 +1,78 @@
+#include "attend/nn/memory_attention.h"
+
+#include "attend/ops/activation.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+
+namespace attend {
+namespace {
+
+/// The state as [batch, states, width], after checking that all fits together.
+Tensor checked_states(const MemoryInputs& inputs, const char* name) {
+  const Tensor &state = inputs.state, &memory = inputs.memory;
+  require<ShapeError>(state.rank() == 2 || state.rank() == 3, name,
+                      ": expected a state of shape [batch, width] or [batch, states, width], got ", state.shape());
+  require<ShapeError>(memory.rank() == 3 && memory.dim(0) == state.dim(0), name, ": expected a memory of shape [",
+                      state.dim(0), ", length, width], got ", memory.shape());
+  require<ShapeError>(!inputs.mask || inputs.mask.shape() == Shape{memory.dim(0), memory.dim(1)}, name,
+                      ": expected a mask of shape [", memory.dim(0), ", ", memory.dim(1), "], got ",
+                      inputs.mask.shape());
+  return state.rank() == 2 ? unsqueeze(state, 1) : state;
+}
+
+/// One head of attention over the memory; q is [batch, states, width], k [batch, length, width].
+TracedAttention attend_memory(const Tensor& q, const Tensor& k, const MemoryInputs& inputs, AttentionOptions options,
+                              const ForwardContext& context) {
+  if (inputs.mask) options.mask = unsqueeze(unsqueeze(inputs.mask, 1), 1);
+  const Tensor q4 = unsqueeze(q, 1), k4 = unsqueeze(k, 1);
+  const AttentionResult attended = attention_with_lse(q4, k4, unsqueeze(inputs.memory, 1), options);
+  const Tensor output = select(attended.output, 1, 0);  // [batch, states, memory]
+  if (options.bias) options.bias = options.bias.detach();
+  TracedAttention result{inputs.state.rank() == 2 ? select(output, 1, 0) : output,
+                         {q4.detach(), k4.detach(), attended.lse.detach(), options}};
+  if (context.traces) context.traces->push_back(result.trace);
+  return result;
+}
+
+}  // namespace
+
+BahdanauAttention BahdanauAttention::create(const BahdanauAttentionConfig& config, Rng& rng) {
+  BahdanauAttention result;
+  result.query = Linear::create({.in = config.state, .out = config.hidden, .bias = false}, rng);
+  result.key = Linear::create({.in = config.memory, .out = config.hidden, .bias = false}, rng);
+  result.score = Linear::create({.in = config.hidden, .out = 1, .bias = false}, rng);
+  return result;
+}
+
+// With q = k = 0 the attention op is softmax(bias, masked) · v: the additive score goes in as the bias.
+TracedAttention BahdanauAttention::forward(const MemoryInputs& inputs, const ForwardContext& context,
+                                           const Tensor& projected) const {
+  const Tensor states = query.forward(checked_states(inputs, "BahdanauAttention"));  // [batch, states, hidden]
+  const Tensor keys = projected ? projected : project(inputs.memory);                // [batch, length, hidden]
+  const Tensor mixed = tanh(unsqueeze(states, 2) + unsqueeze(keys, 1));              // [batch, states, length, hidden]
+  const Tensor scores = select(score.forward(mixed), 3, 0);                          // [batch, states, length]
+  const TensorOptions kind{states.dtype(), states.device()};
+  return attend_memory(zeros({states.dim(0), states.dim(1), 1}, kind), zeros({keys.dim(0), keys.dim(1), 1}, kind),
+                       inputs, {.bias = unsqueeze(scores, 1)}, context);
+}
+
+LuongAttention LuongAttention::create(const LuongAttentionConfig& config, Rng& rng) {
+  LuongAttention result;
+  result.score = config.score;
+  if (config.score == LuongScore::general) {
+    result.projection = Linear::create({.in = config.state, .out = config.memory, .bias = false}, rng);
+  } else {
+    require<ShapeError>(config.state == config.memory, "LuongAttention: dot scores need state and memory of one width, got ",
+                        config.state, " and ", config.memory);
+  }
+  return result;
+}
+
+TracedAttention LuongAttention::forward(const MemoryInputs& inputs, const ForwardContext& context) const {
+  const Tensor states = checked_states(inputs, "LuongAttention");
+  return attend_memory(projection ? projection->forward(states) : states, inputs.memory, inputs, {.scale = 1.0},
+                       context);
+}
+
+}  // namespace attend

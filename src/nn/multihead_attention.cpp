@@ -1,0 +1,175 @@
+#include "attend/nn/multihead_attention.h"
+
+#include <cmath>
+
+#include "attend/nn/init.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+
+namespace attend {
+namespace {
+
+/// Fills in what 0 stands for, and checks that it adds up.
+MultiheadAttentionConfig resolved(MultiheadAttentionConfig config) {
+  require<ShapeError>(config.dim >= 1 && config.heads >= 1, "MultiheadAttention: dim and heads must be at least 1, got ",
+                      config.dim, " and ", config.heads);
+  if (config.head_dim == 0) {
+    require<ShapeError>(config.dim % config.heads == 0, "MultiheadAttention: dim ", config.dim,
+                        " is not divisible by heads ", config.heads);
+    config.head_dim = config.dim / config.heads;
+  }
+  if (config.key_heads == 0) config.key_heads = config.heads;
+  if (config.key_dim == 0) config.key_dim = config.dim;
+  if (config.value_dim == 0) config.value_dim = config.dim;
+  require<ShapeError>(config.key_heads >= 1 && config.heads % config.key_heads == 0, "MultiheadAttention: heads ",
+                      config.heads, " is not divisible by key_heads ", config.key_heads);
+  require<ShapeError>(config.key_dim >= 1 && config.value_dim >= 1 && config.head_dim >= 1,
+                      "MultiheadAttention: key_dim, value_dim and head_dim must not be negative, got ", config.key_dim,
+                      ", ", config.value_dim, " and ", config.head_dim);
+  require<ShapeError>(!config.alibi || !(config.bias_kv || config.zero_key),
+                      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
+  return config;
+}
+
+/// A projection with Xavier's weights and a bias of 0.
+Linear projection(const LinearConfig& config, int64_t parts, Rng& rng) {
+  Linear result;
+  result.weight = xavier_parameter({config.out, config.in}, rng, parts);
+  if (config.bias) result.bias = constant_parameter({config.out}, 0);
+  return result;
+}
+
+/// [batch, length, heads · dim] as [batch, heads, length, dim]: a view.
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+}
+
+/// [batch, heads, length, dim] as [batch, length, heads · dim].
+Tensor join_heads(const Tensor& x) {
+  return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
+}
+
+/// x[batch, heads, length, dim] with one more position, row [heads · dim], the same for the whole batch.
+Tensor append_row(const Tensor& x, const Tensor& row) {
+  const Tensor heads = reshape(row, {1, x.dim(1), 1, x.dim(3)});
+  return concat({x, expand(heads, {x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
+}
+
+/// [batch, keys] as [batch, 1, 1, keys].
+Tensor over_rows(const Tensor& keys) { return unsqueeze(unsqueeze(keys, 1), 1); }
+
+/// The mask over `count` real keys, followed by `extra` columns that every query sees.
+Tensor extended(const Tensor& mask, int64_t count, int64_t extra) {
+  Shape all = mask.shape();
+  all[mask.rank() - 1] = count;
+  Shape more = mask.shape();
+  more[mask.rank() - 1] = extra;
+  return concat({expand(mask, all), to(ones(more, {DType::boolean}), mask.device())}, -1);
+}
+
+struct KeyCounts {
+  int64_t queries = 0, real = 0, extra = 0;
+};
+
+/// The masks of a call as options of the attention op. Without extra keys the op's own, linear, forms serve; with them
+/// everything becomes one mask, because the op counts positions over all keys.
+AttentionOptions attention_options(const MultiheadAttentionConfig& config, const MaskOptions& masks,
+                                   const KeyCounts& counts) {
+  AttentionOptions options;
+  options.bias = masks.bias;
+  options.softcap = config.softcap;
+  options.scale = config.scale;
+  options.mask = masks.keys ? logical_and(over_rows(masks.keys), masks.mask) : masks.mask;
+  if (counts.extra == 0) {
+    options.causal = masks.causal;
+    options.alignment = masks.alignment;
+    options.window = config.window;
+    options.lengths = masks.lengths;
+    return options;
+  }
+  if (masks.lengths) options.mask = logical_and(over_rows(length_mask(masks.lengths, counts.real)), options.mask);
+  if (masks.causal || config.window > 0) {
+    const Tensor seen = position_mask({.queries = counts.queries, .keys = counts.real, .causal = masks.causal,
+                                       .alignment = masks.alignment, .window = config.window});
+    options.mask = logical_and(options.mask ? to(seen, options.mask.device()) : seen, options.mask);
+  }
+  if (options.mask) options.mask = extended(options.mask, counts.real, counts.extra);
+  if (options.bias && options.bias.dim(-1) != 1) {
+    const Shape more = options.bias.shape().with_last(counts.extra);
+    options.bias = concat({options.bias, zeros(more, {options.bias.dtype(), options.bias.device()})}, -1);
+  }
+  return options;
+}
+
+void check_inputs(const MultiheadAttentionConfig& config, const MultiheadAttention::Inputs& inputs) {
+  const auto check = [](const Tensor& x, const char* name, int64_t width) {
+    require<ShapeError>(x.rank() == 3 && x.dim(2) == width, "MultiheadAttention: expected ", name,
+                        " of shape [batch, length, ", width, "], got ", x.shape());
+  };
+  check(inputs.query, "query", config.dim);
+  check(inputs.key, "key", config.key_dim);
+  check(inputs.value, "value", config.value_dim);
+  require<ShapeError>(inputs.key.dim(0) == inputs.query.dim(0) && inputs.value.dim(0) == inputs.query.dim(0),
+                      "MultiheadAttention: query, key and value have batches of ", inputs.query.dim(0), ", ",
+                      inputs.key.dim(0), " and ", inputs.value.dim(0));
+  require<ShapeError>(inputs.key.dim(1) == inputs.value.dim(1), "MultiheadAttention: there are ", inputs.key.dim(1),
+                      " keys but ", inputs.value.dim(1), " values");
+}
+
+}  // namespace
+
+MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& config, Rng& rng) {
+  MultiheadAttention result;
+  result.config = resolved(config);
+  const MultiheadAttentionConfig& c = result.config;
+  const int64_t inner = c.heads * c.head_dim, key_inner = c.key_heads * c.head_dim;
+  const int64_t parts = c.key_dim == c.dim && c.value_dim == c.dim && key_inner == inner ? 3 : 1;
+  result.query = projection({.in = c.dim, .out = inner, .bias = c.bias}, parts, rng);
+  result.key = projection({.in = c.key_dim, .out = key_inner, .bias = c.bias}, parts, rng);
+  result.value = projection({.in = c.value_dim, .out = key_inner, .bias = c.bias}, parts, rng);
+  result.output = Linear::create({.in = inner, .out = c.dim, .bias = false}, rng);
+  if (c.bias) result.output.bias = constant_parameter({c.dim}, 0);
+  if (c.bias_kv) {
+    const double deviation = 1 / std::sqrt(static_cast<double>(key_inner));
+    result.bias_key = normal_parameter({key_inner}, deviation, rng);
+    result.bias_value = normal_parameter({key_inner}, deviation, rng);
+  }
+  return result;
+}
+
+TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const MaskOptions& masks,
+                                                   const ForwardContext& context) const {
+  check_inputs(config, inputs);
+  Tensor q = split_heads(query.forward(inputs.query), config.heads);
+  Tensor k = split_heads(key.forward(inputs.key), config.key_heads);
+  Tensor v = split_heads(value.forward(inputs.value), config.key_heads);
+  const int64_t real = k.dim(2);
+  if (config.rope) q = rope(q, *config.rope), k = rope(k, *config.rope);  // extra keys have no position: before them
+  if (config.bias_kv) k = append_row(k, bias_key), v = append_row(v, bias_value);
+  if (config.zero_key) {
+    const Tensor zero = zeros({config.key_heads * config.head_dim}, {k.dtype(), k.device()});
+    k = append_row(k, zero), v = append_row(v, zero);
+  }
+
+  AttentionOptions options =
+      attention_options(config, masks, {.queries = q.dim(2), .real = real, .extra = k.dim(2) - real});
+  if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
+  if (context.rng && config.dropout > 0) options.dropout = config.dropout, options.random = context.rng->stream();
+  const AttentionResult attended = attention_with_lse(q, k, v, options);
+  if (options.bias) options.bias = options.bias.detach();  // a kept trace must not keep the graph
+  TracedAttention result{output.forward(join_heads(attended.output)),
+                         {q.detach(), k.detach(), attended.lse.detach(), options}};
+  if (context.traces) context.traces->push_back(result.trace);
+  return result;
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
+  return forward_traced({x, x, x}, masks, context).output;
+}
+
+Tensor MultiheadAttention::forward_cross(const Tensor& x, const Tensor& memory, const MaskOptions& masks,
+                                         const ForwardContext& context) const {
+  return forward_traced({x, memory, memory}, masks, context).output;
+}
+
+}  // namespace attend

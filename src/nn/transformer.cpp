@@ -1,0 +1,136 @@
+#include "attend/nn/transformer.h"
+
+#include "attend/nn/init.h"
+#include "attend/ops/arithmetic.h"
+
+namespace attend {
+namespace {
+
+MultiheadAttention create_attention(const TransformerLayerConfig& config, Rng& rng) {
+  return MultiheadAttention::create(
+      {.dim = config.dim, .heads = config.heads, .bias = config.bias, .dropout = config.dropout}, rng);
+}
+
+FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) {
+  return FeedForward::create({.dim = config.dim,
+                              .hidden = config.hidden,
+                              .activation = config.activation,
+                              .gated = config.gated,
+                              .bias = config.bias,
+                              .dropout = config.dropout},
+                             rng);
+}
+
+LayerNorm create_norm(const TransformerLayerConfig& config) {
+  return LayerNorm::create({.dim = config.dim, .eps = config.eps, .bias = config.bias});
+}
+
+/// One branch with its residual: norm(x + f(x)), or x + f(norm(x)) where the norm comes first.
+template <class F>
+Tensor residual(const TransformerLayerConfig& config, const LayerNorm& norm, const Tensor& x,
+                const ForwardContext& context, F&& f) {
+  if (config.norm_first) return x + drop(f(norm.forward(x)), config.dropout, context);
+  return norm.forward(x + drop(f(x), config.dropout, context));
+}
+
+/// Attention draws its own projections already; its output and the feed-forward network start as a Linear does.
+void reset_xavier(MultiheadAttention& attention, Rng& rng) {
+  attention.output.weight = xavier_parameter(attention.output.weight.shape(), rng);
+}
+void reset_xavier(FeedForward& feed_forward, Rng& rng) {
+  feed_forward.up.weight = xavier_parameter(feed_forward.up.weight.shape(), rng);
+  feed_forward.down.weight = xavier_parameter(feed_forward.down.weight.shape(), rng);
+  if (feed_forward.gate) feed_forward.gate->weight = xavier_parameter(feed_forward.gate->weight.shape(), rng);
+}
+
+}  // namespace
+
+TransformerEncoderLayer TransformerEncoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
+  return {.config = config,
+          .attention = create_attention(config, rng),
+          .feed_forward = create_feed_forward(config, rng),
+          .attention_norm = create_norm(config),
+          .feed_forward_norm = create_norm(config)};
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& masks,
+                                        const ForwardContext& context) const {
+  const Tensor attended = residual(config, attention_norm, x, context,
+                                   [&](const Tensor& in) { return attention.forward(in, masks, context); });
+  return residual(config, feed_forward_norm, attended, context,
+                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+}
+
+TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
+  return {.config = config,
+          .attention = create_attention(config, rng),
+          .cross_attention = create_attention(config, rng),
+          .feed_forward = create_feed_forward(config, rng),
+          .attention_norm = create_norm(config),
+          .cross_attention_norm = create_norm(config),
+          .feed_forward_norm = create_norm(config)};
+}
+
+Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                        const ForwardContext& context) const {
+  const Tensor own = residual(config, attention_norm, x, context,
+                              [&](const Tensor& in) { return attention.forward(in, masks.target, context); });
+  const Tensor crossed = residual(config, cross_attention_norm, own, context, [&](const Tensor& in) {
+    return cross_attention.forward_cross(in, memory, masks.memory, context);
+  });
+  return residual(config, feed_forward_norm, crossed, context,
+                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+}
+
+TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& config, Rng& rng) {
+  TransformerEncoder result;
+  for (int64_t i = 0; i < config.layers; ++i) result.layers.push_back(TransformerEncoderLayer::create(config.layer, rng));
+  if (config.final_norm) result.norm = create_norm(config.layer);
+  return result;
+}
+
+Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
+  Tensor y = x;
+  for (const TransformerEncoderLayer& layer : layers) y = layer.forward(y, masks, context);
+  return norm ? norm->forward(y) : y;
+}
+
+TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& config, Rng& rng) {
+  TransformerDecoder result;
+  for (int64_t i = 0; i < config.layers; ++i) result.layers.push_back(TransformerDecoderLayer::create(config.layer, rng));
+  if (config.final_norm) result.norm = create_norm(config.layer);
+  return result;
+}
+
+Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                   const ForwardContext& context) const {
+  Tensor y = x;
+  for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, context);
+  return norm ? norm->forward(y) : y;
+}
+
+Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
+  Transformer result;
+  result.encoder = TransformerEncoder::create(
+      {.layer = config.layer, .layers = config.encoder_layers, .final_norm = config.final_norms}, rng);
+  result.decoder = TransformerDecoder::create(
+      {.layer = config.layer, .layers = config.decoder_layers, .final_norm = config.final_norms}, rng);
+  for (TransformerEncoderLayer& layer : result.encoder.layers) {
+    reset_xavier(layer.attention, rng);
+    reset_xavier(layer.feed_forward, rng);
+  }
+  for (TransformerDecoderLayer& layer : result.decoder.layers) {
+    reset_xavier(layer.attention, rng);
+    reset_xavier(layer.cross_attention, rng);
+    reset_xavier(layer.feed_forward, rng);
+  }
+  return result;
+}
+
+Tensor Transformer::forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks,
+                            const ForwardContext& context) const {
+  const Tensor memory = encoder.forward(source, masks.source, context);
+  return decoder.forward(target, memory, {.target = masks.target, .memory = masks.memory}, context);
+}
+
+}  // namespace attend

@@ -1,0 +1,67 @@
+#include "attend/optim/adam.h"
+
+#include "backend/kernels.h"
+#include "optim/state.h"
+
+namespace attend {
+
+Adam::Adam(std::vector<NamedTensor> parameters, const AdamConfig& config) : config_(config) {
+  require_not_negative(config.lr, "Adam", "lr");
+  require_not_negative(config.eps, "Adam", "eps");
+  require_not_negative(config.weight_decay, "Adam", "weight_decay");
+  const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
+  require<ShapeError>(is_rate(config.beta1) && is_rate(config.beta2), "Adam: beta1 and beta2 must be in [0, 1), got ",
+                      config.beta1, " and ", config.beta2);
+  for (auto& [name, tensor] : parameters) slots_.push_back({.name = std::move(name), .parameter = std::move(tensor)});
+}
+
+void Adam::step() {
+  for (Slot& slot : slots_) {
+    const Tensor gradient = grad(slot.parameter);
+    if (!gradient) continue;
+    if (!slot.m) slot.m = zeros_like(slot.parameter), slot.v = zeros_like(slot.parameter);
+    const bool decays = !config_.decay_matrices_only || slot.parameter.rank() > 1;
+    kernels(slot.parameter.device())
+        .optim.adam(rows(gradient),
+                    {.lr = config_.lr,
+                     .beta1 = config_.beta1,
+                     .beta2 = config_.beta2,
+                     .eps = config_.eps,
+                     .weight_decay = decays ? config_.weight_decay : 0,
+                     .decoupled = config_.decoupled,
+                     .step = ++slot.steps},
+                    rows(slot.parameter), rows(slot.m), rows(slot.v));
+  }
+}
+
+std::map<std::string, Tensor> Adam::state() const {
+  std::map<std::string, Tensor> result;
+  for (const Slot& slot : slots_) {
+    if (slot.steps == 0) continue;
+    result[slot.name + ".m"] = slot.m;
+    result[slot.name + ".v"] = slot.v;
+    result[slot.name + ".step"] = tensor<int64_t>({slot.steps}, {1});
+  }
+  return result;
+}
+
+void Adam::load_state(const std::map<std::string, Tensor>& state) {
+  StateReader reader("Adam", state);
+  std::vector<Slot> loaded = slots_;
+  for (Slot& slot : loaded) {
+    slot.m = reader.take(slot.name, "m", slot.parameter);
+    slot.v = reader.take(slot.name, "v", slot.parameter);
+    slot.steps = reader.take_count(slot.name, "step");
+    const bool whole = static_cast<bool>(slot.m) == (slot.steps > 0) && static_cast<bool>(slot.v) == (slot.steps > 0);
+    require<ShapeError>(whole, "Adam: the state of ", slot.name, " lacks one of m, v and step");
+  }
+  reader.require_all_taken();
+  slots_ = std::move(loaded);
+}
+
+Adam adamw(std::vector<NamedTensor> parameters, AdamConfig config) {
+  config.decoupled = true;
+  return {std::move(parameters), config};
+}
+
+}  // namespace attend

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "attend/nn/parameters.h"
+#include "attend/tensor/creation.h"
+
+// What the optimisers' saved states have in common.
+namespace attend {
+
+/// Hands out the entries of a saved state one by one, and knows which were left.
+class StateReader {
+ public:
+  StateReader(const char* optimizer, const std::map<std::string, Tensor>& state) : optimizer_(optimizer), left_(state) {}
+
+  /// A copy of the entry `parameter_name.part`, like `parameter`; empty if there is none.
+  Tensor take(const std::string& parameter_name, const char* part, const Tensor& parameter) {
+    const auto found = left_.find(parameter_name + "." + part);
+    if (found == left_.end()) return {};
+    require<ShapeError>(found->second.shape() == parameter.shape(), optimizer_, ": state ", found->first, " has shape ",
+                        found->second.shape(), " but the parameter has ", parameter.shape());
+    Tensor result = empty_like(parameter);
+    copy_values(found->second, result);
+    left_.erase(found);
+    return result;
+  }
+  /// The single number `parameter_name.part`, or 0.
+  int64_t take_count(const std::string& parameter_name, const char* part) {
+    const auto found = left_.find(parameter_name + "." + part);
+    if (found == left_.end()) return 0;
+    const auto count = static_cast<int64_t>(found->second.item());
+    left_.erase(found);
+    return count;
+  }
+  void require_all_taken() const {
+    require<ShapeError>(left_.empty(), optimizer_, ": there is no parameter for state ",
+                        left_.empty() ? "" : left_.begin()->first);
+  }
+
+ private:
+  const char* optimizer_;
+  std::map<std::string, Tensor> left_;
+};
+
+/// Throws unless the value is at least 0 (NaN is not).
+inline void require_not_negative(double value, const char* optimizer, const char* name) {
+  require<ShapeError>(value >= 0, optimizer, ": ", name, " must not be negative, got ", value);
+}
+
+}  // namespace attend

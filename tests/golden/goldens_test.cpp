@@ -1,0 +1,113 @@
+// The checker itself: what it must refuse.
+
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "attend/io/safetensors.h"
+#include "testing/gradients.h"
+#include "testing/temporary_folder.h"
+
+namespace attend {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+Outcome goldens(const std::string& arguments) {
+  Outcome result;
+  FILE* pipe = popen((std::string(ATTEND_BINARY_DIR) + "/goldens " + arguments + " 2>&1").c_str(), "r");
+  char buffer[512];
+  while (pipe && std::fgets(buffer, sizeof buffer, pipe)) result.output += buffer;
+  if (pipe) result.status = WEXITSTATUS(pclose(pipe));
+  return result;
+}
+
+/// y = relu(x) with its gradient: a case that passes, to be spoilt by each test.
+struct ReluCase {
+  std::map<std::string, Tensor> tensors{{"in.x", tensor<float>({-1, 2}, {2})},
+                                        {"out.y", tensor<float>({0, 2}, {2})},
+                                        {"grad.y", tensor<float>({5, 7}, {2})},
+                                        {"grad.x", tensor<float>({0, 7}, {2})}};
+  Metadata metadata{{"op", "activation"}, {"options", R"({"kind": "relu"})"}, {"rtol", "1e-5"}};
+
+  Outcome check() const {
+    const testing::TemporaryFolder folder;
+    const std::vector<NamedTensor> list(tensors.begin(), tensors.end());
+    write_safetensors(folder.file("case.safetensors"), list, metadata);
+    return goldens(folder.path());
+  }
+  void expect_failure(const std::string& reason) const {
+    const Outcome run = check();
+    EXPECT_EQ(run.status, 1);
+    EXPECT_NE(run.output.find("case.safetensors: " + reason), std::string::npos) << run.output;
+    EXPECT_TRUE(run.output.ends_with("\n0 passed, 1 failed\n")) << run.output;
+  }
+};
+
+TEST(Goldens, PassesWhatIsRight) {
+  const Outcome run = ReluCase{}.check();
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.output, "1 passed, 0 failed\n");
+}
+
+TEST(Goldens, ComparesOutputsAndGradients) {
+  ReluCase wrong;
+  wrong.tensors["out.y"] = tensor<float>({0, 2.5}, {2});
+  wrong.expect_failure("out.y is off by 0.5, allowed 2.6e-05");
+  wrong = {};
+  wrong.tensors["grad.x"] = tensor<float>({1, 7}, {2});
+  wrong.expect_failure("grad.x is off by 1, allowed 7.1e-05");
+  wrong = {};
+  wrong.tensors["out.y"] = zeros({2, 1});
+  wrong.expect_failure("out.y: expected shape [2, 1], got [2]");
+}
+
+TEST(Goldens, NanNeverPasses) {
+  ReluCase wrong;
+  wrong.tensors["in.x"] = tensor<float>({NAN, 2}, {2});
+  wrong.expect_failure("out.y is off by nan");
+}
+
+TEST(Goldens, WhatNobodyLooksAtFails) {
+  ReluCase wrong;
+  wrong.tensors["out.z"] = zeros({2});
+  wrong.expect_failure("nothing checks out.z");
+  wrong = {};
+  wrong.tensors["grad.w"] = zeros({2});
+  wrong.expect_failure("nothing checks grad.w");
+  wrong = {};
+  wrong.tensors["in.mask"] = zeros({2});
+  wrong.expect_failure("nothing checks in.mask");
+  wrong = {};
+  wrong.tensors.erase("grad.y");  // then no gradient can be computed
+  wrong.expect_failure("grad.x: is expected, but no gradient was computed");
+  wrong = {};
+  wrong.metadata["options"] = R"({"kind": "relu", "slope": 0.1, "inplace": false, "beta": null})";
+  wrong.expect_failure("unknown option slope");
+}
+
+TEST(Goldens, UnknownOpsFail) {
+  ReluCase wrong;
+  wrong.metadata["op"] = "convolution";
+  wrong.expect_failure("unknown op 'convolution'");
+  wrong.metadata.erase("op");
+  wrong.expect_failure("unknown op ''");
+}
+
+TEST(Goldens, UsageAndNothingFound) {
+  EXPECT_EQ(goldens("").status, 2);
+  EXPECT_EQ(goldens("--verbose").status, 2);
+  EXPECT_EQ(goldens("--help").status, 0);
+  const testing::TemporaryFolder folder;
+  const Outcome run = goldens(folder.path());
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(run.output.ends_with("0 passed, 0 failed\n")) << run.output;
+  EXPECT_EQ(goldens(folder.file("absent")).status, 1);
+}
+
+}  // namespace
+}  // namespace attend

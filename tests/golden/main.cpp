@@ -1,0 +1,90 @@
+// goldens DIR…: checks every reference case below the directories (or given directly); see ../shared/goldens/README.md.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+#include "registry.h"
+
+namespace attend::golden {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> find_cases(const std::vector<std::string>& places) {
+  std::vector<std::string> found;
+  for (const std::string& place : places) {
+    require<FormatError>(fs::exists(place), place, ": there is no such file or directory");
+    if (!fs::is_directory(place)) {
+      found.push_back(place);
+      continue;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(place)) {
+      if (entry.is_regular_file() && entry.path().extension() == ".safetensors") found.push_back(entry.path().string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// Empty if the case passes, else what is wrong.
+std::string check(const std::string& path, const Registry& registry) {
+  Case reference(path);
+  const auto checker = registry.find(reference.op());
+  if (checker == registry.end()) return "unknown op '" + reference.op() + "'";
+  checker->second(reference);
+  const std::vector<Mismatch> mismatches = reference.finish();
+  if (mismatches.empty()) return {};
+  const auto excess = [](const Mismatch& m) { return std::isnan(m.error) ? INFINITY : m.error / m.tolerance; };
+  const auto worst = std::max_element(mismatches.begin(), mismatches.end(),
+                                      [&](const Mismatch& a, const Mismatch& b) { return excess(a) < excess(b); });
+  std::ostringstream text;
+  text << worst->tensor << " is off by " << worst->error << ", allowed " << worst->tolerance;
+  if (mismatches.size() > 1) text << " (and " << mismatches.size() - 1 << " more tensors)";
+  return text.str();
+}
+
+std::string check_safely(const std::string& path, const Registry& registry) {
+  try {
+    return check(path, registry);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+int run(const std::vector<std::string>& places) {
+  Registry registry;
+  add_elementary(registry);
+  add_attention(registry);
+  add_transformer(registry);
+  add_recurrent(registry);
+  add_optim(registry);
+  int passed = 0, failed = 0;
+  for (const std::string& path : find_cases(places)) {
+    const std::string problem = check_safely(path, registry);
+    ++(problem.empty() ? passed : failed);
+    if (!problem.empty()) std::cout << "FAILED " << path << ": " << problem << '\n';
+  }
+  if (passed + failed == 0) std::cout << "no *.safetensors files found\n";
+  std::cout << passed << " passed, " << failed << " failed" << std::endl;
+  return failed == 0 && passed > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace attend::golden
+
+int main(int count, char** arguments) {
+  const std::vector<std::string> places(arguments + 1, arguments + count);
+  const bool help = count == 2 && (places[0] == "--help" || places[0] == "-h");
+  if (places.empty() || help || places[0].starts_with("--")) {
+    (help ? std::cout : std::cerr) << "usage: goldens DIR…   check every *.safetensors reference case below DIR\n";
+    return help ? 0 : 2;
+  }
+  try {
+    return attend::golden::run(places);
+  } catch (const std::exception& error) {
+    std::cerr << "goldens: " << error.what() << '\n';
+    return 1;
+  }
+}
