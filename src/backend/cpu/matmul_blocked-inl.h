@@ -38,7 +38,7 @@ struct Cuts {
   Blocks chunk;  // of k: what is packed at a time of a shared b; all of it where b is not shared
   Blocks task_rows, task_panels;
 
-  explicit Cuts(const Product<T>& in)
+  explicit Cuts(const MatrixProduct<T>& in)
       : panels((in.n + width - 1) / width),
         packed_from(in.b_col == 1 && in.m <= kFewRows ? in.n / width : 0),
         packs_a(in.a_step != 1),
@@ -57,7 +57,7 @@ struct Cuts {
 template <class T>
 class BlockedProduct {
  public:
-  explicit BlockedProduct(const Product<T>& in)
+  explicit BlockedProduct(const MatrixProduct<T>& in)
       : in_(in),
         cuts_(in),
         shared_b_(cuts_.packs_a ? PackedSize(cuts_.panels - cuts_.packed_from, cuts_.width, cuts_.chunk.size) : 0) {}
@@ -141,7 +141,7 @@ class BlockedProduct {
         operands.a = cuts_.packs_a ? bands + PackedSize((row - block.first_row) / kTileRows, kTileRows, part.count())
                                    : in_.a + row * in_.a_row + part.begin;
         output.c = in_.c + row * in_.c_row + panel * cuts_.width;
-        MultiplyRows(std::min<int64_t>(kTileRows, block.last_row - row), part.count(), operands, output);
+        ProductRows(std::min<int64_t>(kTileRows, block.last_row - row), part.count(), operands, output);
       }
     }
   }
@@ -159,7 +159,7 @@ class BlockedProduct {
     return operands;
   }
 
-  const Product<T> in_;
+  const MatrixProduct<T> in_;
   const Cuts<T> cuts_;
   const Scratch<T> shared_b_;
   Depth chunk_;
