@@ -102,18 +102,18 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
     using T = decltype(type);
     const int64_t row = c.rank() - 2, col = c.rank() - 1;
     MatrixProduct<T> product{.m = c.shape[row],
-                       .n = c.shape[col],
-                       .k = a.shape[col],
-                       .a = static_cast<const T*>(a.data),
-                       .a_row = a.strides[row],
-                       .a_step = a.strides[col],
-                       .b = static_cast<const T*>(b.data),
-                       .b_step = b.strides[row],
-                       .b_col = b.strides[col],
-                       .c = static_cast<T*>(c.data),
-                       .c_row = c.strides[row],
-                       .bias = static_cast<const T*>(options.bias.data),
-                       .accumulate = options.accumulate};
+                             .n = c.shape[col],
+                             .k = a.shape[col],
+                             .a = static_cast<const T*>(a.data),
+                             .a_row = a.strides[row],
+                             .a_step = a.strides[col],
+                             .b = static_cast<const T*>(b.data),
+                             .b_step = b.strides[row],
+                             .b_col = b.strides[col],
+                             .c = static_cast<T*>(c.data),
+                             .c_row = c.strides[row],
+                             .bias = static_cast<const T*>(options.bias.data),
+                             .accumulate = options.accumulate};
     if (product.k == 1) product.a_step = product.b_step = 1;  // an axis of one has no stride of its own
     if (product.n == 1) product.b_col = 1;
     const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;

@@ -48,7 +48,8 @@ HWY_INLINE void DotTile(const Lines<T>& few, const Lines<T>& many, int64_t depth
   for (int i = 0; i < kFew; ++i) {
     for (int j = 0; j < kMany; ++j) {
       T total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (int64_t rest = p; rest < depth; ++rest) total += few.data[i * few.stride + rest] * many.data[j * many.stride + rest];
+      for (int64_t rest = p; rest < depth; ++rest)
+        total += few.data[i * few.stride + rest] * many.data[j * many.stride + rest];
       result[i][j] = total;
     }
   }
@@ -82,10 +83,17 @@ void MultiplyByDots(const Lines<T>& few, const Lines<T>& many, int64_t depth, co
       int64_t row = 0;
       for (; row + 4 <= few.count; row += 4) DotLines<4>(few, row, many, first, last, depth, store);
       switch (few.count - row) {
-        case 3: DotLines<3>(few, row, many, first, last, depth, store); break;
-        case 2: DotLines<2>(few, row, many, first, last, depth, store); break;
-        case 1: DotLines<1>(few, row, many, first, last, depth, store); break;
-        default: break;
+        case 3:
+          DotLines<3>(few, row, many, first, last, depth, store);
+          break;
+        case 2:
+          DotLines<2>(few, row, many, first, last, depth, store);
+          break;
+        case 1:
+          DotLines<1>(few, row, many, first, last, depth, store);
+          break;
+        default:
+          break;
       }
     }
   });

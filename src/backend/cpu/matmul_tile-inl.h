@@ -59,7 +59,8 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   }
   HWY_ALIGN T edge[kRows * kTileVectors * hn::MaxLanes(d)];
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
-    HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
+    HWY_UNROLL(4)
+    for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
   }
   for (int m = 0; m < kRows; ++m) {
     for (int64_t j = 0; j < out.columns; ++j) {
