@@ -166,7 +166,7 @@ void AddQueryGradients(KeyRange queries, KeyRange panels, const KeyBlockScratch<
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int64_t width = block.width;
   for (int64_t c = 0; c < block.padded; c += kTileVectors * lanes) {
-    const Product<T> product{.in = {block.gradients.data() + panels.begin * kQueryBlock * width, width, 1,
+    const TileProduct<T> product{.in = {block.gradients.data() + panels.begin * kQueryBlock * width, width, 1,
                                     block.key_rows.data() + panels.begin * width * block.padded + c, block.padded},
                              .depth = width,
                              .segments = panels.end - panels.begin,

@@ -50,7 +50,7 @@ HWY_INLINE void AccumulateTile(D d, int64_t depth, const TileOperands<T>& in, hn
 
 /// A product whose depth may lie in several stretches of memory (panels), one after the other.
 template <class T>
-struct Product {
+struct TileProduct {
   TileOperands<T> in;
   int64_t depth = 0;
   int64_t segments = 1;                     ///< how many stretches of `depth`
@@ -62,7 +62,7 @@ struct Product {
 };
 
 template <int kRows, int kVectors, class T>
-HWY_INLINE void MultiplyTile(const Product<T>& product, int64_t row) {
+HWY_INLINE void MultiplyTile(const TileProduct<T>& product, int64_t row) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   T* HWY_RESTRICT c = product.c + row * product.c_row;
@@ -90,7 +90,7 @@ HWY_INLINE void MultiplyTile(const Product<T>& product, int64_t row) {
 
 /// c[rows × kVectors vectors] from a and b, any number of rows.
 template <int kVectors, class T>
-HWY_INLINE void MultiplyRows(const Product<T>& product, int64_t rows) {
+HWY_INLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   int64_t row = 0;
   for (; row + kTileRows <= rows; row += kTileRows) MultiplyTile<kTileRows, kVectors>(product, row);
   if constexpr (kTileRows > 4) {
