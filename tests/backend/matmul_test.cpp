@@ -63,8 +63,8 @@ constexpr Layout kLayouts[] = {Layout::dense, Layout::transposed, Layout::sparse
 
 TEST(MatmulKernel, OddSizesInEveryLayout) {
   for (const Sizes& size : {Sizes{1, 1, 1}, Sizes{1, 300, 50}, Sizes{2, 33, 31}, Sizes{3, 7, 25}, Sizes{4, 257, 100},
-                            Sizes{5, 31, 24}, Sizes{17, 9, 23}, Sizes{33, 31, 49}, Sizes{40, 300, 1}, Sizes{131, 257, 73},
-                            Sizes{20, 1, 30}, Sizes{300, 5, 2}, Sizes{31, 600, 33}}) {
+                            Sizes{5, 31, 24}, Sizes{17, 9, 23}, Sizes{33, 31, 49}, Sizes{40, 300, 1},
+                            Sizes{131, 257, 73}, Sizes{20, 1, 30}, Sizes{300, 5, 2}, Sizes{31, 600, 33}}) {
     for (const Layout la : kLayouts) {
       for (const Layout lb : kLayouts) {
         for (const DType dtype : {DType::f32, DType::f64}) expect_product(size, la, lb, 1, dtype);
@@ -100,7 +100,8 @@ TEST(MatmulKernel, NoInnerDimensionGivesZeroOrTheBias) {
       const Tensor a = laid_out(layout, 1, m, 0, 1, DType::f32), b = laid_out(Layout::dense, 1, 0, 26, 2, DType::f32);
       testing::expect_close(multiplied(a, b), std::vector<double>(static_cast<size_t>(26 * m), 0), 0);
       const Tensor bias = ones({26});
-      testing::expect_close(multiplied(a, b, {.bias = bias.view()}), std::vector<double>(static_cast<size_t>(26 * m), 1), 0);
+      testing::expect_close(multiplied(a, b, {.bias = bias.view()}),
+                            std::vector<double>(static_cast<size_t>(26 * m), 1), 0);
     }
   }
 }
@@ -137,7 +138,8 @@ TEST(MatmulKernel, SameBitsOnAnyNumberOfThreads) {
   for (const Sizes& size : {Sizes{1, 900, 900}, Sizes{3, 900, 900}, Sizes{260, 600, 300}}) {
     for (const Layout la : kLayouts) {
       for (const Layout lb : kLayouts) {
-        const Tensor a = laid_out(la, 1, size.m, size.k, 1, DType::f32), b = laid_out(lb, 1, size.k, size.n, 2, DType::f32);
+        const Tensor a = laid_out(la, 1, size.m, size.k, 1, DType::f32),
+                     b = laid_out(lb, 1, size.k, size.n, 2, DType::f32);
         set_threads(1);
         const auto alone = multiplied(a, b).to_vector<float>();
         set_threads(3);

@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr int64_t kReadElements = 1 << 15;  // of b, worth handing to another thread
 inline constexpr int64_t kStrip = 256;             // columns whose sums a task keeps in L1
-inline constexpr int64_t kAddedRows = 4;           // up to so many, b is streamed row by row
+inline constexpr int64_t kAddedRows = 8;           // up to so many, b is streamed row by row
 
 /// Vectors that lie `stride` apart, each contiguous.
 template <class T>
@@ -48,7 +48,8 @@ HWY_INLINE void DotTile(const Lines<T>& few, const Lines<T>& many, int64_t depth
   for (int i = 0; i < kFew; ++i) {
     for (int j = 0; j < kMany; ++j) {
       T total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (int64_t rest = p; rest < depth; ++rest) total += few.data[i * few.stride + rest] * many.data[j * many.stride + rest];
+      for (int64_t rest = p; rest < depth; ++rest)
+        total += few.data[i * few.stride + rest] * many.data[j * many.stride + rest];
       result[i][j] = total;
     }
   }
@@ -58,7 +59,7 @@ HWY_INLINE void DotTile(const Lines<T>& few, const Lines<T>& many, int64_t depth
 template <int kFew, class T, class Store>
 void DotLines(const Lines<T>& few, int64_t row, const Lines<T>& many, int64_t first, int64_t last, int64_t depth,
               const Store& store) {
-  constexpr int kMany = kFew > 3 ? 3 : 4;  // at most 12 sums: they, a row of many and a value of few fill 16 registers
+  constexpr int kMany = kFew > 1 ? 3 : 4;  // at most 12 sums: they, a row of many and a value of few fill 16 registers
   const Lines<T> left{few.data + row * few.stride, few.stride, kFew};
   const auto take = [&](auto width, int64_t j) {
     T result[kFew][width()];
@@ -82,44 +83,61 @@ void MultiplyByDots(const Lines<T>& few, const Lines<T>& many, int64_t depth, co
       int64_t row = 0;
       for (; row + 4 <= few.count; row += 4) DotLines<4>(few, row, many, first, last, depth, store);
       switch (few.count - row) {
-        case 3: DotLines<3>(few, row, many, first, last, depth, store); break;
-        case 2: DotLines<2>(few, row, many, first, last, depth, store); break;
-        case 1: DotLines<1>(few, row, many, first, last, depth, store); break;
-        default: break;
+        case 3:
+          DotLines<3>(few, row, many, first, last, depth, store);
+          break;
+        case 2:
+          DotLines<2>(few, row, many, first, last, depth, store);
+          break;
+        case 1:
+          DotLines<1>(few, row, many, first, last, depth, store);
+          break;
+        default:
+          break;
       }
     }
   });
 }
 
-/// total[i][j] += Σ_{r < 4} a(i, p + r) · b(p + r, j) over a strip: four rows of b pass while the sums stay in L1.
-template <class T>
-HWY_INLINE void AddFourRows(const Product<T>& in, int64_t p, int64_t first, int64_t count, T* total) {
+/// total[i][j] += Σ_{r < 4} a(i, p + r) · b(p + r, j) over a strip, for kRows rows from i on: four rows of b pass while
+/// the sums stay in L1.
+template <int kRows, class T>
+HWY_INLINE void AddFourRows(const MatrixProduct<T>& in, int64_t i, int64_t p, int64_t first, int64_t count, T* total) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const T* b = in.b + p * in.b_step + first;
-  for (int64_t i = 0; i < in.m; ++i, total += kStrip) {
-    const T* a = in.a + i * in.a_row + p * in.a_step;
-    const T a0 = a[0], a1 = a[in.a_step], a2 = a[2 * in.a_step], a3 = a[3 * in.a_step];
-    const auto v0 = hn::Set(d, a0), v1 = hn::Set(d, a1), v2 = hn::Set(d, a2), v3 = hn::Set(d, a3);
-    int64_t j = 0;
-    for (; j + lanes <= count; j += lanes) {
-      auto sum = hn::MulAdd(v0, hn::LoadU(d, b + j), hn::LoadU(d, total + j));
-      sum = hn::MulAdd(v1, hn::LoadU(d, b + in.b_step + j), sum);
-      sum = hn::MulAdd(v2, hn::LoadU(d, b + 2 * in.b_step + j), sum);
-      hn::StoreU(hn::MulAdd(v3, hn::LoadU(d, b + 3 * in.b_step + j), sum), d, total + j);
+  const auto a = [&](int row, int r) { return in.a[(i + row) * in.a_row + (p + r) * in.a_step]; };
+  hn::Vec<decltype(d)> value[kRows][4];
+  HWY_UNROLL(2) for (int row = 0; row < kRows; ++row) {
+    HWY_UNROLL(4) for (int r = 0; r < 4; ++r) value[row][r] = hn::Set(d, a(row, r));
+  }
+  int64_t j = 0;
+  for (; j + lanes <= count; j += lanes) {
+    hn::Vec<decltype(d)> sum[kRows];
+    HWY_UNROLL(2) for (int row = 0; row < kRows; ++row) sum[row] = hn::LoadU(d, total + row * kStrip + j);
+    HWY_UNROLL(4) for (int r = 0; r < 4; ++r) {
+      const auto line = hn::LoadU(d, b + r * in.b_step + j);
+      HWY_UNROLL(2) for (int row = 0; row < kRows; ++row) sum[row] = hn::MulAdd(value[row][r], line, sum[row]);
     }
-    for (; j < count; ++j) {
-      total[j] += a0 * b[j] + a1 * b[in.b_step + j] + a2 * b[2 * in.b_step + j] + a3 * b[3 * in.b_step + j];
+    HWY_UNROLL(2) for (int row = 0; row < kRows; ++row) hn::StoreU(sum[row], d, total + row * kStrip + j);
+  }
+  for (; j < count; ++j) {
+    for (int row = 0; row < kRows; ++row) {
+      for (int r = 0; r < 4; ++r) total[row * kStrip + j] += a(row, r) * b[r * in.b_step + j];
     }
   }
 }
 
 /// Columns [first, first + count) of a product of few rows: c_i = Σ_p a(i, p) b_p.
 template <class T, class Store>
-void MultiplyStrip(const Product<T>& in, int64_t first, int64_t count, const Store& store) {
+void MultiplyStrip(const MatrixProduct<T>& in, int64_t first, int64_t count, const Store& store) {
   HWY_ALIGN T total[kAddedRows * kStrip] = {};
   int64_t p = 0;
-  for (; p + 4 <= in.k; p += 4) AddFourRows(in, p, first, count, total);
+  for (; p + 4 <= in.k; p += 4) {
+    int64_t i = 0;
+    for (; i + 2 <= in.m; i += 2) AddFourRows<2>(in, i, p, first, count, total + i * kStrip);
+    if (i < in.m) AddFourRows<1>(in, i, p, first, count, total + i * kStrip);
+  }
   for (; p < in.k; ++p) {
     for (int64_t i = 0; i < in.m; ++i) {
       const T value = in.a[i * in.a_row + p * in.a_step];
@@ -133,7 +151,7 @@ void MultiplyStrip(const Product<T>& in, int64_t first, int64_t count, const Sto
 
 /// At most kAddedRows rows of a against rows of b that are contiguous.
 template <class T, class Store>
-void MultiplyByRows(const Product<T>& in, const Store& store) {
+void MultiplyByRows(const MatrixProduct<T>& in, const Store& store) {
   const Blocks strips(in.n, kStrip, 16);
   parallel_for(strips.count, [&](int64_t strip) {
     MultiplyStrip(in, strips.begin(strip), strips.end(strip) - strips.begin(strip), store);
