@@ -16,47 +16,60 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// Classes handled at a time: 16 KiB, so that the pass for the maximum leaves them in L1 for the powers.
+/// Classes handled at a time, 16 KiB: they stay in L1 should they be needed twice.
 inline constexpr int64_t kChunkBytes = 16384;
 
-/// log Σ e^x of a row of any length, read from memory once: Σ is kept relative to the largest entry so far and rescaled
-/// when a chunk brings a larger one.
+/// Sums over one chunk of logits.
 template <class T>
-double LogSumExp(const T* x, int64_t count) {
+struct ChunkSums {
+  T max, powers, plain;
+};
+
+/// max x, Σ e^(x − shift) and, if asked for, Σ x in one pass, so that the arithmetic hides behind the memory.
+template <bool kPlain, class T>
+ChunkSums<T> SumChunk(const T* x, int64_t count, T shift) {
   const hn::ScalableTag<T> d;
   const T lowest = -std::numeric_limits<T>::infinity();
-  constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
-  T top = lowest;
-  double sum = 0;
-  for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const T* chunk = x + begin;
-    const int64_t size = std::min(kChunk, count - begin);
-    const T larger = MaxOfRow(d, chunk, size);
-    if (larger > top) {
-      if (sum > 0) sum *= std::exp(static_cast<double>(top) - static_cast<double>(larger));
-      top = larger;
-    }
-    if (top == lowest) continue;  // nothing but −∞ so far
-    const auto shift = hn::Set(d, top);
-    sum += static_cast<double>(FoldSum(d, size, [&](auto place, auto total) {
-      return hn::Add(total, ExpNonPositive(d, hn::Sub(place.load(chunk, lowest), shift)));
-    }));
-  }
-  return static_cast<double>(top) + std::log(sum);
+  const auto offset = hn::Set(d, shift);
+  auto max = hn::Set(d, lowest), powers = hn::Zero(d), plain = hn::Zero(d);
+  Sweep(d, count, [&](auto place) {
+    const auto v = place.load(x, lowest);
+    max = hn::Max(max, v);
+    powers = hn::Add(powers, ExpNonPositive(d, hn::Sub(v, offset)));
+    if constexpr (kPlain) plain = hn::Add(plain, place.load(x));
+  });
+  const auto sum = [&](auto v) { return hn::GetLane(hn::SumOfLanes(d, v)); };
+  return {hn::GetLane(hn::MaxOfLanes(d, max)), sum(powers), sum(plain)};
 }
 
-template <class T>
-double SumOfRow(const T* x, int64_t count) {
-  const hn::ScalableTag<T> d;
+struct RowSums {
+  double log_sum_exp = 0, plain = 0;
+};
+
+/// log Σ e^x of a row of any length, read from memory once. Powers are taken relative to a reference that need not be the
+/// maximum: it may fall short by kSlack before a chunk is done again with a larger one and the sum so far rescaled.
+template <bool kPlain, class T>
+RowSums SumRow(const T* x, int64_t count) {
   constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
-  double sum = 0;
+  constexpr T kSlack = 40;
+  T shift = -std::numeric_limits<T>::infinity();
+  double powers = 0, plain = 0;
   for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const T* chunk = x + begin;
-    sum += static_cast<double>(FoldSum(d, std::min(kChunk, count - begin), [&](auto place, auto total) {
-      return hn::Add(total, place.load(chunk));
-    }));
+    const int64_t size = std::min(kChunk, count - begin);
+    // While all was −∞ there is no reference yet: the chunk's own maximum, or any number if it is −∞ as well.
+    const bool first = !(shift > -std::numeric_limits<T>::infinity());
+    if (first) shift = MaxOfRow(hn::ScalableTag<T>(), x + begin, size);
+    const T reference = first && std::isinf(shift) && shift < 0 ? T{0} : shift;
+    ChunkSums<T> chunk = SumChunk<kPlain>(x + begin, size, reference);
+    if (chunk.max > reference + kSlack) {
+      powers *= std::exp(static_cast<double>(shift) - static_cast<double>(chunk.max));
+      shift = chunk.max;
+      chunk = SumChunk<kPlain>(x + begin, size, shift);
+    }
+    powers += static_cast<double>(chunk.powers);
+    plain += static_cast<double>(chunk.plain);
   }
-  return sum;
+  return {static_cast<double>(shift) + std::log(powers), plain};
 }
 
 // With the target spread as t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
@@ -70,11 +83,12 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
     for_each_row(x.rows, x.cols, [&](int64_t row) {
       const T* logits = row_of<T>(x, row);
       const bool ignored = targets[row] == options.ignore_index;
-      const double log_sum = ignored ? 0 : LogSumExp(logits, x.cols);
-      static_cast<T*>(lse.data)[row] = static_cast<T>(log_sum);
+      static_cast<T*>(lse.data)[row] = 0;
       if (ignored) return;
-      losses.data()[row] = log_sum - (1 - smoothing) * static_cast<double>(logits[targets[row]]);
-      if (smoothing > 0) losses.data()[row] -= smoothing * SumOfRow(logits, x.cols) / static_cast<double>(x.cols);
+      const RowSums sums = smoothing > 0 ? SumRow<true>(logits, x.cols) : SumRow<false>(logits, x.cols);
+      static_cast<T*>(lse.data)[row] = static_cast<T>(sums.log_sum_exp);
+      losses.data()[row] = sums.log_sum_exp - (1 - smoothing) * static_cast<double>(logits[targets[row]]);
+      if (smoothing > 0) losses.data()[row] -= smoothing * sums.plain / static_cast<double>(x.cols);
     });
     double sum = 0;
     for (int64_t row = 0; row < x.rows; ++row) {
@@ -87,14 +101,25 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
   return counted;
 }
 
+/// From this size on a gradient is written past the caches: whoever reads it next would not find it there anyway.
+inline constexpr int64_t kStreamingBytes = int64_t{32} << 20;
+
+template <class T>
+struct GradientScale {
+  T factor, spread;
+  bool streaming;
+};
+
 /// dx = factor (e^(x − lse) − spread), the target's own share taken off afterwards.
 template <class T>
-void GradientRow(const T* x, T lse, T factor, T spread, T* dx, int64_t count) {
+void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
   const hn::ScalableTag<T> d;
-  const auto shift = hn::Set(d, lse), scale = hn::Set(d, factor), offset = hn::Set(d, -factor * spread);
-  Sweep(d, count, [&](auto place) {
-    place.store(hn::MulAdd(scale, ExpNonPositive(d, hn::Sub(place.load(x), shift)), offset), dx);
-  });
+  const auto shift = hn::Set(d, lse), scale = hn::Set(d, by.factor), offset = hn::Set(d, -by.factor * by.spread);
+  const auto value = [&](auto place) {
+    return hn::MulAdd(scale, ExpNonPositive(d, hn::Sub(place.load(x), shift)), offset);
+  };
+  if (by.streaming) SweepStreaming(d, count, dx, value);
+  else Sweep(d, count, [&](auto place) { place.store(value(place), dx); });
 }
 
 void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
@@ -102,16 +127,18 @@ void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstR
   const auto* targets = static_cast<const int64_t*>(target.data);
   with_float(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
-    const T factor = static_cast<T>(static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count));
-    const T spread = static_cast<T>(options.label_smoothing / static_cast<double>(x.cols));
+    const double upstream = static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count);
+    const GradientScale<T> by{.factor = static_cast<T>(upstream),
+                              .spread = static_cast<T>(options.label_smoothing / static_cast<double>(x.cols)),
+                              .streaming = x.numel() * static_cast<int64_t>(sizeof(T)) >= kStreamingBytes};
     for_each_row(x.rows, x.cols, [&](int64_t row) {
       T* const result = row_of<T>(dx, row);
       if (targets[row] == options.ignore_index) {
         std::fill(result, result + x.cols, T{0});
         return;
       }
-      GradientRow<T>(row_of<T>(x, row), static_cast<const T*>(lse.data)[row], factor, spread, result, x.cols);
-      result[targets[row]] -= factor * static_cast<T>(1 - options.label_smoothing);
+      GradientRow<T>(row_of<T>(x, row), static_cast<const T*>(lse.data)[row], by, result, x.cols);
+      result[targets[row]] -= by.factor * static_cast<T>(1 - options.label_smoothing);
     });
   });
 }

@@ -80,7 +80,7 @@ double best_rate(int tries, double work, F&& run) {
 
 constexpr int64_t kPiece = int64_t{1} << 18;  // floats summed by one task: 1 MiB
 
-/// Four times the last-level cache, at least 256 MiB; filled once, kept for the next measurement.
+/// Twice the last-level cache, but 256 to 512 MiB; filled once, kept for the next measurement.
 class ColdBuffer {
  public:
   ColdBuffer() : pieces_(wanted_pieces()), floats_(pieces_ * kPiece) {
@@ -92,7 +92,7 @@ class ColdBuffer {
  private:
   static int64_t wanted_pieces() {
     const int64_t cache = std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE));
-    return std::clamp<int64_t>(4 * cache >> 20, 256, 2048);
+    return std::clamp<int64_t>(2 * cache >> 20, 256, 512);
   }
   int64_t pieces_;
   Scratch<float> floats_;

@@ -69,42 +69,66 @@ void NormForward(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows
   });
 }
 
-/// Adds this row's share to dweight (dy · x̂) and dbias (dy), each null where it is not wanted.
+/// Where one task of the backward pass adds up its rows' shares of dweight (dy · x̂) and dbias (dy); null: not wanted.
 template <class T>
-void AddParameterGradients(const T* dy, const T* x, RowStatistics<T> row, T* dweight, T* dbias, int64_t count) {
+struct ParameterSums {
+  T* weight = nullptr;
+  T* bias = nullptr;
+};
+
+/// Σ g and Σ g (x − mean) of a row, with g = dy · weight, and the row's shares of the parameters' gradients: everything
+/// that needs dy and x, in the one pass that brings them into L1.
+template <class T>
+struct UpstreamSums {
+  T plain, moment;
+};
+template <bool kWeighted, bool kToWeight, bool kToBias, class T>
+UpstreamSums<T> SumUpstream(const T* dy, const T* x, const T* weight, RowStatistics<T> row, ParameterSums<T> sums,
+                            int64_t count) {
   const hn::ScalableTag<T> d;
   const auto mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
-  if (dweight) {
-    Sweep(d, count, [&](auto place) {
-      const auto normal = hn::Mul(hn::Sub(place.load(x), mean), rstd);
-      place.store(hn::MulAdd(place.load(dy), normal, place.load(dweight)), dweight);
-    });
-  }
-  if (dbias) Sweep(d, count, [&](auto place) { place.store(hn::Add(place.load(dbias), place.load(dy)), dbias); });
+  auto plain = hn::Zero(d), moment = hn::Zero(d);
+  Sweep(d, count, [&](auto place) {
+    const auto upstream = place.load(dy), centred = hn::Sub(place.load(x), mean);
+    auto g = upstream;
+    if constexpr (kWeighted) g = hn::Mul(g, place.load(weight));
+    plain = hn::Add(plain, g);
+    moment = hn::MulAdd(g, centred, moment);
+    if constexpr (kToWeight) {
+      place.store(hn::MulAdd(upstream, hn::Mul(centred, rstd), place.load(sums.weight)), sums.weight);
+    }
+    if constexpr (kToBias) place.store(hn::Add(upstream, place.load(sums.bias)), sums.bias);
+  });
+  return {hn::GetLane(hn::SumOfLanes(d, plain)), hn::GetLane(hn::SumOfLanes(d, moment))};
 }
 
-/// With g = dy · weight: dx = rstd (g − mean(g) − x̂ mean(g x̂)); RMS norm has no mean(g).
-template <bool kCentred, class T>
-void InputGradientRow(const T* dy, const T* x, const T* weight, RowStatistics<T> row, T* dx, int64_t count) {
-  const hn::ScalableTag<T> d;
-  const auto mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
-  const auto upstream = [&](auto place) {
-    return weight ? hn::Mul(place.load(dy), place.load(weight)) : place.load(dy);
+template <class T>
+UpstreamSums<T> SumUpstream(const T* dy, const T* x, const T* weight, RowStatistics<T> row, ParameterSums<T> sums,
+                            int64_t count) {
+  const auto to_bias = [&]<bool kWeighted, bool kToWeight>() {
+    return sums.bias ? SumUpstream<kWeighted, kToWeight, true>(dy, x, weight, row, sums, count)
+                     : SumUpstream<kWeighted, kToWeight, false>(dy, x, weight, row, sums, count);
   };
-  T mean_g = 0;
-  if constexpr (kCentred) {
-    mean_g = FoldSum(d, count, [&](auto place, auto sum) { return hn::Add(sum, upstream(place)); }) / static_cast<T>(count);
-  }
-  const T dot = FoldSum(d, count, [&](auto place, auto sum) {
-    return hn::MulAdd(upstream(place), hn::Sub(place.load(x), mean), sum);
-  });
-  // x̂ mean(g x̂) = (x − mean) · rstd² · dot / count.
-  const auto slope = hn::Set(d, row.rstd * row.rstd * dot / static_cast<T>(count));
-  const auto level = hn::Set(d, mean_g);
-  Sweep(d, count, [&](auto place) {
-    const auto centred = hn::NegMulAdd(hn::Sub(place.load(x), mean), slope, hn::Sub(upstream(place), level));
+  if (weight) return sums.weight ? to_bias.template operator()<true, true>() : to_bias.template operator()<true, false>();
+  return sums.weight ? to_bias.template operator()<false, true>() : to_bias.template operator()<false, false>();
+}
+
+/// dx = rstd (g − mean(g) − x̂ mean(g x̂)); RMS norm has no mean(g).
+template <bool kCentred, class T>
+void InputGradientRow(const T* dy, const T* x, const T* weight, RowStatistics<T> row, UpstreamSums<T> sums, T* dx,
+                      int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto n = static_cast<T>(count);
+  const auto mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
+  // x̂ mean(g x̂) = (x − mean) · rstd² Σ g (x − mean) / n.
+  const auto slope = hn::Set(d, row.rstd * row.rstd * sums.moment / n);
+  const auto level = hn::Set(d, kCentred ? sums.plain / n : T{0});
+  const auto write = [&](auto place, auto g) {
+    const auto centred = hn::NegMulAdd(hn::Sub(place.load(x), mean), slope, hn::Sub(g, level));
     place.store(hn::Mul(centred, rstd), dx);
-  });
+  };
+  if (weight) Sweep(d, count, [&](auto place) { write(place, hn::Mul(place.load(dy), place.load(weight))); });
+  else Sweep(d, count, [&](auto place) { write(place, place.load(dy)); });
 }
 
 /// Rows in one task of a backward pass: each keeps its own sums for the parameters, and at most 64 of those are added up
@@ -129,21 +153,20 @@ void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, C
   with_float(x.dtype, "norm", [&](auto type) {
     using T = decltype(type);
     const int64_t per_block = RowsPerBlock(x.rows), blocks = (x.rows + per_block - 1) / per_block;
-    const int64_t sums = (dweight ? 1 : 0) + (dbias ? 1 : 0), stride = sums * x.cols;
+    const int64_t stride = ((dweight ? 1 : 0) + (dbias ? 1 : 0)) * x.cols;
     const Scratch<T> partial(blocks * stride);
     parallel_for(blocks, [&](int64_t block) {
       T* const own = partial.data() + block * stride;
       std::fill(own, own + stride, T{0});
-      T* const own_weight = dweight ? own : nullptr;
-      T* const own_bias = dbias ? own + stride - x.cols : nullptr;
+      const ParameterSums<T> sums{dweight ? own : nullptr, dbias ? own + stride - x.cols : nullptr};
+      const T* const scale = static_cast<const T*>(weight.data);
       for (int64_t row = block * per_block; row < std::min(x.rows, (block + 1) * per_block); ++row) {
         const RowStatistics<T> statistics{mean ? static_cast<const T*>(mean.data)[row] : T{0},
                                           static_cast<const T*>(rstd.data)[row]};
         const T *row_dy = row_of<T>(dy, row), *row_x = row_of<T>(x, row);
-        AddParameterGradients(row_dy, row_x, statistics, own_weight, own_bias, x.cols);
+        const UpstreamSums<T> upstream = SumUpstream(row_dy, row_x, scale, statistics, sums, x.cols);
         if (dx) {
-          InputGradientRow<kCentred>(row_dy, row_x, static_cast<const T*>(weight.data), statistics, row_of<T>(dx, row),
-                                     x.cols);
+          InputGradientRow<kCentred>(row_dy, row_x, scale, statistics, upstream, row_of<T>(dx, row), x.cols);
         }
       }
     });

@@ -72,18 +72,20 @@ HWY_INLINE auto PhiloxRows(DT d, RandomStream random, uint64_t first, uint64_t s
   return result;
 }
 
-/// Blocks that PhiloxBlocks writes when asked for `blocks`.
+/// Blocks that PhiloxBlocks writes when asked for `blocks`: whole vectors.
 constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
 
-/// Writes the words of philox(seed, block, stream) for `blocks` consecutive blocks from `first`, four words a block, to
-/// `words`, which has room for whole vectors: RoundUpBlocks(blocks) · 4 words.
+/// Writes the four words of each of `blocks` consecutive counters from `first`, in order; `words` has room for
+/// 4 · RoundUpBlocks(blocks).
 inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t block = 0; block < blocks; block += lanes) {
-    const auto four = PhiloxRows(d, random, first + static_cast<uint64_t>(block), 1);
-    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], du, words + block * 4);
+    const uint64_t counter = first + static_cast<uint64_t>(block);
+    const auto start = hn::Set(d, static_cast<uint32_t>(counter)), low = hn::Add(start, hn::Iota(d, 0));
+    const auto carry = hn::IfThenElseZero(hn::Gt(start, low), hn::Set(d, 1u));
+    const auto four = PhiloxLanes(d, random, low, hn::Add(hn::Set(d, static_cast<uint32_t>(counter >> 32)), carry));
+    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], d, words + block * 4);
   }
 }
 

@@ -21,7 +21,7 @@ inline constexpr int64_t kBatch = 1024;
 /// first + at + i, and words[-1] and words[count] to its neighbours where it shares a block with them.
 template <class F>
 void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
-  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1)];
+  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1) + 16];  // and a vector more, to be read but not used
   for (int64_t at = 0; at < count; at += kBatch) {
     const int64_t size = std::min(kBatch, count - at), begin = first + at, block = begin / 4;
     PhiloxBlocks(stream, static_cast<uint64_t>(block), (begin + size + 3) / 4 - block, words);
@@ -82,10 +82,22 @@ void NormalFill(RandomStream stream, double mean, double deviation, Rows y) {
   });
 }
 
-/// y = x · scale where the element's word reaches the threshold, else 0.
+/// y = x · scale where the element's word reaches the threshold, else 0 (NaN and ∞ included).
 template <class T>
 void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= threshold ? x[i] * scale : T{0};
+  const hn::ScalableTag<T> d;
+  const hn::Rebind<uint32_t, decltype(d)> dw;
+  const auto factor = hn::Set(d, scale);
+  Sweep(d, count, [&](auto place) {  // `words` has room for a whole vector past its end
+    const auto row = hn::LoadU(dw, words + place.at);
+    const auto scaled = hn::Mul(place.load(x), factor);
+    if constexpr (sizeof(T) == 4) {
+      place.store(hn::IfThenElseZero(KeepMask(d, row, threshold), scaled), y);
+    } else {
+      const auto wide = hn::PromoteTo(hn::RebindToUnsigned<decltype(d)>(), row);
+      place.store(hn::IfThenElseZero(KeepMask(d, wide, threshold), scaled), y);
+    }
+  });
 }
 
 void Dropout(RandomStream stream, double p, ConstRows x, Rows y) {

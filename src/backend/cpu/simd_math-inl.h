@@ -50,7 +50,16 @@ HWY_INLINE hn::Vec<D> KeepNaN(D, hn::Vec<D> x, hn::Vec<D> y) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-/// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf included.
+/// 2^n (1 + r p), for results that are normal numbers.
+template <class D>
+HWY_INLINE hn::Vec<D> Restore(D d, const ReducedExp<D>& e) {
+  const hn::RebindToSigned<D> di;
+  const auto mantissa = hn::MulAdd(e.p, e.r, hn::Set(d, 1.0f));
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, e.shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
+}
+
+/// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf included. Up to 88 it holds as well.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {
@@ -58,13 +67,8 @@ HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
     const auto result = hn::Exp(d, hn::Max(hn::Set(d, -708.0), x));
     return KeepNaN(d, x, hn::IfThenZeroElse(underflow, result));
   } else {
-    const hn::RebindToSigned<D> di;
     const auto underflow = hn::Lt(x, hn::Set(d, -87.3f));
-    const ReducedExp<D> e = ReduceExp(d, x);
-    const auto mantissa = hn::MulAdd(e.p, e.r, hn::Set(d, 1.0f));
-    const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, e.shifted));
-    const auto result = hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
-    return hn::IfThenZeroElse(underflow, result);
+    return hn::IfThenZeroElse(underflow, Restore(d, ReduceExp(d, x)));
   }
 }
 
@@ -150,17 +154,18 @@ struct Normal {
 template <class D>
 HWY_INLINE Normal<D> NormalAt(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
-  const auto half = hn::Set(d, T{0.5});
   const auto a = hn::Min(hn::Set(d, sizeof(T) == 8 ? T{40} : T{14}), hn::Abs(x));  // all is 0 or 1 from there on
-  // a² is rounded, which e^ would magnify: its error comes back as a factor 1 − error / 2.
-  const auto square = hn::Mul(a, a);
-  const auto error = hn::Mul(half, hn::MulSub(a, a, square));
-  auto e = ExpNonPositive(d, hn::Neg(hn::Mul(half, square)));
-  e = hn::NegMulAdd(e, error, e);
-  const auto density = hn::Mul(e, hn::Set(d, static_cast<T>(0.398942280401432677939946)));
+  const auto density_at_0 = hn::Set(d, static_cast<T>(0.398942280401432677939946));
+  const auto square = hn::Mul(a, a), half = hn::Set(d, T{0.5}), exponent = hn::Mul(hn::Neg(half), square);
   if constexpr (sizeof(T) == 8) {
-    return {EachLane(d, x, [](double v) { return 0.5 * std::erfc(v * -0.70710678118654752440); }), density};
+    const auto cdf = EachLane(d, x, [](double v) { return 0.5 * std::erfc(v * -0.70710678118654752440); });
+    return {cdf, hn::Mul(density_at_0, ExpNonPositive(d, exponent))};
   } else {
+    // a² is rounded, which e^ would magnify: what was lost is subtracted again from the reduced argument.
+    ReducedExp<D> reduced = ReduceExp(d, exponent);
+    reduced.r = hn::NegMulAdd(half, hn::MulSub(a, a, square), reduced.r);
+    const auto e = hn::IfThenZeroElse(hn::Lt(exponent, hn::Set(d, -87.3f)), Restore(d, reduced));
+    const auto density = hn::Mul(density_at_0, e);
     // Φ(−a) e^(a²/2) = erfcx(a/√2) / 2: minimax of degree 9 in u = (a − 3) / (a + 3) on 0 <= a <= 13.4, error 6.6e-9.
     const auto three = hn::Set(d, 3.0f);
     const auto u = hn::Div(hn::Sub(a, three), hn::Add(a, three));
