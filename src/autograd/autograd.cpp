@@ -44,43 +44,47 @@ namespace {
 thread_local bool recording = true;
 std::atomic<uint64_t> next_sequence{1};
 
-/// Sums gradients that reach one variable. The first is kept as it came; memory of our own is made for the second.
+/// The tensor itself where this handle is the only one on a dense block, else a copy: memory that may be written.
+Tensor made_our_own(Tensor tensor) {
+  const bool sole = tensor.storage().use_count() == 1 && tensor.is_contiguous();
+  return sole ? tensor.detach() : tensor.clone();
+}
+
+/// Sums gradients that reach one variable. The first is kept as it came; the second is added in memory of our own.
 class Accumulator {
  public:
-  void add(const Tensor& term) {
+  void add(Tensor term) {
     if (!sum_) {
       sum_ = term.detach();
       return;
     }
-    if (!owned_) sum_ = sum_.clone();
-    owned_ = true;
+    sum_ = made_our_own(std::move(sum_));
     kernels(sum_.device()).elementwise.accumulate(term.view(), sum_.view());
   }
   const Tensor& sum() const { return sum_; }
 
  private:
   Tensor sum_;
-  bool owned_ = false;
 };
 
-void add_to_leaf(Variable& leaf, const Tensor& gradient) {
+void add_to_leaf(Variable& leaf, Tensor gradient) {
   if (leaf.grad) {
     kernels(gradient.device()).elementwise.accumulate(gradient.view(), leaf.grad.view());
   } else {
-    leaf.grad = gradient.clone();
+    leaf.grad = made_our_own(std::move(gradient));
   }
 }
 
 using Pending = std::map<uint64_t, std::pair<std::shared_ptr<Node>, Accumulator>, std::greater<>>;
 
-void deliver(const std::shared_ptr<Variable>& variable, const Tensor& gradient, Pending& pending) {
+void deliver(const std::shared_ptr<Variable>& variable, Tensor gradient, Pending& pending) {
   if (variable->is_leaf) {
-    add_to_leaf(*variable, gradient);
+    add_to_leaf(*variable, std::move(gradient));
     return;
   }
   auto& entry = pending[variable->node->sequence];
   entry.first = variable->node;
-  entry.second.add(gradient);
+  entry.second.add(std::move(gradient));
 }
 
 }  // namespace
@@ -143,12 +147,12 @@ void backward(const Tensor& y, const Tensor& dy) {
                       " but the tensor has ", y.shape());
   const NoGrad no_grad;
   Pending pending;
-  deliver(y.variable(), dy ? dy : ones(y.shape(), {y.dtype(), y.device()}), pending);
+  deliver(y.variable(), dy ? dy.detach() : ones(y.shape(), {y.dtype(), y.device()}), pending);
   while (!pending.empty()) {
     const auto [node, gradient] = std::move(pending.begin()->second);
     pending.erase(pending.begin());
     require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name, " was already used and freed");
-    const Gradients gradients = node->backward(gradient.sum());
+    Gradients gradients = node->backward(gradient.sum());
     node->backward = nullptr;
     require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward gave ", gradients.size(),
                         " gradients for ", node->inputs.size(), " inputs");
@@ -157,7 +161,7 @@ void backward(const Tensor& y, const Tensor& dy) {
       if (!input || !gradients[i]) continue;
       require<ShapeError>(gradients[i].shape() == input->shape, node->name, ": gradient ", i, " has shape ",
                           gradients[i].shape(), " but its input has ", input->shape);
-      deliver(input, gradients[i], pending);
+      deliver(input, std::move(gradients[i]), pending);
     }
     node->inputs.clear();
   }

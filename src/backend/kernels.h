@@ -153,18 +153,20 @@ struct AttentionGradients {
   View dq, dk, dv;        ///< each may be empty; written, not accumulated
   View dbias;             ///< bias's own (unbroadcast) shape, with stride 0 where it was broadcast; may be empty
 };
-/// Which weights are wanted: rows × heads of the full [batch, heads, q, k].
+/// Which weights are wanted: rows × heads of the full [batch, heads, q, k], all of each row or its largest few.
 struct AttentionSelection {
   ConstView heads;  ///< i64, chosen head numbers
   ConstView rows;   ///< i64, chosen query rows
+  int64_t top = 0;  ///< 0: whole rows
 };
 struct AttentionKernels {
-  Kernel<void(const AttentionProblem& problem, View y, View lse)> forward{"attention.forward"};  ///< lse: q's dtype, [batch, heads, q]
+  /// lse: q's dtype, [batch, heads, q].
+  Kernel<void(const AttentionProblem& problem, View y, View lse)> forward{"attention.forward"};
   Kernel<void(const AttentionProblem& problem, const AttentionGradients& gradients)> backward{"attention.backward"};
-  /// weights: [batch, chosen heads, chosen rows, k], exactly what the forward pass multiplied v by.
-  Kernel<void(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View weights)> weights{"attention.weights"};
-  /// The `top` largest entries of each row in falling order: values and their i64 places, [rows, top].
-  Kernel<void(ConstRows x, Rows values, Rows places)> top{"attention.top"};
+  /// values: [batch, chosen heads, chosen rows, k or top], what the forward pass multiplied v by; with top in falling
+  /// order, and places (i64, same shape) their keys. Working memory does not grow with the number of rows.
+  Kernel<void(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values, View places)>
+      weights{"attention.weights"};
 };
 
 struct AdamOptions {

@@ -8,6 +8,7 @@
 
 #include "attend/base/error.h"
 #include "attend/text/segment.h"
+#include "cli/options.h"
 
 namespace attend::cli {
 namespace {
@@ -27,7 +28,7 @@ context) and output. Matrices are lists of rows; -inf and what does not occur ar
 struct Arguments {
   ExplainOptions options;
   PrintOptions print;
-  bool json = false;
+  bool json = false, no_causal = false;
   std::string colour = "auto";
   CLI::Option* dim = nullptr;
 };
@@ -42,8 +43,14 @@ std::string read_text(const std::string& argument) {
 /// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
 int64_t default_dim(int64_t heads) { return heads == 1 ? 4 : (8 + heads - 1) / heads * heads; }
 
+std::string one_of_colours(const std::string& text) {
+  const bool known = text == "auto" || text == "always" || text == "never";
+  return known ? "" : "expected auto, always or never, got '" + text + "'";
+}
+
 void run_explain(Arguments& arguments) {
   ExplainOptions& options = arguments.options;
+  options.causal = !arguments.no_causal;
   if (arguments.dim->count() == 0) options.dim = default_dim(options.heads);
   if (options.dim % options.heads != 0) {
     throw CLI::ValidationError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
@@ -72,20 +79,22 @@ void add_explain(CLI::App& app) {
   command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
       ->required()
       ->type_name("TEXT");
-  command->add_option("--heads", options.heads, "Number of heads (default 1)")->check(CLI::Range(1, 64))->type_name("N");
+  command->add_option("--heads", options.heads, "Number of heads (default 1)")->check(whole_number(1, 64))->type_name("N");
   arguments->dim = command->add_option("--dim", options.dim, "Size of each vector (default 4; 8 or more with heads)")
-                       ->check(CLI::Range(1, 512))
+                       ->check(whole_number(1, 512))
                        ->type_name("N");
-  command->add_flag("!--no-causal", options.causal, "Let every token look at the later ones too");
+  command->add_flag("--no-causal", arguments->no_causal, "Let every token look at the later ones too");
   command->add_flag("--trainable", options.trainable, "Make queries, keys and values with matrices Wq, Wk, Wv");
   command->add_flag("--positions", options.positions, "Add a sinusoidal position to each vector");
-  command->add_option("--seed", options.seed, "Chooses the vectors and matrices (default 0)")->type_name("N");
+  command->add_option("--seed", options.seed, "Chooses the vectors and matrices (default 0)")
+      ->check(whole_number(0, UINT64_MAX))
+      ->type_name("N");
   command->add_option("--limit", arguments->print.limit, "How many tokens the tables show (default 24)")
-      ->check(CLI::Range(1, 1024))
+      ->check(whole_number(1, kMostTokens))
       ->type_name("N");
   command->add_flag("--json", arguments->json, "Print all the numbers as JSON");
   command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->check(CLI::Validator(one_of_colours, ""))
       ->type_name("WHEN");
   command->footer(kExamples);
   command->callback([arguments] { run_explain(*arguments); });

@@ -55,6 +55,10 @@ class Story {
     terminal_.out << '\n';
   }
   void say(const std::string& text) const { print_paragraph(terminal_, text); }
+  /// What need not be said again for the second head.
+  void teach(const std::string& text) const {
+    if (!taught_) say(text);
+  }
 
   void tokens();
   void vectors();
@@ -79,6 +83,7 @@ class Story {
   int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, looking at the first key
   std::vector<std::string> labels_;
   int step_ = 0;
+  bool taught_ = false;
 };
 
 /// values[rows, cols] as numbers that can be indexed.
@@ -196,11 +201,12 @@ void Story::head(size_t index) {
   mask(head, of);
   softmax_step(head, of);
   context(head, of);
+  taught_ = true;
 }
 
 void Story::dot_products(const HeadSteps& head, const std::string& of) {
   heading("Dot products" + of, "score_ij = q_i · k_j");
-  say("How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
+  teach("How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
       "large when the vectors point the same way, negative when they point apart.");
   print_pairs(head.dots);
   if (head_dim() > kLongestSum) return;
@@ -213,7 +219,7 @@ void Story::dot_products(const HeadSteps& head, const std::string& of) {
 void Story::scaling(const HeadSteps& head, const std::string& of) {
   const std::string d = std::to_string(head_dim());
   heading("Scaling" + of, "score_ij / √d   with d = " + d);
-  say("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" + d +
+  teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" + d +
       " = " + number(1 / steps_.scale) + " keeps the spread the same for every size.");
   print_pairs(head.scaled);
   const Grid dots(head.dots), scaled(head.scaled);
@@ -223,18 +229,18 @@ void Story::scaling(const HeadSteps& head, const std::string& of) {
 void Story::mask(const HeadSteps& head, const std::string& of) {
   if (!options().causal) {
     heading("No mask" + of);
-    say("Every token may look at every other, the later ones too, as in an encoder.");
+    teach("Every token may look at every other, the later ones too, as in an encoder.");
     return;
   }
   heading("Causal mask" + of, "score_ij = −∞ where j > i");
-  say("When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
+  teach("When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
       "becomes exactly 0 in the next step.");
   print_pairs(head.masked);
 }
 
 void Story::softmax_step(const HeadSteps& head, const std::string& of) {
   heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
-  say("The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says how "
+  teach("The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says how "
       "token i shares out its attention.");
   print_pairs(head.weights, true);
   const Grid masked(head.masked), weights(head.weights);
@@ -247,7 +253,7 @@ void Story::softmax_step(const HeadSteps& head, const std::string& of) {
 
 void Story::context(const HeadSteps& head, const std::string& of) {
   heading("Context vectors" + of, "c_i = Σ_j w_ij · v_j");
-  say("Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
+  teach("Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
       "tokens it looked at.");
   print_vectors(head.context);
   const Grid weights(head.weights), values(head.values), result(head.context);

@@ -1,5 +1,6 @@
 #include "cli/explain_steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -16,7 +17,7 @@ namespace {
 
 /// Numbers with one decimal between -limit and limit, so that the tables show them exactly and can be checked by hand.
 std::vector<double> short_numbers(RandomStream stream, int64_t count, double limit) {
-  const auto steps = static_cast<uint32_t>(std::lround(20 * limit)) + 1;
+  const auto steps = 2 * static_cast<uint32_t>(std::lround(10 * limit)) + 1;
   std::vector<double> numbers;
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t word = philox(stream.seed, static_cast<uint64_t>(i), stream.stream)[0];
@@ -42,8 +43,10 @@ Tensor embed(const std::vector<std::string>& tokens, const ExplainOptions& optio
   return tensor(values, {static_cast<int64_t>(tokens.size()), options.dim});
 }
 
+/// Entries of variance 1/dim, nearly: what a matrix makes then has the spread of what it was given.
 Tensor random_matrix(const ExplainOptions& options, uint64_t stream) {
-  return tensor(short_numbers({options.seed, stream}, options.dim * options.dim, 1.0), {options.dim, options.dim});
+  const double limit = std::max(0.1, std::sqrt(3.0 / static_cast<double>(options.dim)));
+  return tensor(short_numbers({options.seed, stream}, options.dim * options.dim, limit), {options.dim, options.dim});
 }
 
 /// 0 where a query may look, −∞ at the keys after it.

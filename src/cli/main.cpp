@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attend/base/error.h"
+#include "cli/bench.h"
 #include "cli/explain.h"
 
 namespace {
@@ -39,10 +40,11 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// What to say about a first word that is no command; empty if it is one, or an option.
+/// What to say about a first word that is neither a command nor an option; empty if it is one.
 std::string complaint_about(const std::string& word, const CLI::App& app) {
   const auto names = command_names(app);
-  if (word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
+  if (std::ranges::find(names, word) != names.end() || app.get_option_no_throw(word) != nullptr) return "";
+  if (word.starts_with('-')) return "unknown option '" + word + "'; see attend --help";
   const auto nearest = std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(word, name); });
   const bool near = distance(word, *nearest) <= std::max<size_t>(2, nearest->size() / 2);
   return "unknown command '" + word + "'" + (near ? "; did you mean '" + *nearest + "'?" : "; see attend --help");
@@ -54,6 +56,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
   attend::cli::add_explain(app);
+  attend::cli::add_bench(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
   if (const std::string complaint = complaint_about(argv[1], app); !complaint.empty()) return fail(kUsage, complaint);
@@ -61,7 +64,9 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    return fail(kUsage, error.what());
+    const auto chosen = app.get_subcommands();
+    const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
+    return fail(kUsage, std::string(error.what()) + "; see attend " + name + "--help");
   }
   std::cout.flush();
   return std::cout ? 0 : fail(kFailure, "cannot write the output");

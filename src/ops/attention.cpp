@@ -219,13 +219,13 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
                       k.dim(2), " keys, got ", selection.top);
   const Tensor heads = selection_of(selection.heads, q.dim(1), "head");
   const Tensor chosen_rows = selection_of(selection.rows, q.dim(2), "row");
-  const auto& kernel = kernels(q.device()).attention;
-  const Tensor values = empty({q.dim(0), heads.dim(0), chosen_rows.dim(0), k.dim(2)}, {q.dtype(), q.device()});
-  kernel.weights(call.problem, lse.view(), {.heads = heads.view(), .rows = chosen_rows.view()}, values.view());
-  if (selection.top == 0) return {values, {}};
-  const Shape kept = values.shape().with_last(selection.top);
-  AttentionWeights result{empty(kept, {q.dtype(), q.device()}), empty(kept, {DType::i64, q.device()})};
-  kernel.top(rows(values), rows(result.values), rows(result.places));
+  const Shape shape{q.dim(0), heads.dim(0), chosen_rows.dim(0), selection.top > 0 ? selection.top : k.dim(2)};
+  AttentionWeights result{empty(shape, {q.dtype(), q.device()}), {}};
+  if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});
+  kernels(q.device())
+      .attention.weights(call.problem, lse.view(),
+                         {.heads = heads.view(), .rows = chosen_rows.view(), .top = selection.top}, result.values.view(),
+                         view_or_empty(result.places));
   return result;
 }
 

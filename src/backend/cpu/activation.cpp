@@ -59,24 +59,23 @@ struct GeluTanh {
   template <class D, class V>
   HWY_INLINE V value(D d, V x) const {
     using T = hn::TFromD<D>;
-    const V c = Within(d, x, kNormalTail<T>);
-    return hn::Mul(Above(d, x, kNormalTail<T>), gate(d, c));
+    return hn::Mul(Above(d, x, kNormalTail<T>), gate(d, Within(d, x, kNormalTail<T>)).value);
   }
   template <class D, class V>
   HWY_INLINE V slope(D d, V x) const {
     using T = hn::TFromD<D>;
-    const V c = Within(d, x, kNormalTail<T>), s = gate(d, c);
+    const V c = Within(d, x, kNormalTail<T>);
+    const Logistic<D> s = gate(d, c);
     const V inner = hn::MulAdd(hn::Set(d, static_cast<T>(3 * kCubic)), hn::Mul(c, c), hn::Set(d, static_cast<T>(kLinear)));
-    const V rise = hn::Mul(hn::Mul(c, s), hn::Sub(hn::Set(d, T{1}), s));
-    return hn::MulAdd(rise, inner, s);
+    return hn::MulAdd(hn::Mul(hn::Mul(c, s.value), s.rest), inner, s.value);
   }
 
  private:
   template <class D, class V>
-  HWY_INLINE V gate(D d, V x) const {
+  HWY_INLINE Logistic<D> gate(D d, V x) const {
     using T = hn::TFromD<D>;
     const V inner = hn::MulAdd(hn::Set(d, static_cast<T>(kCubic)), hn::Mul(x, x), hn::Set(d, static_cast<T>(kLinear)));
-    return Sigmoid(d, hn::Mul(x, inner));
+    return LogisticAt(d, hn::Mul(x, inner));
   }
 };
 
@@ -84,12 +83,13 @@ struct GeluTanh {
 struct Silu {
   template <class D, class V>
   HWY_INLINE V value(D d, V x) const {
-    return hn::Mul(Above(d, x, kLogisticTail<hn::TFromD<D>>), Sigmoid(d, x));
+    return hn::Mul(Above(d, x, kLogisticTail<hn::TFromD<D>>), LogisticAt(d, x).value);
   }
   template <class D, class V>
   HWY_INLINE V slope(D d, V x) const {
-    const V one = hn::Set(d, hn::TFromD<D>{1}), s = Sigmoid(d, x);
-    return hn::Mul(s, hn::MulAdd(Within(d, x, kLogisticTail<hn::TFromD<D>>), hn::Sub(one, s), one));
+    const Logistic<D> s = LogisticAt(d, x);
+    const V c = Within(d, x, kLogisticTail<hn::TFromD<D>>);
+    return hn::Mul(s.value, hn::MulAdd(c, s.rest, hn::Set(d, hn::TFromD<D>{1})));
   }
 };
 
@@ -108,12 +108,12 @@ struct TanhFunction {
 struct SigmoidFunction {
   template <class D, class V>
   HWY_INLINE V value(D d, V x) const {
-    return Sigmoid(d, x);
+    return LogisticAt(d, x).value;
   }
   template <class D, class V>
   HWY_INLINE V slope(D d, V x) const {
-    const V s = Sigmoid(d, x);
-    return hn::Mul(s, hn::Sub(hn::Set(d, hn::TFromD<D>{1}), s));
+    const Logistic<D> s = LogisticAt(d, x);
+    return hn::Mul(s.value, s.rest);
   }
 };
 

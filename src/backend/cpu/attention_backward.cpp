@@ -141,15 +141,20 @@ void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys
 
 /// dq += dS · K where some key is not finite: a gradient of 0 must not meet it.
 template <class T>
-HWY_NOINLINE void AddKeysWithCare(KeyRange queries, KeyRange panels, int64_t dim, const KeyBlockScratch<T>& block,
+HWY_NOINLINE void AddKeysWithCare(KeyRange queries, KeyRange panels, const KeyBlockScratch<T>& block,
                                   const QueryGradients<T>& dq) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = queries.begin; i < queries.end; ++i) {
     for (int64_t p = panels.begin; p < panels.end; ++p) {
       const T* ds = block.gradients.data() + (p * kQueryBlock + i - queries.begin) * block.width;
       for (int64_t j = 0; j < block.width; ++j) {
         if (ds[j] == 0) continue;
         const T* key = block.key_rows.data() + (p * block.width + j) * block.padded;
-        for (int64_t c = 0; c < dim; ++c) dq.data[i * dq.row + c] += ds[j] * key[c];
+        for (int64_t c = 0; c < block.padded; c += lanes) {
+          T* sum = dq.data + i * dq.row + c;
+          hn::StoreU(hn::MulAdd(hn::Set(d, ds[j]), hn::LoadU(d, key + c), hn::LoadU(d, sum)), d, sum);
+        }
       }
     }
   }
@@ -199,7 +204,7 @@ void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange key
   }
   if (dq.data == nullptr) return;
   if (keys_finite) AddQueryGradients(queries, panels, block, dq);
-  else AddKeysWithCare(queries, panels, head.dim, block, dq);
+  else AddKeysWithCare(queries, panels, block, dq);
 }
 
 /// Sums over a turned block back into rows of dk or dv.

@@ -88,8 +88,8 @@ HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, con
       if (shrinks) sum = hn::Mul(sum, hn::LoadU(d, panel.decay + n * lanes));
       for (int64_t key = keys.begin; key < keys.end; ++key) {
         const auto w = hn::LoadU(d, weights + ((key - keys.begin) * kVectors + n) * lanes);
-        const auto term = hn::Mul(w, hn::Set(d, head.v[key * head.v_row + c]));
-        sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), term));
+        const auto more = hn::MulAdd(hn::Set(d, head.v[key * head.v_row + c]), w, sum);
+        sum = hn::IfThenElse(hn::Eq(w, hn::Zero(d)), sum, more);
       }
       hn::StoreU(sum, d, o);
     }
@@ -222,6 +222,8 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(AttentionForward);
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
+  constexpr int64_t kFewQueries = 3;  // a panel has at least four lanes: below that, most of its work is wasted
+  if (problem.q.shape[2] <= kFewQueries && !problem.q_offsets) return attention_decode(problem, y, lse);
   HWY_DYNAMIC_DISPATCH(AttentionForward)(problem, y, lse);
 }
 }  // namespace attend::cpu

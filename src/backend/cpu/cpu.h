@@ -45,6 +45,9 @@ void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const Rotar
 void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v);
 void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+
 void check_index(ConstRows index, int64_t limit, const char* op);
 void take_rows(ConstRows table, ConstRows index, Rows y);
 void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
@@ -53,5 +56,9 @@ void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+/// The forward pass for a handful of queries, bound by reading k and v once.
+void attention_decode(const AttentionProblem& problem, View y, View lse);
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                       View places);
 
 }  // namespace attend::cpu

@@ -1,40 +1,120 @@
+#include "backend/cpu/matmul.h"
+
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/matmul.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/matmul_blocked-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+
+template <class T>
+void MultiplyOne(const Product<T>& product) {
+  BlockedProduct<T>(product).Run();
+}
+
+void MultiplyF32(const Product<float>& product) { MultiplyOne(product); }
+void MultiplyF64(const Product<double>& product) { MultiplyOne(product); }
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace attend::cpu {
+namespace {
+
+HWY_EXPORT(MultiplyF32);
+HWY_EXPORT(MultiplyF64);
+
+void multiply_one(const Product<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF32)(product); }
+void multiply_one(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
+
+/// From so many matrices on, threads take whole ones; below, they share each.
+constexpr int64_t kManyMatrices = 16;
+constexpr int64_t kSmallMatrix = 1 << 18;  // multiply-adds
+
+Loop<3> batch_loop(const ConstView& a, const ConstView& b, const View& c) {
+  Shape shape;
+  std::array<Strides, 3> strides;
+  for (int64_t axis = 0; axis + 2 < c.rank(); ++axis) {
+    shape.push_back(c.shape[axis]);
+    strides[0].push_back(a.strides[axis]);
+    strides[1].push_back(b.strides[axis]);
+    strides[2].push_back(c.strides[axis]);
+  }
+  return Loop<3>(shape, strides);
+}
+
+template <class T>
+void multiply_all(const Product<T>& first, const Loop<3>& batch) {
+  const auto multiply_at = [&](int64_t index) {
+    Product<T> product = first;
+    const auto offsets = batch.offsets(index / batch.inner);
+    const int64_t place = index % batch.inner;
+    product.a += offsets[0] + place * batch.inner_stride(0);
+    product.b += offsets[1] + place * batch.inner_stride(1);
+    product.c += offsets[2] + place * batch.inner_stride(2);
+    multiply_one(product);
+  };
+  const int64_t count = batch.outer * batch.inner, work = std::max<int64_t>(1, first.m * first.n * first.k);
+  if (count >= kManyMatrices || work <= kSmallMatrix) {
+    parallel_ranges(count, kSmallMatrix / work, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) multiply_at(index);
+    });
+  } else {
+    for (int64_t index = 0; index < count; ++index) multiply_at(index);
+  }
+}
+
+/// One b for the whole batch, and rows of a and c evenly spaced throughout: all of them are rows of one product.
+template <class T>
+bool is_one_product(const Product<T>& first, const Loop<3>& batch) {
+  return batch.outer == 1 && batch.inner_stride(1) == 0 && batch.inner_stride(0) == first.m * first.a_row &&
+         batch.inner_stride(2) == first.m * first.c_row;
+}
+
+}  // namespace
 
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
+  if (c.shape.numel() == 0) return;
   with_float(c.dtype, "matmul", [&](auto type) {
     using T = decltype(type);
-    const int64_t r = c.rank(), m = c.shape[r - 2], n = c.shape[r - 1], k = a.shape[r - 1];
-    Shape batch;
-    Strides sa, sb, sc;
-    for (int64_t i = 0; i + 2 < r; ++i) {
-      batch.push_back(c.shape[i]);
-      sa.push_back(a.strides[i]);
-      sb.push_back(b.strides[i]);
-      sc.push_back(c.strides[i]);
+    const int64_t row = c.rank() - 2, col = c.rank() - 1;
+    Product<T> product{.m = c.shape[row],
+                       .n = c.shape[col],
+                       .k = a.shape[col],
+                       .a = static_cast<const T*>(a.data),
+                       .a_row = a.strides[row],
+                       .a_step = a.strides[col],
+                       .b = static_cast<const T*>(b.data),
+                       .b_step = b.strides[row],
+                       .b_col = b.strides[col],
+                       .c = static_cast<T*>(c.data),
+                       .c_row = c.strides[row],
+                       .bias = static_cast<const T*>(options.bias.data),
+                       .accumulate = options.accumulate};
+    const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;
+    const Scratch<T> bias(copies_bias ? product.n : 0);
+    if (copies_bias) {
+      for (int64_t j = 0; j < product.n; ++j) bias.data()[j] = product.bias[j * options.bias.strides[0]];
+      product.bias = bias.data();
     }
-    const Loop<3> loop(batch, {sa, sb, sc});
-    parallel_for(loop.outer * loop.inner, [&](int64_t index) {
-      auto offset = loop.offsets(index / loop.inner);
-      for (size_t i = 0; i < 3; ++i) offset[i] += index % loop.inner * loop.inner_stride(i);
-      const T* pa = static_cast<const T*>(a.data) + offset[0];
-      const T* pb = static_cast<const T*>(b.data) + offset[1];
-      T* pc = static_cast<T*>(c.data) + offset[2];
-      for (int64_t i = 0; i < m; ++i) {
-        T* row = pc + i * c.strides[r - 2];
-        if (!options.accumulate) std::fill_n(row, n, T{0});
-        for (int64_t p = 0; p < k; ++p) {
-          const T v = pa[i * a.strides[r - 2] + p * a.strides[r - 1]];
-          for (int64_t j = 0; j < n; ++j) row[j] += v * pb[p * b.strides[r - 2] + j * b.strides[r - 1]];
-        }
-        if (options.bias) {
-          for (int64_t j = 0; j < n; ++j) row[j] += static_cast<const T*>(options.bias.data)[j * options.bias.strides[0]];
-        }
-      }
-    });
+    const Loop<3> batch = batch_loop(a, b, c);
+    if (is_one_product(product, batch)) {
+      product.m *= batch.inner;
+      multiply_one(product);
+    } else {
+      multiply_all(product, batch);
+    }
   });
 }
 
 }  // namespace attend::cpu
+#endif

@@ -47,7 +47,7 @@ HWY_INLINE ReducedExp<D> ReduceExp(D d, hn::Vec<D> x) {
 /// Where x is NaN, x; else y.
 template <class D>
 HWY_INLINE hn::Vec<D> KeepNaN(D, hn::Vec<D> x, hn::Vec<D> y) {
-  return hn::IfThenElse(hn::Ne(x, x), x, y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
 /// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf included.
@@ -103,12 +103,18 @@ HWY_INLINE hn::Vec<D> FullLog(D d, hn::Vec<D> x) {
   return KeepNaN(d, x, y);
 }
 
-/// 1 / (1 + e^-x) from e^-|x|, which keeps small values exact: e^x / (1 + e^x) below 0.
+/// σ(x) = 1 / (1 + e^−x) and 1 − σ(x), both from e^−|x| so that neither loses digits where it is small.
 template <class D>
-HWY_INLINE hn::Vec<D> Sigmoid(D d, hn::Vec<D> x) {
+struct Logistic {
+  hn::Vec<D> value, rest;
+};
+template <class D>
+HWY_INLINE Logistic<D> LogisticAt(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, hn::TFromD<D>{1});
   const auto e = ExpNonPositive(d, hn::Neg(hn::Abs(x)));
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+  const auto larger = hn::Div(one, hn::Add(one, e)), smaller = hn::Mul(e, larger);
+  const auto negative = hn::Lt(x, hn::Zero(d));
+  return {hn::IfThenElse(negative, smaller, larger), hn::IfThenElse(negative, larger, smaller)};
 }
 
 /// tanh |x| = −m / (2 + m) with m = e^(−2|x|) − 1 = 2^n r p + (2^n − 1), which does not cancel near 0.

@@ -39,7 +39,7 @@ constexpr Kernels kTable{
               .gather_last_backward = gather_last_backward},
     .random = {.uniform = uniform, .normal = normal, .dropout = dropout},
     .position = {.rotary = rotary},
-    .attention = {.forward = attention_forward, .backward = attention_backward},
+    .attention = {.forward = attention_forward, .backward = attention_backward, .weights = attention_weights},
     .optim = {.adam = adam, .sgd = sgd},
 };
 

@@ -1,0 +1,125 @@
+#include "backend/cpu/machine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "attend/base/threads.h"
+#include "backend/cpu/memory.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/machine.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// `steps` rounds of 12 multiply-adds that do not depend on each other: enough to fill two units of four cycles' latency
+/// with 16 registers. Each starts from its own value, or the compiler would compute one and copy it. Returns the number
+/// of floating-point operations and leaves the sum in `sink` so that none can be left out.
+double SpinFma(int64_t steps, float* sink) {
+  const hn::ScalableTag<float> d;
+  constexpr int kChains = 12;
+  const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, sink[0] * 1e-3f + 1e-3f);
+  hn::Vec<decltype(d)> chain[kChains];
+  HWY_UNROLL(12) for (int i = 0; i < kChains; ++i) chain[i] = hn::Set(d, sink[0] + 0.1f * static_cast<float>(i));
+  for (int64_t step = 0; step < steps; ++step) {
+    HWY_UNROLL(12) for (int i = 0; i < kChains; ++i) chain[i] = hn::MulAdd(chain[i], factor, term);
+  }
+  auto sum = hn::Zero(d);
+  HWY_UNROLL(12) for (int i = 0; i < kChains; ++i) sum = hn::Add(sum, chain[i]);
+  sink[0] = hn::GetLane(hn::SumOfLanes(d, sum));
+  return 2.0 * kChains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(steps);
+}
+
+/// The sum of `count` floats, a multiple of eight vectors, in eight chains.
+float SumFloats(const float* x, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int kChains = 8;
+  hn::Vec<decltype(d)> chain[kChains];
+  HWY_UNROLL(8) for (int i = 0; i < kChains; ++i) chain[i] = hn::Zero(d);
+  for (int64_t at = 0; at + kChains * lanes <= count; at += kChains * lanes) {
+    HWY_UNROLL(8) for (int i = 0; i < kChains; ++i) chain[i] = hn::Add(chain[i], hn::Load(d, x + at + i * lanes));
+  }
+  auto sum = hn::Zero(d);
+  HWY_UNROLL(8) for (int i = 0; i < kChains; ++i) sum = hn::Add(sum, chain[i]);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::cpu {
+HWY_EXPORT(SpinFma);
+HWY_EXPORT(SumFloats);
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The best rate of several tries: `work` per second, in billions.
+template <class F>
+double best_rate(int tries, double work, F&& run) {
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    const auto begin = Clock::now();
+    run();
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    best = std::max(best, work / seconds.count() * 1e-9);
+  }
+  return best;
+}
+
+constexpr int64_t kPiece = int64_t{1} << 18;  // floats summed by one task: 1 MiB
+
+/// Four times the last-level cache, at least 256 MiB; filled once, kept for the next measurement.
+class ColdBuffer {
+ public:
+  ColdBuffer() : pieces_(wanted_pieces()), floats_(pieces_ * kPiece) {
+    parallel_for(pieces_, [&](int64_t piece) { std::fill_n(floats_.data() + piece * kPiece, kPiece, 1.0f); });
+  }
+  int64_t pieces() const { return pieces_; }
+  const float* piece(int64_t index) const { return floats_.data() + index * kPiece; }
+
+ private:
+  static int64_t wanted_pieces() {
+    const int64_t cache = std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE));
+    return std::clamp<int64_t>(4 * cache >> 20, 256, 2048);
+  }
+  int64_t pieces_;
+  Scratch<float> floats_;
+};
+
+}  // namespace
+
+double fma_peak_gflops() {
+  constexpr int64_t kSteps = 20000;
+  const int tasks = 8 * threads();  // several for each thread, so that one held up does not hold up the rest
+  std::unique_ptr<float[]> sinks = std::make_unique<float[]>(static_cast<size_t>(tasks) * 16);
+  const double operations = HWY_DYNAMIC_DISPATCH(SpinFma)(1, sinks.get()) * kSteps * tasks;
+  return best_rate(5, operations, [&] {
+    parallel_for(tasks, [&](int64_t task) { HWY_DYNAMIC_DISPATCH(SpinFma)(kSteps, sinks.get() + task * 16); });
+  });
+}
+
+double read_bandwidth_gbs() {
+  static const ColdBuffer buffer;
+  std::unique_ptr<float[]> sums = std::make_unique<float[]>(static_cast<size_t>(buffer.pieces()));
+  const double bytes = static_cast<double>(buffer.pieces() * kPiece) * sizeof(float);
+  return best_rate(2, bytes, [&] {
+    parallel_for(buffer.pieces(), [&](int64_t piece) {
+      sums[static_cast<size_t>(piece)] = HWY_DYNAMIC_DISPATCH(SumFloats)(buffer.piece(piece), kPiece);
+    });
+  });
+}
+
+}  // namespace attend::cpu
+#endif

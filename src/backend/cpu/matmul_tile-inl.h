@@ -1,0 +1,85 @@
+// One register tile of a matrix product, from operands to memory. Included once for each instruction set.
+#if defined(ATTEND_MATMUL_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_MATMUL_TILE_INL_H_
+#undef ATTEND_MATMUL_TILE_INL_H_
+#else
+#define ATTEND_MATMUL_TILE_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "backend/cpu/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+
+/// Where a tile's result goes.
+template <class T>
+struct TileOutput {
+  T* c = nullptr;
+  int64_t c_row = 0;
+  int64_t columns = 0;      ///< fewer than the tile is wide at the edge
+  const T* bias = nullptr;  ///< added where given
+  bool add = false;         ///< to what c holds
+};
+
+/// c = Σ_p a b (+ c) (+ bias) for one tile.
+template <int kRows, class T>
+HWY_NOINLINE void MultiplyTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[kRows][kTileVectors];
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) sum[m][n] = hn::Zero(d);
+  }
+  // c is far away (L3 or memory) as often as not: ask for it while the sums are made.
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    hwy::Prefetch(out.c + m * out.c_row);
+    hwy::Prefetch(out.c + m * out.c_row + out.columns - 1);
+  }
+  AccumulateTile<kRows, kTileVectors>(d, depth, in, sum);
+  if (out.columns == kTileVectors * lanes) {
+    if (out.bias != nullptr) {
+      HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) {
+        const auto bias = hn::LoadU(d, out.bias + n * lanes);
+        HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) sum[m][n] = hn::Add(sum[m][n], bias);
+      }
+    }
+    if (out.add) {
+      HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+        HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) {
+          sum[m][n] = hn::Add(sum[m][n], hn::LoadU(d, out.c + m * out.c_row + n * lanes));
+        }
+      }
+    }
+    HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+      HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, out.c + m * out.c_row + n * lanes);
+    }
+    return;
+  }
+  HWY_ALIGN T edge[kRows * kTileVectors * hn::MaxLanes(d)];
+  HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
+    HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
+  }
+  for (int m = 0; m < kRows; ++m) {
+    for (int64_t j = 0; j < out.columns; ++j) {
+      T& c = out.c[m * out.c_row + j];
+      const T value = edge[m * kTileVectors * lanes + j] + (out.bias != nullptr ? out.bias[j] : T{0});
+      c = out.add ? value + c : value;
+    }
+  }
+}
+
+/// The same for a number of rows known at run time, up to kTileRows.
+template <int kRows = kTileRows, class T>
+HWY_INLINE void MultiplyRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return MultiplyRows<kRows - 1>(rows, depth, in, out);
+  }
+  MultiplyTile<kRows>(depth, in, out);
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_MATMUL_TILE_INL_H_

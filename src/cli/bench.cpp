@@ -1,0 +1,126 @@
+#include "cli/bench.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/threads.h"
+#include "backend/cpu/machine.h"
+#include "cli/bench_workload.h"
+
+namespace attend::cli {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> names;
+  bool json = false, list = false, all = false;
+  int thread_count = 0;
+};
+
+std::vector<Workload> all_workloads() {
+  std::vector<Workload> workloads = attention_workloads();
+  std::ranges::move(layer_workloads(), std::back_inserter(workloads));
+  return workloads;
+}
+
+std::string names_of(const std::vector<Workload>& workloads) {
+  std::string names;
+  for (const Workload& workload : workloads) names += (names.empty() ? "" : ", ") + workload.name;
+  return names;
+}
+
+/// What was asked for, in the table's order; all but the slow ones where nothing was named.
+std::vector<Workload> chosen(const BenchOptions& options) {
+  std::vector<Workload> workloads = all_workloads();
+  for (const std::string& name : options.names) {
+    if (std::ranges::find(workloads, name, &Workload::name) != workloads.end()) continue;
+    throw CLI::ValidationError("bench", "unknown workload '" + name + "'; known: " + names_of(workloads));
+  }
+  std::erase_if(workloads, [&](const Workload& workload) {
+    if (options.names.empty()) return workload.slow && !options.all;
+    return std::ranges::find(options.names, workload.name) == options.names.end();
+  });
+  return workloads;
+}
+
+std::string bytes_text(size_t bytes) {
+  std::ostringstream text;
+  const auto kib = static_cast<double>(bytes) / 1024;
+  text << std::fixed << std::setprecision(1);
+  kib < 1024 ? text << kib << " KiB" : text << kib / 1024 << " MiB";
+  return text.str();
+}
+
+void print_heading() {
+  std::cout << std::left << std::setw(34) << "workload" << std::right << std::setw(18) << "rate" << std::setw(18)
+            << "share" << std::setw(12) << "time" << std::setw(14) << "extra memory" << '\n';
+}
+
+void print_row(const Measurement& m) {
+  std::ostringstream rate, share, time;
+  rate << std::fixed << std::setprecision(1);
+  m.bound == Bound::memory ? rate << m.gbs << " GB/s" : rate << m.gflops << " GFLOP/s";
+  share << std::fixed << std::setprecision(m.bound == Bound::baseline ? 3 : 2) << m.share;
+  share << (m.bound == Bound::memory ? " of bandwidth" : m.bound == Bound::baseline ? " × the time" : " of peak");
+  time << std::fixed << std::setprecision(3) << m.seconds * 1e3 << " ms";
+  const int wide = m.bound == Bound::baseline ? 19 : 18;  // × is two bytes
+  std::cout << std::left << std::setw(34) << m.name << std::right << std::setw(18) << rate.str() << std::setw(wide)
+            << share.str() << std::setw(12) << time.str() << std::setw(14) << bytes_text(m.extra_bytes) << std::endl;
+}
+
+nlohmann::ordered_json to_json(const Measurement& m) {
+  nlohmann::ordered_json row{{"name", m.name}, {"gflops", m.gflops}};
+  if (m.bound == Bound::memory) row["gbs"] = m.gbs;
+  row["share"] = m.share;
+  row["share_of"] = m.bound == Bound::memory ? "bandwidth" : m.bound == Bound::baseline ? "time_without" : "peak";
+  row["seconds"] = m.seconds;
+  row["extra_bytes"] = m.extra_bytes;
+  return row;
+}
+
+void run_bench(const BenchOptions& options) {
+  const std::vector<Workload> workloads = chosen(options);
+  if (options.list) {
+    for (const Workload& workload : workloads) std::cout << workload.name << '\n';
+    return;
+  }
+  if (options.thread_count > 0) set_threads(options.thread_count);
+  Machine machine{cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  if (!options.json) print_heading();
+  for (const Workload& workload : workloads) {
+    const Measurement measured = measure(workload, machine);
+    options.json ? results.push_back(to_json(measured)) : print_row(measured);
+  }
+  if (options.json) {
+    const nlohmann::ordered_json report{{"peak_gflops", machine.peak_gflops},
+                                        {"bandwidth_gbs", machine.bandwidth_gbs},
+                                        {"threads", threads()},
+                                        {"results", results}};
+    std::cout << report.dump(2) << '\n';
+    return;
+  }
+  std::cout << "\nmachine, " << threads() << (threads() == 1 ? " thread: " : " threads: ") << std::fixed
+            << std::setprecision(1) << machine.peak_gflops << " GFLOP/s peak (f32 multiply-adds), "
+            << machine.bandwidth_gbs << " GB/s read\n";
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
+  command->add_option("NAME", options->names, "Workloads to run; all but the slow ones if none is named");
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->add_flag("--list", options->list, "Print the names and stop");
+  command->add_flag("--all", options->all, "Run the slow ones too");
+  command->add_option("--threads", options->thread_count, "Threads to use")->check(CLI::Range(1, 1024));
+  command->footer(
+      "\nEach share is the median of several rounds; the machine's peak is measured again before and after every round,\n"
+      "and a round counts against the better of the two. Extra memory is beyond inputs and results.\n"
+      "\nExample:\n  attend bench attention_forward layer_norm");
+  command->callback([options] { run_bench(*options); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,210 @@
+#include "attend/autograd/autograd.h"
+#include "attend/ops/attention.h"
+#include "attend/ops/position.h"
+#include "attend/tensor/creation.h"
+#include "cli/bench_workload.h"
+
+namespace attend::cli {
+namespace {
+
+/// One attention call, named after what is special about it.
+struct Case {
+  std::string suffix;
+  int64_t batch = 1, heads = 12, kv_heads = 12, length = 4096, dim = 64;
+  double visible = 1;  ///< pairs of query and key that count, as a share of all
+  std::function<void(AttentionOptions&)> set = [](AttentionOptions&) {};
+};
+
+struct Inputs {
+  Tensor q, k, v, dy;
+  AttentionOptions options;
+};
+
+Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
+
+Inputs inputs_of(const Case& c) {
+  Inputs in{values({c.batch, c.heads, c.length, c.dim}, 1), values({c.batch, c.kv_heads, c.length, c.dim}, 2),
+            values({c.batch, c.kv_heads, c.length, c.dim}, 3), values({c.batch, c.heads, c.length, c.dim}, 4), {}};
+  c.set(in.options);
+  return in;
+}
+
+/// Two products of 2 · dim operations for each visible pair.
+double forward_operations(const Case& c) {
+  const auto length = static_cast<double>(c.length);
+  return 4.0 * static_cast<double>(c.batch * c.heads * c.dim) * length * length * c.visible;
+}
+
+Workload forward_workload(const Case& c) {
+  return {.name = "attention_forward" + c.suffix, .operations = forward_operations(c), .prepare = [c] {
+            Prepared prepared;
+            prepared.run = [in = inputs_of(c)] {
+              const NoGrad no_grad;
+              return Results{attention(in.q, in.k, in.v, in.options)};
+            };
+            return prepared;
+          }};
+}
+
+/// Five products for the forward's two: the scores again, dv, the weights' gradient, dq and dk.
+Workload backward_workload(const Case& c) {
+  return {.name = "attention_backward" + c.suffix, .operations = 2.5 * forward_operations(c), .prepare = [c] {
+            auto in = std::make_shared<Inputs>(inputs_of(c));
+            for (Tensor* tensor : {&in->q, &in->k, &in->v}) set_requires_grad(*tensor);
+            if (in->options.bias) set_requires_grad(in->options.bias);
+            auto y = std::make_shared<Tensor>();
+            Prepared prepared;
+            prepared.before = [in, y] {
+              for (const Tensor& tensor : {in->q, in->k, in->v, in->options.bias}) {
+                if (tensor) zero_grad(tensor);
+              }
+              *y = attention(in->q, in->k, in->v, in->options);
+            };
+            prepared.run = [in, y] {
+              backward(*y, in->dy);
+              Results results{grad(in->q), grad(in->k), grad(in->v)};
+              if (in->options.bias) results.push_back(grad(in->options.bias));
+              return results;
+            };
+            return prepared;
+          }};
+}
+
+/// The share of pairs (i, j) of a length for which `sees` holds.
+template <class F>
+double visible_share(int64_t length, F sees) {
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    for (int64_t j = 0; j < length; ++j) pairs += sees(i, j);
+  }
+  return static_cast<double>(pairs) / static_cast<double>(length * length);
+}
+
+constexpr int64_t kShort = 2048;  // for the many variants: the rate hardly depends on the length from here on
+constexpr int64_t kWindow = 512;
+
+double causal_share(int64_t length) { return static_cast<double>(length + 1) / static_cast<double>(2 * length); }
+
+/// Random, half of it true: no block can be skipped, so all pairs count.
+Tensor random_mask(int64_t length) {
+  std::vector<uint8_t> bits(static_cast<size_t>(length * length));
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = philox(1, i / 4, 0)[i % 4] & 1;
+  return bool_tensor(bits, {1, 1, length, length});
+}
+
+std::vector<Case> masks() {
+  const auto near = [](int64_t i, int64_t j) { return i - kWindow < j && j < i + kWindow; };
+  const auto near_before = [](int64_t i, int64_t j) { return i - kWindow < j && j <= i; };
+  return {
+      {.suffix = "_mask", .length = kShort, .set = [](auto& o) { o.mask = random_mask(kShort); }},
+      {.suffix = "_padding", .batch = 2, .length = kShort, .visible = 0.75,
+       .set = [](auto& o) { o.lengths = tensor<int64_t>({kShort, kShort / 2}, {2}); }},
+      {.suffix = "_varlen", .length = kShort, .visible = 0.375,  // (1024² + 1024² · ½) / 2048²
+       .set = [](auto& o) { o.q_offsets = o.k_offsets = tensor<int64_t>({0, 1024, 1536, 2048}, {4}); }},
+      {.suffix = "_window", .visible = visible_share(4096, near), .set = [](auto& o) { o.window = kWindow; }},
+      {.suffix = "_window_causal", .visible = visible_share(4096, near_before),
+       .set = [](auto& o) {
+         o.window = kWindow;
+         o.causal = true;
+       }},
+  };
+}
+
+std::vector<Case> biases() {
+  return {
+      {.suffix = "_bias", .length = kShort, .set = [](auto& o) { o.bias = values({1, 12, kShort, kShort}, 5); }},
+      {.suffix = "_bias_broadcast", .length = kShort, .set = [](auto& o) { o.bias = values({1, 1, kShort, kShort}, 5); }},
+      {.suffix = "_alibi", .length = kShort, .set = [](auto& o) { o.alibi = alibi_slopes(12); }},
+      {.suffix = "_softcap", .length = kShort, .set = [](auto& o) { o.softcap = 30; }},
+      {.suffix = "_dropout", .length = kShort, .set = [](auto& o) {
+         o.dropout = 0.1;
+         o.random = {7, 7};
+       }},
+      {.suffix = "_gqa", .kv_heads = 3, .length = kShort},
+  };
+}
+
+/// One query against a cache of 4096 keys that no cache of the machine holds: eight of them in turn, 200 MB.
+Workload decode_workload() {
+  constexpr int64_t kHeads = 12, kKeys = 4096, kDim = 64, kCaches = 8;
+  return {.name = "attention_decode",
+          .bound = Bound::memory,
+          .operations = 4.0 * kHeads * kKeys * kDim,
+          .bytes = 2.0 * kHeads * kKeys * kDim * sizeof(float),
+          .prepare = [] {
+            std::vector<Tensor> keys, items;
+            for (uint64_t i = 0; i < kCaches; ++i) {
+              keys.push_back(values({1, kHeads, kKeys, kDim}, 2 * i));
+              items.push_back(values({1, kHeads, kKeys, kDim}, 2 * i + 1));
+            }
+            Prepared prepared;
+            prepared.run = [keys, items, q = values({1, kHeads, 1, kDim}, 99), turn = size_t{0}]() mutable {
+              const NoGrad no_grad;
+              turn = (turn + 1) % keys.size();
+              return Results{attention(q, keys[turn], items[turn])};
+            };
+            return prepared;
+          }};
+}
+
+/// Eight rows of one head asked for after the pass, against the pass alone.
+Workload weights_workload() {
+  const Case c{.heads = 8, .kv_heads = 8, .length = 8192};
+  return {.name = "attention_weights", .bound = Bound::baseline, .operations = forward_operations(c), .prepare = [c] {
+            Prepared prepared;
+            const Inputs in = inputs_of(c);
+            prepared.baseline = [in] {
+              const NoGrad no_grad;
+              const AttentionResult result = attention_with_lse(in.q, in.k, in.v);
+              return Results{result.output, result.lse};
+            };
+            prepared.run = [in, baseline = prepared.baseline] {
+              const NoGrad no_grad;
+              Results results = baseline();
+              const WeightSelection chosen{.heads = {0}, .rows = {0, 1000, 2000, 3000, 4000, 5000, 6000, 7000}};
+              results.push_back(attention_weights(in.q, in.k, results[1], {}, chosen).values);
+              return results;
+            };
+            return prepared;
+          }};
+}
+
+/// Forward and backward of a length whose matrix of weights would take 16 GiB.
+Workload memory_workload() {
+  const Case c{.heads = 1, .kv_heads = 1, .length = 65536};
+  return {.name = "attention_memory", .operations = 3.5 * forward_operations(c), .slow = true, .prepare = [c] {
+            Inputs in = inputs_of(c);
+            for (Tensor* tensor : {&in.q, &in.k, &in.v}) set_requires_grad(*tensor);
+            Prepared prepared;
+            prepared.before = [in] {
+              for (const Tensor& tensor : {in.q, in.k, in.v}) zero_grad(tensor);
+            };
+            prepared.run = [in] {
+              Results results{attention(in.q, in.k, in.v)};
+              backward(results[0], in.dy);
+              for (const Tensor& tensor : {in.q, in.k, in.v}) results.push_back(grad(tensor));
+              return results;
+            };
+            return prepared;
+          }};
+}
+
+}  // namespace
+
+std::vector<Workload> attention_workloads() {
+  const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};
+  const Case wide{.suffix = "_d128", .dim = 128};
+  std::vector<Workload> result{forward_workload({}), forward_workload(causal), backward_workload({}),
+                               backward_workload(causal), forward_workload(wide), backward_workload(wide),
+                               decode_workload(), weights_workload()};
+  for (const auto& group : {masks(), biases()}) {
+    for (const Case& c : group) {
+      result.push_back(forward_workload(c));
+      result.push_back(backward_workload(c));
+    }
+  }
+  result.push_back(memory_workload());
+  return result;
+}
+
+}  // namespace attend::cli

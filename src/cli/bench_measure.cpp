@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <chrono>
+
+#include "backend/cpu/machine.h"
+#include "cli/bench_workload.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr int kRounds = 7;
+constexpr double kShortest = 0.02;  // seconds a round should take, so that the clock and the pool's wake-up do not show
+constexpr double kLongest = 12;     // seconds after which no further round begins
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// Seconds of one run, the mean over `repeats`.
+double time_runs(const Prepared& prepared, const std::function<Results()>& run, int repeats) {
+  std::chrono::duration<double> total{0};
+  for (int i = 0; i < repeats; ++i) {
+    prepared.before();
+    const auto begin = std::chrono::steady_clock::now();
+    const Results results = run();
+    total += std::chrono::steady_clock::now() - begin;
+  }
+  return total.count() / repeats;
+}
+
+/// The first run warms caches and the allocator, and shows the memory: at its peak, less what is left afterwards.
+size_t extra_bytes(const Prepared& prepared) {
+  prepared.before();
+  reset_peak_memory();
+  const Results results = prepared.run();
+  const MemoryStats stats = memory_stats();
+  return stats.peak_bytes - std::min(stats.peak_bytes, stats.live_bytes);
+}
+
+/// The machine's own rate that a workload is compared with, remembering the best.
+double machine_rate(Bound bound, Machine& machine) {
+  double& best = bound == Bound::memory ? machine.bandwidth_gbs : machine.peak_gflops;
+  const double now = bound == Bound::memory ? cpu::read_bandwidth_gbs() : cpu::fma_peak_gflops();
+  best = std::max(best, now);
+  return now;
+}
+
+struct Rounds {
+  std::vector<double> seconds, shares;
+};
+
+/// Machine and workload take turns, because a shared machine's speed drifts; a round counts against the better of the
+/// two machine rates around it.
+Rounds against_machine(const Workload& workload, const Prepared& prepared, int repeats, Machine& machine) {
+  Rounds rounds;
+  const double work = (workload.bound == Bound::memory ? workload.bytes : workload.operations) * 1e-9;
+  double before = machine_rate(workload.bound, machine), spent = 0;
+  for (int round = 0; round < kRounds && spent < kLongest; ++round) {
+    const double seconds = time_runs(prepared, prepared.run, repeats);
+    const double after = machine_rate(workload.bound, machine);
+    rounds.seconds.push_back(seconds);
+    rounds.shares.push_back(work / seconds / std::max(before, after));
+    spent += seconds * repeats;
+    before = after;
+  }
+  return rounds;
+}
+
+Rounds against_baseline(const Prepared& prepared, int repeats) {
+  Rounds rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    const double without = time_runs(prepared, prepared.baseline, repeats);
+    const double with = time_runs(prepared, prepared.run, repeats);
+    rounds.seconds.push_back(with);
+    rounds.shares.push_back(with / without);
+  }
+  return rounds;
+}
+
+}  // namespace
+
+Measurement measure(const Workload& workload, Machine& machine) {
+  const Prepared prepared = workload.prepare();
+  Measurement result{.name = workload.name, .bound = workload.bound, .extra_bytes = extra_bytes(prepared)};
+  const double once = workload.slow ? kShortest : time_runs(prepared, prepared.run, 1);
+  const int repeats = std::clamp(static_cast<int>(kShortest / std::max(once, 1e-6)), 1, 1000);
+  const Rounds rounds = workload.bound == Bound::baseline ? against_baseline(prepared, repeats)
+                                                          : against_machine(workload, prepared, repeats, machine);
+  result.seconds = median(rounds.seconds);
+  result.share = median(rounds.shares);
+  result.gflops = workload.operations / result.seconds * 1e-9;
+  result.gbs = workload.bytes / result.seconds * 1e-9;
+  return result;
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+namespace attend::cli {
+
+/// Accepts whole numbers from `smallest` to `largest` and says so otherwise.
+inline CLI::Validator whole_number(uint64_t smallest, uint64_t largest) {
+  const auto check = [=](std::string& text) -> std::string {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && value >= smallest && value <= largest) return "";
+    return "expected a whole number from " + std::to_string(smallest) + " to " + std::to_string(largest) + ", got '" +
+           text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,75 @@
+// The command as a whole: help, version, and how it fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "testing/process.h"
+
+namespace attend {
+namespace {
+
+using testing::Finished;
+using Words = std::vector<std::string>;
+
+Finished attend_command(Words words, const testing::ProcessOptions& options = {}) {
+  words.insert(words.begin(), ATTEND_BINARY_DIR "/attend");
+  return testing::run(words, options);
+}
+
+TEST(Command, HelpAndVersion) {
+  const Finished version = attend_command({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out, "attend " ATTEND_VERSION "\n");
+  const Finished help = attend_command({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_NE(help.out.find("attend explain \"今天天气很好\""), std::string::npos);
+  const Finished explain = attend_command({"explain", "--help"});
+  EXPECT_EQ(explain.code, 0);
+  for (const char* option : {"--heads", "--dim", "--no-causal", "--trainable", "--positions", "--seed", "--json",
+                             "--color", "--limit", "Examples:"}) {
+    EXPECT_NE(explain.out.find(option), std::string::npos) << option;
+  }
+}
+
+TEST(Command, UsageErrorsAreOneLineAndExitTwo) {
+  const std::vector<std::pair<Words, std::string>> cases{
+      {{}, "attend: expected a command; see attend --help\n"},
+      {{"explian", "x"}, "attend: unknown command 'explian'; did you mean 'explain'?\n"},
+      {{"zzzzzzzz"}, "attend: unknown command 'zzzzzzzz'; see attend --help\n"},
+      {{"explain", "x", "--dim", "5", "--heads", "2"}, 
+       "attend: --dim 5 is not divisible by --heads 2; see attend explain --help\n"},
+      {{"explain", "x", "--heads", "many"},
+       "attend: --heads: expected a whole number from 1 to 64, got 'many'; see attend explain --help\n"},
+      {{"explain", "x", "--seed", "-1"},
+       "attend: --seed: expected a whole number from 0 to 18446744073709551615, got '-1'; see attend explain --help\n"},
+      {{"explain", "x", "--color", "pink"},
+       "attend: --color: expected auto, always or never, got 'pink'; see attend explain --help\n"},
+      {{"--nonsense"}, "attend: unknown option '--nonsense'; see attend --help\n"},
+  };
+  for (const auto& [words, message] : cases) {
+    const Finished result = attend_command(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.err, message);
+    EXPECT_EQ(result.out, "");
+  }
+  for (const Words& words : std::vector<Words>{{"explain"},
+                                               {"explain", "x", "y"},
+                                               {"explain", "x", "--nonsense"},
+                                               {"explain", "x", "--dim"},
+                                               {"explain", "x", "--dim", "0"},
+                                               {"explain", "x", "--seed", "18446744073709551616"}}) {
+    const Finished result = attend_command(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_TRUE(result.err.starts_with("attend: ")) << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+}
+
+TEST(Command, OutputThatCannotBeWrittenIsAnError) {
+  const Finished result = attend_command({"explain", "x"}, {.out_path = "/dev/full"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "attend: cannot write the output\n");
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,102 @@
+#include "attend/ops/dropout.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "testing/gradients.h"
+
+namespace attend {
+namespace {
+
+using namespace testing;
+
+/// The word of element i, as backend/kernels.h says.
+uint32_t word(RandomStream stream, uint64_t i) { return philox(stream.seed, i / 4, stream.stream)[i % 4]; }
+
+TEST(Dropout, EachElementFollowsItsOwnWord) {
+  const RandomStream stream{0x123456789abcdefull, 0xfedcba9876543210ull};
+  for (int64_t size : {1, 31, 33, 257, 40000}) {
+    const Tensor x = full({size}, 3);
+    const auto y = dropout(x, 0.25, stream).to_vector();
+    int64_t dropped = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const bool kept = word(stream, static_cast<uint64_t>(i)) >= drop_threshold(0.25);
+      ASSERT_EQ(y[static_cast<size_t>(i)], kept ? 4.0f : 0.0f) << i;
+      dropped += !kept;
+    }
+    if (size == 40000) {
+      EXPECT_NEAR(static_cast<double>(dropped) / 40000, 0.25, 0.01);
+    }
+  }
+}
+
+TEST(Dropout, MasksDoNotDependOnDtypeOrThreads) {
+  const Tensor x = ones({257, 257});
+  const auto y = dropout(x, 0.5, {1, 2}).to_vector();
+  EXPECT_EQ(dropout(to(x, DType::f64), 0.5, {1, 2}).to_vector(), y);
+  expect_same_bits([](const auto& in) { return dropout(in[0], 0.5, {1, 2}); }, {random_f32({257, 257}, 1)});
+  EXPECT_NE(dropout(x, 0.5, {1, 3}).to_vector(), y);
+}
+
+TEST(Dropout, GradientUsesTheSameMask) {
+  expect_gradients([](const auto& in) { return dropout(in[0], 0.3, {5, 6}); }, {random_f64({33}, 1)});
+}
+
+TEST(Dropout, Limits) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor x = tensor({inf, 1.0f, std::nanf("")}, {3});
+  EXPECT_EQ(dropout(x, 1, {}).to_vector(), std::vector<float>(3, 0));
+  EXPECT_EQ(dropout(x, 0, {}).raw(), x.raw());
+  EXPECT_EQ(dropout(empty({0}), 0.5, {}).numel(), 0);
+  expect_error<ShapeError>([&] { dropout(x, 1.5, {}); }, "dropout: p must be in [0, 1], got 1.5");
+}
+
+TEST(Random, UniformIsItsContract) {
+  const RandomStream stream{7, 9};
+  const auto values = uniform({33, 31}, -2, 6, stream, {DType::f64}).to_vector<double>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(values[i], -2 + 8 * static_cast<double>(uniform_from_bits(word(stream, i))));
+  }
+  const auto single = uniform({33, 31}, -2, 6, stream).to_vector();
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(single[i], static_cast<float>(values[i]));
+}
+
+TEST(Random, NormalIsItsContract) {
+  const RandomStream stream{7, 9};
+  for (int64_t size : {1, 31, 33, 257, 2049}) {
+    const auto values = normal({size}, 1, 3, stream, {DType::f64}).to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double radius = std::sqrt(-2 * std::log((word(stream, i / 2 * 2) + 0.5) * 0x1p-32));
+      const double angle = 2 * M_PI * (word(stream, i / 2 * 2 + 1) * 0x1p-32);
+      ASSERT_NEAR(values[i], 1 + 3 * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)), 1e-12) << i;
+    }
+  }
+}
+
+TEST(Random, NormalHasTheMomentsOfOne) {
+  const auto values = normal({1 << 20}, 0, 1, {3, 1}).to_vector<double>();
+  double mean = 0, square = 0, fourth = 0;
+  for (double v : values) {
+    mean += v;
+    square += v * v;
+    fourth += v * v * v * v;
+  }
+  const auto count = static_cast<double>(values.size());
+  EXPECT_NEAR(mean / count, 0, 0.005);
+  EXPECT_NEAR(square / count, 1, 0.01);
+  EXPECT_NEAR(fourth / count, 3, 0.06);
+}
+
+TEST(Random, SameBitsOnAnyThreads) {
+  const int before = threads();
+  set_threads(1);
+  const auto one = normal({100000}, 0, 1, {3, 1}).to_vector(), flat = uniform({100000}, 0, 1, {3, 1}).to_vector();
+  set_threads(2);
+  EXPECT_EQ(normal({100000}, 0, 1, {3, 1}).to_vector(), one);
+  EXPECT_EQ(uniform({100000}, 0, 1, {3, 1}).to_vector(), flat);
+  set_threads(before);
+}
+
+}  // namespace
+}  // namespace attend
