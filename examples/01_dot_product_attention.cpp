@@ -17,7 +17,8 @@ int main() {
                                   0.0f, 2.0f},  // "car"
                                  {3, 2});
 
-  // How alike are two words? Multiply their vectors number by number and add up. One product of matrices does all pairs.
+  // How alike are two words? Multiply their vectors number by number and add up. One product of matrices does all
+  // pairs.
   const Tensor scores = matmul(x, transpose(x, 0, 1));  // [3, 3]
   show("scores = x · xᵀ", scores);
   claim(difference(select(scores, 0, 0), tensor<float>({4.0f, 3.0f, 0.0f}, {3})) < 1e-6, "cat·cat = 4, cat·kitten = 3");

@@ -16,7 +16,8 @@ int main() {
   const Tensor dropped = dropout(x, p, {.seed = 7});
   show("dropout(ones, 0.5)", dropped);
   const auto values = dropped.to_vector();
-  claim(std::ranges::all_of(values, [](float v) { return v == 0 || v == 2; }), "kept values are divided by 1 − p = 1/2");
+  claim(std::ranges::all_of(values, [](float v) { return v == 0 || v == 2; }),
+        "kept values are divided by 1 − p = 1/2");
   const double average = mean(dropout(ones({1000, 1000}), p, {.seed = 7})).item();
   std::printf("mean of a million: %.4f\n", average);
   claim(std::abs(average - 1) < 0.01, "the mean stays 1");

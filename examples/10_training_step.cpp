@@ -44,7 +44,7 @@ int main() {
   for (int step = 0; step < 100; ++step) {
     zero_grad(model);
     const Tensor loss = cross_entropy(model.forward(input, {.rng = &rng}), target);  // how surprised by the truth
-    backward(loss);                                                                  // the chain rule, to every parameter
+    backward(loss);  // the chain rule, to every parameter
     clip_grad_norm(named_parameters(model), 1.0);
     optimiser.step();
     last = loss.item();

@@ -79,7 +79,9 @@ void add_explain(CLI::App& app) {
   command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
       ->required()
       ->type_name("TEXT");
-  command->add_option("--heads", options.heads, "Number of heads (default 1)")->check(whole_number(1, 64))->type_name("N");
+  command->add_option("--heads", options.heads, "Number of heads (default 1)")
+      ->check(whole_number(1, 64))
+      ->type_name("N");
   arguments->dim = command->add_option("--dim", options.dim, "Size of each vector (default 4; 8 or more with heads)")
                        ->check(whole_number(1, 512))
                        ->type_name("N");

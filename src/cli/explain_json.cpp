@@ -24,8 +24,8 @@ Json matrix(const Tensor& tensor) {
 }
 
 Json head_json(const HeadSteps& head) {
-  return {{"queries", matrix(head.queries)},   {"keys", matrix(head.keys)},     {"values", matrix(head.values)},
-          {"dot_products", matrix(head.dots)}, {"scaled", matrix(head.scaled)}, {"masked", matrix(head.masked)},
+  return {{"queries", matrix(head.queries)},   {"keys", matrix(head.keys)},      {"values", matrix(head.values)},
+          {"dot_products", matrix(head.dots)}, {"scaled", matrix(head.scaled)},  {"masked", matrix(head.masked)},
           {"weights", matrix(head.weights)},   {"context", matrix(head.context)}};
 }
 

@@ -30,7 +30,8 @@ class Story {
     const auto length = static_cast<int64_t>(steps.tokens.size());
     shown_ = std::min(length, options.limit);
     for (int64_t i = 0; i < shown_; ++i) {
-      labels_.push_back(std::to_string(i + 1) + " " + fitted(visible(steps.tokens[static_cast<size_t>(i)]), kLongestLabel));
+      labels_.push_back(std::to_string(i + 1) + " " +
+                        fitted(visible(steps.tokens[static_cast<size_t>(i)]), kLongestLabel));
     }
     row_ = std::min<int64_t>(1, shown_ - 1);
   }
@@ -173,7 +174,8 @@ void Story::projections() {
     return;
   }
   heading("Queries, keys, values", "q = x·Wq   k = x·Wk   v = x·Wv");
-  say("Each token asks (query), is asked about (key) and has something to say (value): three views of x, each by its own "
+  say("Each token asks (query), is asked about (key) and has something to say (value): three views of x, each by its "
+      "own "
       "matrix. Training finds these matrices; here they are random numbers from --seed.");
   print_matrix("Wq", steps_.query_matrix);
   print_matrix("Wk", steps_.key_matrix);
@@ -206,7 +208,8 @@ void Story::head(size_t index) {
 
 void Story::dot_products(const HeadSteps& head, const std::string& of) {
   heading("Dot products" + of, "score_ij = q_i · k_j");
-  teach("How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
+  teach(
+      "How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
       "large when the vectors point the same way, negative when they point apart.");
   print_pairs(head.dots);
   if (head_dim() > kLongestSum) return;
@@ -219,8 +222,8 @@ void Story::dot_products(const HeadSteps& head, const std::string& of) {
 void Story::scaling(const HeadSteps& head, const std::string& of) {
   const std::string d = std::to_string(head_dim());
   heading("Scaling" + of, "score_ij / √d   with d = " + d);
-  teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" + d +
-      " = " + number(1 / steps_.scale) + " keeps the spread the same for every size.");
+  teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" +
+        d + " = " + number(1 / steps_.scale) + " keeps the spread the same for every size.");
   print_pairs(head.scaled);
   const Grid dots(head.dots), scaled(head.scaled);
   say("Example: " + number(dots(row_, 0)) + " / " + number(1 / steps_.scale) + " = " + number(scaled(row_, 0)));
@@ -233,14 +236,17 @@ void Story::mask(const HeadSteps& head, const std::string& of) {
     return;
   }
   heading("Causal mask" + of, "score_ij = −∞ where j > i");
-  teach("When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
+  teach(
+      "When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
       "becomes exactly 0 in the next step.");
   print_pairs(head.masked);
 }
 
 void Story::softmax_step(const HeadSteps& head, const std::string& of) {
   heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
-  teach("The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says how "
+  teach(
+      "The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says "
+      "how "
       "token i shares out its attention.");
   print_pairs(head.weights, true);
   const Grid masked(head.masked), weights(head.weights);
@@ -253,7 +259,8 @@ void Story::softmax_step(const HeadSteps& head, const std::string& of) {
 
 void Story::context(const HeadSteps& head, const std::string& of) {
   heading("Context vectors" + of, "c_i = Σ_j w_ij · v_j");
-  teach("Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
+  teach(
+      "Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
       "tokens it looked at.");
   print_vectors(head.context);
   const Grid weights(head.weights), values(head.values), result(head.context);

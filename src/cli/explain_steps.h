@@ -28,8 +28,8 @@ struct ExplainSteps {
   std::vector<std::string> tokens;
   ExplainOptions options;
   double scale = 1;
-  Tensor embeddings, positions, x;                                    // [length, dim]; positions may be empty
-  Tensor query_matrix, key_matrix, value_matrix, output_matrix;       // [dim, dim], or empty
+  Tensor embeddings, positions, x;                               // [length, dim]; positions may be empty
+  Tensor query_matrix, key_matrix, value_matrix, output_matrix;  // [dim, dim], or empty
   std::vector<HeadSteps> heads;
   Tensor joined;  // [length, dim]: the heads' contexts side by side
   Tensor output;  // joined, times the output matrix where there is one

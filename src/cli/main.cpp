@@ -45,7 +45,8 @@ std::string complaint_about(const std::string& word, const CLI::App& app) {
   const auto names = command_names(app);
   if (std::ranges::find(names, word) != names.end() || app.get_option_no_throw(word) != nullptr) return "";
   if (word.starts_with('-')) return "unknown option '" + word + "'; see attend --help";
-  const auto nearest = std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(word, name); });
+  const auto nearest =
+      std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(word, name); });
   const bool near = distance(word, *nearest) <= std::max<size_t>(2, nearest->size() / 2);
   return "unknown command '" + word + "'" + (near ? "; did you mean '" + *nearest + "'?" : "; see attend --help");
 }

@@ -48,9 +48,7 @@ AtomicFile::~AtomicFile() {
   unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail(const char* what) const {
-  throw Error(path_ + ": cannot " + what + ": " + std::strerror(errno));
-}
+void AtomicFile::fail(const char* what) const { throw Error(path_ + ": cannot " + what + ": " + std::strerror(errno)); }
 
 void AtomicFile::write(const void* data, size_t bytes) {
   constexpr size_t kPiece = size_t{1} << 30;  // Linux writes at most 2 GiB at once

@@ -46,8 +46,10 @@ std::string in_quotes(std::string_view text) {
   while (!text.empty() && out.size() <= kLongest) {
     const size_t length = character_length(text);
     const auto byte = static_cast<unsigned char>(text[0]);
-    if (length == 0 || byte < 0x20 || byte == 0x7f) append_escaped(out, byte);
-    else out += text.substr(0, length);
+    if (length == 0 || byte < 0x20 || byte == 0x7f)
+      append_escaped(out, byte);
+    else
+      out += text.substr(0, length);
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return out + (text.empty() ? "'" : "…'");

@@ -71,13 +71,16 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 /// A value that does not belong where it stands.
 bool HeaderReader::refuse(const std::string& got) const {
   switch (place_) {
-    case Place::outside: fail("header must be a JSON object, got ", got);
+    case Place::outside:
+      fail("header must be a JSON object, got ", got);
     case Place::root:
       if (name_ == kMetadataKey) fail("__metadata__ must be an object, got ", got);
       fail("tensor ", in_quotes(name_), ": expected an object, got ", got);
-    case Place::metadata: fail("__metadata__: value of ", in_quotes(field_), " must be a string, got ", got);
+    case Place::metadata:
+      fail("__metadata__: value of ", in_quotes(field_), " must be a string, got ", got);
     case Place::tensor:
-      fail("tensor ", in_quotes(name_), ": ", field_, " must be a ", field_ == "dtype" ? "string" : "list", ", got ", got);
+      fail("tensor ", in_quotes(name_), ": ", field_, " must be a ", field_ == "dtype" ? "string" : "list", ", got ",
+           got);
     case Place::shape:
     case Place::offsets:
       fail("tensor ", in_quotes(name_), ": ", field_, " must hold whole numbers from 0 to 2^63 - 1, got ", got);
@@ -100,7 +103,8 @@ bool HeaderReader::number_unsigned(number_unsigned_t value) {
 
 bool HeaderReader::string(string_t& value) {
   if (place_ == Place::metadata) {
-    if (!header_.metadata.emplace(field_, value).second) fail("__metadata__: key ", in_quotes(field_), " appears twice");
+    if (!header_.metadata.emplace(field_, value).second)
+      fail("__metadata__: key ", in_quotes(field_), " appears twice");
     return true;
   }
   if (place_ != Place::tensor || field_ != "dtype") return refuse("a string");

@@ -16,8 +16,8 @@ Embedding Embedding::create(const EmbeddingConfig& config, Rng& rng) {
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(ids, weight); }
 
 LearnedPositions LearnedPositions::create(const LearnedPositionsConfig& config, Rng& rng) {
-  require<ShapeError>(config.length >= 1 && config.dim >= 1, "LearnedPositions: length and dim must be at least 1, got ",
-                      config.length, " and ", config.dim);
+  require<ShapeError>(config.length >= 1 && config.dim >= 1,
+                      "LearnedPositions: length and dim must be at least 1, got ", config.length, " and ", config.dim);
   return {normal_parameter({config.length, config.dim}, config.deviation, rng)};
 }
 

@@ -7,12 +7,18 @@ namespace attend {
 
 Tensor activate(Activation kind, const Tensor& x) {
   switch (kind) {
-    case Activation::relu: return relu(x);
-    case Activation::gelu: return gelu(x);
-    case Activation::gelu_tanh: return gelu_tanh(x);
-    case Activation::silu: return silu(x);
-    case Activation::tanh: return tanh(x);
-    case Activation::sigmoid: return sigmoid(x);
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case Activation::silu:
+      return silu(x);
+    case Activation::tanh:
+      return tanh(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
   }
   throw ShapeError("activate: there is no such activation");
 }
@@ -30,8 +36,8 @@ FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
 }
 
 Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) const {
-  const Tensor hidden = gate ? multiply(activate(activation, gate->forward(x)), up.forward(x))
-                             : activate(activation, up.forward(x));
+  const Tensor hidden =
+      gate ? multiply(activate(activation, gate->forward(x)), up.forward(x)) : activate(activation, up.forward(x));
   return down.forward(drop(hidden, dropout, context));
 }
 

@@ -63,8 +63,9 @@ LuongAttention LuongAttention::create(const LuongAttentionConfig& config, Rng& r
   if (config.score == LuongScore::general) {
     result.projection = Linear::create({.in = config.state, .out = config.memory, .bias = false}, rng);
   } else {
-    require<ShapeError>(config.state == config.memory, "LuongAttention: dot scores need state and memory of one width, got ",
-                        config.state, " and ", config.memory);
+    require<ShapeError>(config.state == config.memory,
+                        "LuongAttention: dot scores need state and memory of one width, got ", config.state, " and ",
+                        config.memory);
   }
   return result;
 }

@@ -11,8 +11,8 @@ namespace {
 
 /// Fills in what 0 stands for, and checks that it adds up.
 MultiheadAttentionConfig resolved(MultiheadAttentionConfig config) {
-  require<ShapeError>(config.dim >= 1 && config.heads >= 1, "MultiheadAttention: dim and heads must be at least 1, got ",
-                      config.dim, " and ", config.heads);
+  require<ShapeError>(config.dim >= 1 && config.heads >= 1,
+                      "MultiheadAttention: dim and heads must be at least 1, got ", config.dim, " and ", config.heads);
   if (config.head_dim == 0) {
     require<ShapeError>(config.dim % config.heads == 0, "MultiheadAttention: dim ", config.dim,
                         " is not divisible by heads ", config.heads);
@@ -26,8 +26,9 @@ MultiheadAttentionConfig resolved(MultiheadAttentionConfig config) {
   require<ShapeError>(config.key_dim >= 1 && config.value_dim >= 1 && config.head_dim >= 1,
                       "MultiheadAttention: key_dim, value_dim and head_dim must not be negative, got ", config.key_dim,
                       ", ", config.value_dim, " and ", config.head_dim);
-  require<ShapeError>(!config.alibi || !(config.bias_kv || config.zero_key),
-                      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
+  require<ShapeError>(
+      !config.alibi || !(config.bias_kv || config.zero_key),
+      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
   return config;
 }
 
@@ -45,9 +46,7 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 }
 
 /// [batch, heads, length, dim] as [batch, length, heads · dim].
-Tensor join_heads(const Tensor& x) {
-  return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
-}
+Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)}); }
 
 /// x[batch, heads, length, dim] with one more position, row [heads · dim], the same for the whole batch.
 Tensor append_row(const Tensor& x, const Tensor& row) {
@@ -89,8 +88,11 @@ AttentionOptions attention_options(const MultiheadAttentionConfig& config, const
   }
   if (masks.lengths) options.mask = logical_and(over_rows(length_mask(masks.lengths, counts.real)), options.mask);
   if (masks.causal || config.window > 0) {
-    const Tensor seen = position_mask({.queries = counts.queries, .keys = counts.real, .causal = masks.causal,
-                                       .alignment = masks.alignment, .window = config.window});
+    const Tensor seen = position_mask({.queries = counts.queries,
+                                       .keys = counts.real,
+                                       .causal = masks.causal,
+                                       .alignment = masks.alignment,
+                                       .window = config.window});
     options.mask = logical_and(options.mask ? to(seen, options.mask.device()) : seen, options.mask);
   }
   if (options.mask) options.mask = extended(options.mask, counts.real, counts.extra);

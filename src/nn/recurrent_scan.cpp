@@ -79,10 +79,14 @@ Gradients scan_backward(const Tensor& dy, std::vector<Step>& steps, const Tensor
 
 Tensor cell(CellKind kind, const Tensor& from_input, const Tensor& from_hidden, const Tensor& state) {
   switch (kind) {
-    case CellKind::tanh: return tanh(from_input + from_hidden);
-    case CellKind::relu: return relu(from_input + from_hidden);
-    case CellKind::gru: return gru_cell(from_input, from_hidden, state);
-    case CellKind::lstm: return lstm_cell(from_input, from_hidden, state);
+    case CellKind::tanh:
+      return tanh(from_input + from_hidden);
+    case CellKind::relu:
+      return relu(from_input + from_hidden);
+    case CellKind::gru:
+      return gru_cell(from_input, from_hidden, state);
+    case CellKind::lstm:
+      return lstm_cell(from_input, from_hidden, state);
   }
   throw ShapeError("cell: there is no such cell");
 }

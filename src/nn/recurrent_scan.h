@@ -20,8 +20,8 @@ struct ScanOptions {
   /// For each step, 1 where a sequence has it and 0 where it is padding, [batch, 1]; empty: all have it.
   std::vector<Tensor> alive;
 };
-/// All states [batch, length, state_width] from W x + b [batch, length, gates · hidden]; a sequence's state stands still
-/// on padding. Differentiable in everything.
+/// All states [batch, length, state_width] from W x + b [batch, length, gates · hidden]; a sequence's state stands
+/// still on padding. Differentiable in everything.
 Tensor scan(const Tensor& from_input, const Linear& hidden, const Tensor& initial, const ScanOptions& options);
 
 }  // namespace attend

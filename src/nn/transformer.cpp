@@ -84,7 +84,8 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, c
 
 TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& config, Rng& rng) {
   TransformerEncoder result;
-  for (int64_t i = 0; i < config.layers; ++i) result.layers.push_back(TransformerEncoderLayer::create(config.layer, rng));
+  for (int64_t i = 0; i < config.layers; ++i)
+    result.layers.push_back(TransformerEncoderLayer::create(config.layer, rng));
   if (config.final_norm) result.norm = create_norm(config.layer);
   return result;
 }
@@ -97,7 +98,8 @@ Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, co
 
 TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& config, Rng& rng) {
   TransformerDecoder result;
-  for (int64_t i = 0; i < config.layers; ++i) result.layers.push_back(TransformerDecoderLayer::create(config.layer, rng));
+  for (int64_t i = 0; i < config.layers; ++i)
+    result.layers.push_back(TransformerDecoderLayer::create(config.layer, rng));
   if (config.final_norm) result.norm = create_norm(config.layer);
   return result;
 }

@@ -10,7 +10,8 @@ namespace {
 Tensor combine(BinaryKind kind, const Tensor& a, const Tensor& b, const char* op) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), op);
   Tensor y = empty(shape, {a.dtype(), a.device()});
-  kernels(a.device()).elementwise.binary(kind, stretched(a, shape, op).view(), stretched(b, shape, op).view(), y.view());
+  kernels(a.device())
+      .elementwise.binary(kind, stretched(a, shape, op).view(), stretched(b, shape, op).view(), y.view());
   return y;
 }
 
@@ -92,9 +93,8 @@ Tensor scale(const Tensor& x, double factor, double shift) {
 Tensor exp(const Tensor& x) {
   require_float(x, "exp");
   const Tensor y = apply_unary(UnaryKind::exp, x);
-  return record("exp", y, {x}, [y](const Tensor& dy) -> Gradients {
-    return {combine(BinaryKind::multiply, dy, y, "exp")};
-  });
+  return record("exp", y, {x},
+                [y](const Tensor& dy) -> Gradients { return {combine(BinaryKind::multiply, dy, y, "exp")}; });
 }
 
 Tensor log(const Tensor& x) {

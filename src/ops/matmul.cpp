@@ -29,9 +29,10 @@ Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias) {
   const Shape batch = broadcast_shapes(leading(a.shape()), leading(b.shape()), "matmul");
   const int64_t m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
   const Tensor c = empty(with_matrix(batch, m, n), {a.dtype(), a.device()});
-  kernels(a.device()).matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
-                                      stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(),
-                                      {.bias = view_or_empty(bias)});
+  kernels(a.device())
+      .matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
+                       stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(),
+                       {.bias = view_or_empty(bias)});
   return c;
 }
 
@@ -39,8 +40,10 @@ Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias) {
 Tensor matmul(const Tensor& a, const Tensor& b) {
   require_float(a, "matmul", "a");
   require_float(b, "matmul", "b");
-  require<ShapeError>(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2), "matmul: expected a [..., m, k] and b "
-                      "[..., k, n], got ", a.shape(), " and ", b.shape());
+  require<ShapeError>(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2),
+                      "matmul: expected a [..., m, k] and b "
+                      "[..., k, n], got ",
+                      a.shape(), " and ", b.shape());
   require<ShapeError>(a.dtype() == b.dtype(), "matmul: a is ", a.dtype(), " but b is ", b.dtype());
   require<DeviceError>(a.device() == b.device(), "matmul: a is on ", a.device(), " but b is on ", b.device());
   return record("matmul", product(a, b), {a, b},
@@ -48,8 +51,10 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
                  need_b = needs_grad(b)](const Tensor& dy) -> Gradients {
                   Gradients gradients(2);
                   if (need_a) gradients[0] = reduced_to(product(dy, transposed(right, -1, -2)), left.shape());
-                  if (need_b && right.rank() == 2) gradients[1] = shared_gradient(left, dy);
-                  else if (need_b) gradients[1] = reduced_to(product(transposed(left, -1, -2), dy), right.shape());
+                  if (need_b && right.rank() == 2)
+                    gradients[1] = shared_gradient(left, dy);
+                  else if (need_b)
+                    gradients[1] = reduced_to(product(transposed(left, -1, -2), dy), right.shape());
                   return gradients;
                 });
 }

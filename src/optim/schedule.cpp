@@ -20,7 +20,8 @@ double noam(const Schedule& schedule, double step) {
 double progress(const Schedule& schedule, int64_t step) {
   require<ShapeError>(schedule.total > schedule.warmup, "schedule: total steps ", schedule.total,
                       " must be more than the warm-up's ", schedule.warmup);
-  const double done = static_cast<double>(step - schedule.warmup) / static_cast<double>(schedule.total - schedule.warmup);
+  const double done =
+      static_cast<double>(step - schedule.warmup) / static_cast<double>(schedule.total - schedule.warmup);
   return std::clamp(done, 0.0, 1.0);
 }
 
@@ -31,7 +32,8 @@ double Schedule::at(int64_t step) const {
   if (kind == Kind::noam) return noam(*this, static_cast<double>(step));
   if (step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
   if (kind == Kind::linear) return lr_end + (lr - lr_end) * (1 - progress(*this, step));
-  if (kind == Kind::cosine) return lr_end + (lr - lr_end) * 0.5 * (1 + std::cos(std::numbers::pi * progress(*this, step)));
+  if (kind == Kind::cosine)
+    return lr_end + (lr - lr_end) * 0.5 * (1 + std::cos(std::numbers::pi * progress(*this, step)));
   return lr;
 }
 

@@ -12,7 +12,8 @@ namespace attend {
 /// Hands out the entries of a saved state one by one, and knows which were left.
 class StateReader {
  public:
-  StateReader(const char* optimizer, const std::map<std::string, Tensor>& state) : optimizer_(optimizer), left_(state) {}
+  StateReader(const char* optimizer, const std::map<std::string, Tensor>& state)
+      : optimizer_(optimizer), left_(state) {}
 
   /// A copy of the entry `parameter_name.part`, like `parameter`; empty if there is none.
   Tensor take(const std::string& parameter_name, const char* part, const Tensor& parameter) {

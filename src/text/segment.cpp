@@ -152,9 +152,12 @@ int display_width(std::string_view text) {
 std::string visible(std::string_view text) {
   std::string result;
   for_each_code_point(text, [&](UChar32 code) {
-    if (code < 0 || (code >= 0x80 && code < 0xa0)) code = 0xfffd;
-    else if (code < 0x20) code += 0x2400;
-    else if (code == 0x7f) code = 0x2421;
+    if (code < 0 || (code >= 0x80 && code < 0xa0))
+      code = 0xfffd;
+    else if (code < 0x20)
+      code += 0x2400;
+    else if (code == 0x7f)
+      code = 0x2421;
     append_code_point(result, code);
     return true;
   });

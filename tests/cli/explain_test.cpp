@@ -75,8 +75,10 @@ void expect_near(const Matrix& got, const Matrix& expected, const char* what) {
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].size(), expected[i].size()) << what;
     for (size_t j = 0; j < got[i].size(); ++j) {
-      if (std::isinf(expected[i][j])) EXPECT_EQ(got[i][j], expected[i][j]) << what;
-      else EXPECT_NEAR(got[i][j], expected[i][j], 1e-12) << what << " " << i << "," << j;
+      if (std::isinf(expected[i][j]))
+        EXPECT_EQ(got[i][j], expected[i][j]) << what;
+      else
+        EXPECT_NEAR(got[i][j], expected[i][j], 1e-12) << what << " " << i << "," << j;
     }
   }
 }
@@ -108,7 +110,8 @@ void expect_consistent(const Json& json) {
     expect_near(matrix(head["queries"]), columns(q, h * width, width), "queries");
     expect_near(matrix(head["keys"]), columns(k, h * width, width), "keys");
     expect_near(matrix(head["values"]), columns(v, h * width, width), "values");
-    expect_near(matrix(head["dot_products"]), product(matrix(head["queries"]), transposed(matrix(head["keys"]))), "dots");
+    expect_near(matrix(head["dot_products"]), product(matrix(head["queries"]), transposed(matrix(head["keys"]))),
+                "dots");
     Matrix scores = matrix(head["dot_products"]);
     for (auto& row : scores) {
       for (double& value : row) value *= json["scale"].get<double>();
@@ -174,7 +177,8 @@ Words table_lines(const std::string& out, const Words& tokens) {
 }
 
 TEST(Explain, WideCharactersAreAligned) {
-  for (const std::string text : {"今天天气很好", "Hello 世界 naïve", "👩‍👩‍👧 🇨🇳 👍🏽 ok", "오늘 날씨가", "e\u0301 a", "กำ ดี"}) {
+  for (const std::string text : {"今天天气很好", "Hello 世界 naïve", "👩‍👩‍👧 🇨🇳 👍🏽 ok",
+                                 "오늘 날씨가", "e\u0301 a", "กำ ดี"}) {
     const Finished result = explain({text});
     ASSERT_EQ(result.code, 0) << result.err;
     const Words tokens = segment(text);
@@ -190,8 +194,8 @@ TEST(Explain, WideCharactersAreAligned) {
 
 TEST(Explain, EveryStepIsTold) {
   const std::string out = explain({"今天天气很好"}).out;
-  for (const char* part : {"1. Tokens", "1:今 2:天 3:天 4:气 5:很 6:好", "2. Vectors", "Dot products", "q_i · k_j", "Scaling",
-                           "√4 = 2.00", "Causal mask", "−∞", "Softmax", "Context vectors"}) {
+  for (const char* part : {"1. Tokens", "1:今 2:天 3:天 4:气 5:很 6:好", "2. Vectors", "Dot products", "q_i · k_j",
+                           "Scaling", "√4 = 2.00", "Causal mask", "−∞", "Softmax", "Context vectors"}) {
     EXPECT_NE(out.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(explain({"今天", "--no-causal"}).out.find("Causal mask"), std::string::npos);
@@ -222,9 +226,7 @@ TEST(Explain, TextCannotCommandTheTerminal) {
   EXPECT_NE(out.find("␛"), std::string::npos);
 }
 
-TEST(Explain, ReadsStandardInput) {
-  EXPECT_EQ(explain({"-"}, {.input = "今天\n"}).out, explain({"今天"}).out);
-}
+TEST(Explain, ReadsStandardInput) { EXPECT_EQ(explain({"-"}, {.input = "今天\n"}).out, explain({"今天"}).out); }
 
 TEST(Explain, LongTextsStayReadable) {
   std::string text;

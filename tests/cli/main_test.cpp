@@ -36,7 +36,7 @@ TEST(Command, UsageErrorsAreOneLineAndExitTwo) {
       {{}, "attend: expected a command; see attend --help\n"},
       {{"explian", "x"}, "attend: unknown command 'explian'; did you mean 'explain'?\n"},
       {{"zzzzzzzz"}, "attend: unknown command 'zzzzzzzz'; see attend --help\n"},
-      {{"explain", "x", "--dim", "5", "--heads", "2"}, 
+      {{"explain", "x", "--dim", "5", "--heads", "2"},
        "attend: --dim 5 is not divisible by --heads 2; see attend explain --help\n"},
       {{"explain", "x", "--heads", "many"},
        "attend: --heads: expected a whole number from 1 to 64, got 'many'; see attend explain --help\n"},

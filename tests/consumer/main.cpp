@@ -5,7 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
-// One query looks at two keys with scores 0 and ln 3, so with weights 1/4 and 3/4, at the values 4 and 8: 1/4 · 4 + 3/4 · 8.
+// One query looks at two keys with scores 0 and ln 3, so with weights 1/4 and 3/4, at the values 4 and 8: 1/4 · 4 + 3/4
+// · 8.
 int main() {
   using attend::tensor;
   const auto q = tensor<double>({1.0}, {1, 1, 1, 1});

@@ -32,7 +32,8 @@ AttentionOptions attention_options(Case& c, int64_t heads) {
   options.bias = c.input_or_empty("bias");
   options.lengths = c.input_or_empty("lengths");
   options.alibi = c.input_or_empty("alibi_slopes");
-  if (c.options().flag("alibi", static_cast<bool>(options.alibi)) && !options.alibi) options.alibi = alibi_slopes(heads);
+  if (c.options().flag("alibi", static_cast<bool>(options.alibi)) && !options.alibi)
+    options.alibi = alibi_slopes(heads);
   options.q_offsets = c.input_or_empty("q_offsets");
   options.k_offsets = c.input_or_empty("k_offsets");
   require_no_dropout(c);
@@ -70,7 +71,8 @@ void check_multihead_attention(Case& c) {
   const TracedAttention result = module.forward_traced({query, key, value}, masks);
   c.output("y", result.output);
   const bool average = c.options().flag("average_weights");
-  if (c.has_output("weights")) c.output("weights", average ? result.trace.average_weights() : result.trace.weights().values);
+  if (c.has_output("weights"))
+    c.output("weights", average ? result.trace.average_weights() : result.trace.weights().values);
 }
 
 void check_self_attention_block(Case& c) {

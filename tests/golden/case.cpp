@@ -79,8 +79,8 @@ void Case::compare(const std::string& name, const Tensor& ours) {
   read_.insert(name);
   const Tensor expected = file_.tensor(name);
   const bool single = ours.numel() == 1 && expected.numel() == 1;
-  require<ShapeError>(single || ours.shape() == expected.shape(), name, ": expected shape ", expected.shape(),
-                      ", got ", ours.shape());
+  require<ShapeError>(single || ours.shape() == expected.shape(), name, ": expected shape ", expected.shape(), ", got ",
+                      ours.shape());
   const Mismatch found = worst(name, ours.to_vector<double>(), expected.to_vector<double>(), rtol_);
   if (!(found.error <= found.tolerance)) mismatches_.push_back(found);
 }

@@ -10,9 +10,9 @@
 #include "attend/io/safetensors.h"
 #include "attend/tensor/tensor.h"
 
-// One reference case: a safetensors file with inputs, parameters, and what they must give. A checker reads what it needs,
-// says what came out, and the case compares all of it. Whatever the checker did not read counts as an error: an option,
-// input or expected value that nothing looked at has not been checked.
+// One reference case: a safetensors file with inputs, parameters, and what they must give. A checker reads what it
+// needs, says what came out, and the case compares all of it. Whatever the checker did not read counts as an error: an
+// option, input or expected value that nothing looked at has not been checked.
 namespace attend::golden {
 
 /// The options of a case. Every key must be asked for, unless it is null or false.
@@ -37,7 +37,7 @@ class Options {
 
 struct Mismatch {
   std::string tensor;
-  double error = 0;      ///< the largest |ours − expected|, NaN where ours is
+  double error = 0;  ///< the largest |ours − expected|, NaN where ours is
   double tolerance = 0;
 };
 
@@ -59,8 +59,8 @@ class Case {
   Tensor parameter_or_empty(const std::string& name) { return has_parameter(name) ? parameter(name) : Tensor{}; }
   std::vector<std::string> input_names() const;
 
-  /// What was computed for `out.name`. Backward starts from it if the file has its gradient (`grad.name`, or `grad.y` for
-  /// the first output), or from 1 if it is the only output and a single number.
+  /// What was computed for `out.name`. Backward starts from it if the file has its gradient (`grad.name`, or `grad.y`
+  /// for the first output), or from 1 if it is the only output and a single number.
   void output(const std::string& name, const Tensor& value) { outputs_.emplace_back(name, value); }
 
   /// Runs backward and compares everything; empty if all is right. Throws FormatError for what nothing looked at.

@@ -17,9 +17,10 @@ namespace {
 void check_activation(Case& c) {
   using Function = Tensor (*)(const Tensor&);
   static const std::map<std::string, Function> kinds{
-      {"relu", relu},       {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"silu", silu},
-      {"swish", silu},      {"tanh", tanh}, {"sigmoid", sigmoid},     {"softmax", softmax},
-      {"log_softmax", log_softmax}, {"exp", exp},   {"log", log}};
+      {"relu", relu},       {"gelu", gelu},       {"gelu_tanh", gelu_tanh},
+      {"silu", silu},       {"swish", silu},      {"tanh", tanh},
+      {"sigmoid", sigmoid}, {"softmax", softmax}, {"log_softmax", log_softmax},
+      {"exp", exp},         {"log", log}};
   std::string kind = c.options().text("kind", "");
   if (kind == "gelu" && c.options().text("approximate", "none") == "tanh") kind = "gelu_tanh";
   const auto found = kinds.find(kind);

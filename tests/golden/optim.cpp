@@ -60,9 +60,8 @@ Schedule schedule_of(Options& options) {
                           .warmup = options.integer("warmup", 4000),
                           .factor = options.number("factor", 1)});
   }
-  static const std::map<std::string, Schedule::Kind> kinds{{"constant", Schedule::Kind::constant},
-                                                           {"linear", Schedule::Kind::linear},
-                                                           {"cosine", Schedule::Kind::cosine}};
+  static const std::map<std::string, Schedule::Kind> kinds{
+      {"constant", Schedule::Kind::constant}, {"linear", Schedule::Kind::linear}, {"cosine", Schedule::Kind::cosine}};
   const auto found = kinds.find(kind);
   require<FormatError>(found != kinds.end(), "unknown schedule '", kind, "'");
   return {.kind = found->second,

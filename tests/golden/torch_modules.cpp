@@ -71,12 +71,16 @@ MaskOptions torch_masks(Case& c, const MaskNames& names) {
   const bool mask_attends = says_attend(c, names.mask), keys_attend = says_attend(c, names.keys);
   if (Tensor mask = c.input_or_empty(names.mask)) {
     if (mask.rank() == 3) mask = reshape(mask, {mask.dim(0) / names.heads, names.heads, mask.dim(1), mask.dim(2)});
-    if (is_floating(mask.dtype())) add_bias(result.bias, mask);
-    else result.mask = mask_attends ? mask : logical_not(mask);
+    if (is_floating(mask.dtype()))
+      add_bias(result.bias, mask);
+    else
+      result.mask = mask_attends ? mask : logical_not(mask);
   }
   if (const Tensor keys = c.input_or_empty(names.keys)) {
-    if (is_floating(keys.dtype())) add_bias(result.bias, unsqueeze(unsqueeze(keys, 1), 1));
-    else result.keys = keys_attend ? keys : logical_not(keys);
+    if (is_floating(keys.dtype()))
+      add_bias(result.bias, unsqueeze(unsqueeze(keys, 1), 1));
+    else
+      result.keys = keys_attend ? keys : logical_not(keys);
   }
   return result;
 }

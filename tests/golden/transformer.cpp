@@ -64,8 +64,8 @@ TransformerDecoder decoder(Case& c, const std::string& prefix, const Transformer
 }
 
 MaskOptions masks(Case& c, const std::string& side, const TransformerLayerConfig& config) {
-  MaskOptions result = torch_masks(
-      c, {.mask = side + "_mask", .keys = side + "_key_padding_mask", .heads = config.heads});
+  MaskOptions result =
+      torch_masks(c, {.mask = side + "_mask", .keys = side + "_key_padding_mask", .heads = config.heads});
   result.causal = c.options().flag(side + "_causal");
   return result;
 }
@@ -102,8 +102,9 @@ void check_transformer(Case& c) {
   const Transformer module{encoder(c, "encoder.", config), decoder(c, "decoder.", config)};
   c.options().require_integer("encoder_layers", static_cast<int64_t>(module.encoder.layers.size()));
   c.options().require_integer("decoder_layers", static_cast<int64_t>(module.decoder.layers.size()));
-  require<FormatError>(c.options().flag("final_norms", module.decoder.norm.has_value()) == module.decoder.norm.has_value(),
-                       "options: final_norms does not agree with the parameters");
+  require<FormatError>(
+      c.options().flag("final_norms", module.decoder.norm.has_value()) == module.decoder.norm.has_value(),
+      "options: final_norms does not agree with the parameters");
   const DecoderMasks sides = decoder_masks(c, config);
   c.output("y", module.forward(c.input("src"), c.input("tgt"),
                                {.source = masks(c, "src", config), .target = sides.target, .memory = sides.memory}));

@@ -51,7 +51,8 @@ TEST(Safetensors, RoundTripOfEveryDType) {
   const std::string path = folder.file("all.safetensors");
   std::vector<NamedTensor> tensors;
   for (DType dtype : kAll) {
-    for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{3, 5}, Shape{2, 0, 7}, Shape{1, 1, 1, 1, 1, 1, 1, 3}}) {
+    for (const Shape& shape :
+         {Shape{}, Shape{0}, Shape{1}, Shape{3, 5}, Shape{2, 0, 7}, Shape{1, 1, 1, 1, 1, 1, 1, 3}}) {
       tensors.emplace_back(std::string(name_of(dtype)) + std::to_string(tensors.size()), counting(dtype, shape));
     }
   }
@@ -77,7 +78,8 @@ TEST(Safetensors, NoTensorsAtAll) {
 
 TEST(Safetensors, TheSameBytesInAnyOrder) {
   const TemporaryFolder folder;
-  const NamedTensor a{"a", counting(DType::i8, {3})}, b{"b", counting(DType::f32, {2})}, c{"c", counting(DType::f32, {1})};
+  const NamedTensor a{"a", counting(DType::i8, {3})}, b{"b", counting(DType::f32, {2})},
+      c{"c", counting(DType::f32, {1})};
   write_safetensors(folder.file("1"), std::vector{a, b, c}, {{"k", "v"}});
   write_safetensors(folder.file("2"), std::vector{c, b, a}, {{"k", "v"}});
   EXPECT_EQ(read_all(folder.file("1")), read_all(folder.file("2")));
@@ -100,8 +102,9 @@ TEST(Safetensors, MappedTensorsAliasTheFileOutliveItAndAreReadOnly) {
   EXPECT_EQ(first.raw(), second.raw());
   EXPECT_EQ(first.to_vector(), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(first.data<const float>()[2], 3);
-  expect_error<ShapeError>([&] { first.data<float>(); },
-                           "tensor: this one belongs to a mapped file and is read-only; ask for const data, or clone() it");
+  expect_error<ShapeError>(
+      [&] { first.data<float>(); },
+      "tensor: this one belongs to a mapped file and is read-only; ask for const data, or clone() it");
   first.clone().data<float>()[0] = 7;
   write_safetensors(path, std::vector<NamedTensor>{{"w", tensor<float>({9}, {1})}});
   EXPECT_EQ(first.to_vector(), (std::vector<float>{1, 2, 3})) << "replacing the file must not reach open mappings";
@@ -122,9 +125,7 @@ std::string raw_file(const std::string& json, size_t data) {
   return bytes + json + std::string(data, '\0');
 }
 
-SafetensorsFile parse(const std::string& bytes) {
-  return SafetensorsFile::parse(std::as_bytes(std::span(bytes)), "f");
-}
+SafetensorsFile parse(const std::string& bytes) { return SafetensorsFile::parse(std::as_bytes(std::span(bytes)), "f"); }
 
 TEST(Safetensors, MisalignedDataIsCopied) {
   const TemporaryFolder folder;
@@ -288,12 +289,21 @@ TEST(SafetensorsWriter, RefusesTheCallersMistakes) {
   };
   expect_error<ShapeError>([&] { write({{"a", one}, {"a", one}}); }, "write_safetensors: two tensors are named 'a'");
   expect_error<ShapeError>([&] { write({{"a", Tensor()}}); }, "write_safetensors: tensor 'a' is empty");
-  expect_error<ShapeError>([&] { write({{"__metadata__", one}}); },
-                           "write_safetensors: the name '__metadata__' is reserved");
-  expect_error<ShapeError>([&] { write({{"\xc0\xaf", one}}); },
-                           "write_safetensors: name '\\xc0\\xaf' is not valid UTF-8");
-  expect_error<ShapeError>([&] { write({}, {{"k", "\xed\xa0\x80"}}); },
-                           "write_safetensors: metadata value '\\xed\\xa0\\x80' is not valid UTF-8");
+  expect_error<ShapeError>(
+      [&] {
+        write({{"__metadata__", one}});
+      },
+      "write_safetensors: the name '__metadata__' is reserved");
+  expect_error<ShapeError>(
+      [&] {
+        write({{"\xc0\xaf", one}});
+      },
+      "write_safetensors: name '\\xc0\\xaf' is not valid UTF-8");
+  expect_error<ShapeError>(
+      [&] {
+        write({}, {{"k", "\xed\xa0\x80"}});
+      },
+      "write_safetensors: metadata value '\\xed\\xa0\\x80' is not valid UTF-8");
   EXPECT_EQ(entries(folder.path()), 0u);
 }
 

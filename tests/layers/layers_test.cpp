@@ -57,7 +57,8 @@ std::vector<SourceFile> source_files() {
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / base)) {
       const std::string extension = entry.path().extension();
       if (!entry.is_regular_file() || !std::set<std::string>{".h", ".cpp", ".cu", ".cuh"}.contains(extension)) continue;
-      SourceFile file{entry.path().lexically_relative(kRoot), *entry.path().lexically_relative(kRoot / base).begin(), {}};
+      SourceFile file{
+          entry.path().lexically_relative(kRoot), *entry.path().lexically_relative(kRoot / base).begin(), {}};
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) file.lines.push_back(line);
       files.push_back(std::move(file));
@@ -109,7 +110,8 @@ TEST(Layers, ArrowsPointToFoldersListedBefore) {
     std::istringstream one(line);
     for (const auto& [folder, targets] : read_arrows(one)) {
       for (const std::string& target : targets) {
-        EXPECT_TRUE(before.contains(target)) << folder << ": " << target << " comes later: the arrows could form a circle";
+        EXPECT_TRUE(before.contains(target))
+            << folder << ": " << target << " comes later: the arrows could form a circle";
       }
       before.insert(folder);
     }

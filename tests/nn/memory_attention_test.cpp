@@ -25,7 +25,9 @@ BahdanauAttention additive() {
 TEST(BahdanauAttention, Gradients) {
   for (const Tensor& mask : {Tensor{}, kMask}) {
     expect_module_gradients(additive(), {random_f64({2, 2}, 1), random_f64({2, 3, 4}, 2)},
-                            [mask](const BahdanauAttention& m, const auto& in) { return m.forward({in[0], in[1], mask}).output; });
+                            [mask](const BahdanauAttention& m, const auto& in) {
+                              return m.forward({in[0], in[1], mask}).output;
+                            });
   }
 }
 
@@ -43,14 +45,21 @@ TEST(BahdanauAttention, SeveralStatesAndAProjectedMemory) {
   const Tensor states = random_f64({2, 5, 2}, 1), memory = random_f64({2, 3, 4}, 2);
   const Tensor all = module.forward({states, memory, {}}, {}, module.project(memory)).output;
   ASSERT_EQ(all.shape(), (Shape{2, 5, 4}));
-  for (int64_t i = 0; i < 5; ++i) expect_equal(select(all, 1, i), module.forward({select(states, 1, i), memory}).output);
+  for (int64_t i = 0; i < 5; ++i)
+    expect_equal(select(all, 1, i), module.forward({select(states, 1, i), memory}).output);
 }
 
 TEST(BahdanauAttention, ErrorsSayWhatWasExpected) {
-  expect_error<ShapeError>([] { additive().forward({zeros({2, 2}), zeros({3, 3, 4})}); },
-                           "BahdanauAttention: expected a memory of shape [2, length, width], got [3, 3, 4]");
-  expect_error<ShapeError>([] { additive().forward({zeros({2, 2}), zeros({2, 5, 4}), kMask}); },
-                           "BahdanauAttention: expected a mask of shape [2, 5], got [2, 3]");
+  expect_error<ShapeError>(
+      [] {
+        additive().forward({zeros({2, 2}), zeros({3, 3, 4})});
+      },
+      "BahdanauAttention: expected a memory of shape [2, length, width], got [3, 3, 4]");
+  expect_error<ShapeError>(
+      [] {
+        additive().forward({zeros({2, 2}), zeros({2, 5, 4}), kMask});
+      },
+      "BahdanauAttention: expected a mask of shape [2, 5], got [2, 3]");
 }
 
 TEST(LuongAttention, DotIsSoftmaxOfProducts) {

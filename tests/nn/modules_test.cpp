@@ -68,10 +68,16 @@ TEST(LearnedPositions, AddsTheRowsFromOffset) {
   const Tensor y = positions.forward(zeros({3, 2, 2}), 4);
   const auto table = testing::values(positions.weight), got = testing::values(y);
   EXPECT_EQ(std::vector<double>(got.begin(), got.begin() + 4), std::vector<double>(table.begin() + 8, table.end()));
-  expect_error<ShapeError>([&] { positions.forward(zeros({1, 3, 2}), 4); },
-                           "LearnedPositions: positions 4 to 6 were asked for, but the table has 6");
-  expect_error<ShapeError>([&] { positions.forward(zeros({1, 3, 4})); },
-                           "LearnedPositions: expected x of shape […, length, 2], got [1, 3, 4]");
+  expect_error<ShapeError>(
+      [&] {
+        positions.forward(zeros({1, 3, 2}), 4);
+      },
+      "LearnedPositions: positions 4 to 6 were asked for, but the table has 6");
+  expect_error<ShapeError>(
+      [&] {
+        positions.forward(zeros({1, 3, 4}));
+      },
+      "LearnedPositions: expected x of shape […, length, 2], got [1, 3, 4]");
 }
 
 TEST(Norms, GradientsWithAndWithoutParameters) {
@@ -110,8 +116,9 @@ TEST(FeedForward, DropsOnlyWithRandomness) {
 TEST(SelfAttentionBlock, Gradients) {
   Rng rng{.seed = 6};
   const auto module = SelfAttentionBlock::create({.attention = {.dim = 4, .heads = 2}, .out = 3}, rng);
-  expect_module_gradients(module, {random_f64({2, 3, 4}, 5)},
-                          [](const SelfAttentionBlock& m, const auto& in) { return m.forward(in[0], {.causal = true}); });
+  expect_module_gradients(module, {random_f64({2, 3, 4}, 5)}, [](const SelfAttentionBlock& m, const auto& in) {
+    return m.forward(in[0], {.causal = true});
+  });
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ std::vector<Variant> variants() {
       {"bias_kv", {.dim = 4, .heads = 2, .bias_kv = true}, {.causal = true}},
       {"zero_key", {.dim = 4, .heads = 2, .zero_key = true}, {.keys = kKeys}},
       {"both, window", {.dim = 4, .heads = 2, .bias_kv = true, .zero_key = true, .window = 2}, {.keys = kKeys}},
-      {"both, lengths", {.dim = 4, .heads = 2, .bias_kv = true, .zero_key = true},
+      {"both, lengths",
+       {.dim = 4, .heads = 2, .bias_kv = true, .zero_key = true},
        {.lengths = tensor<int64_t>({2, 4}, {2})}},
       {"rope", {.dim = 4, .heads = 2, .rope = RopeOptions{}}, {.causal = true}},
       {"alibi", {.dim = 4, .heads = 2, .alibi = true}, {.causal = true}},
@@ -60,9 +61,9 @@ std::vector<Variant> variants() {
 TEST(MultiheadAttention, GradientsOfEveryVariant) {
   for (const Variant& variant : variants()) {
     SCOPED_TRACE(variant.name);
-    expect_module_gradients(create(variant.config), {random_f64({2, 4, variant.config.dim}, 2)},
-                            [&](const MultiheadAttention& m, const auto& in) { return m.forward(in[0], variant.masks); },
-                            2e-6);
+    expect_module_gradients(
+        create(variant.config), {random_f64({2, 4, variant.config.dim}, 2)},
+        [&](const MultiheadAttention& m, const auto& in) { return m.forward(in[0], variant.masks); }, 2e-6);
   }
 }
 
@@ -157,7 +158,8 @@ TEST(MultiheadAttention, StartsWithXaviersBound) {
 
 TEST(MultiheadAttention, ParameterNames) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : named_parameters(create({.dim = 4, .heads = 2, .bias_kv = true}))) names.push_back(name);
+  for (const auto& [name, tensor] : named_parameters(create({.dim = 4, .heads = 2, .bias_kv = true})))
+    names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"query.weight", "query.bias", "key.weight", "key.bias", "value.weight",
                                              "value.bias", "output.weight", "output.bias", "bias_key", "bias_value"}));
 }
@@ -167,16 +169,27 @@ TEST(MultiheadAttention, ErrorsSayWhatWasExpected) {
                            "MultiheadAttention: dim 10 is not divisible by heads 3");
   expect_error<ShapeError>([] { create({.dim = 12, .heads = 6, .key_heads = 4}); },
                            "MultiheadAttention: heads 6 is not divisible by key_heads 4");
-  expect_error<ShapeError>([] { create({.dim = 0}); }, "MultiheadAttention: dim and heads must be at least 1, got 0 and 1");
-  expect_error<ShapeError>([] { create({.dim = 4, .zero_key = true, .alibi = true}); },
-                           "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
+  expect_error<ShapeError>([] { create({.dim = 0}); },
+                           "MultiheadAttention: dim and heads must be at least 1, got 0 and 1");
+  expect_error<ShapeError>(
+      [] { create({.dim = 4, .zero_key = true, .alibi = true}); },
+      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
   const auto module = create({.dim = 4, .heads = 2});
-  expect_error<ShapeError>([&] { module.forward(zeros({2, 3, 5})); },
-                           "MultiheadAttention: expected query of shape [batch, length, 4], got [2, 3, 5]");
-  expect_error<ShapeError>([&] { module.forward_cross(zeros({2, 3, 4}), zeros({1, 3, 4})); },
-                           "MultiheadAttention: query, key and value have batches of 2, 1 and 1");
-  expect_error<ShapeError>([&] { module.forward_traced({zeros({2, 3, 4}), zeros({2, 3, 4}), zeros({2, 1, 4})}); },
-                           "MultiheadAttention: there are 3 keys but 1 values");
+  expect_error<ShapeError>(
+      [&] {
+        module.forward(zeros({2, 3, 5}));
+      },
+      "MultiheadAttention: expected query of shape [batch, length, 4], got [2, 3, 5]");
+  expect_error<ShapeError>(
+      [&] {
+        module.forward_cross(zeros({2, 3, 4}), zeros({1, 3, 4}));
+      },
+      "MultiheadAttention: query, key and value have batches of 2, 1 and 1");
+  expect_error<ShapeError>(
+      [&] {
+        module.forward_traced({zeros({2, 3, 4}), zeros({2, 3, 4}), zeros({2, 1, 4})});
+      },
+      "MultiheadAttention: there are 3 keys but 1 values");
 }
 
 TEST(Masks, Logic) {

@@ -19,9 +19,7 @@ struct Block {
 struct Model {
   std::vector<Block> blocks;
   Linear head;
-  static constexpr auto fields() {
-    return std::tuple{field("blocks", &Model::blocks), field("head", &Model::head)};
-  }
+  static constexpr auto fields() { return std::tuple{field("blocks", &Model::blocks), field("head", &Model::head)}; }
 };
 
 Model create() {
@@ -45,7 +43,8 @@ TEST(Parameters, NamesFollowFieldsVectorsAndOptionals) {
 
 TEST(Parameters, PrefixGoesBeforeEveryName) {
   const Model model = create();
-  for_each_parameter(model, "net", [](const std::string& name, const Tensor&) { EXPECT_TRUE(name.starts_with("net.")); });
+  for_each_parameter(model, "net",
+                     [](const std::string& name, const Tensor&) { EXPECT_TRUE(name.starts_with("net.")); });
 }
 
 TEST(Parameters, Count) { EXPECT_EQ(count_parameters(create()), 2 * 9 + 6 + 1 + 3); }
@@ -102,8 +101,11 @@ TEST(Parameters, ConvertKeepsWhatRequiresAGradient) {
   EXPECT_TRUE(needs_grad(model.head.weight));
   EXPECT_FALSE(needs_grad(model.head.bias));
   move_to(model, kCpu);
-  expect_error<DeviceError>([&] { move_to(model, {Device::Kind::cuda, 0}); },
-                            "device cuda:0: this build runs on the CPU only");
+  expect_error<DeviceError>(
+      [&] {
+        move_to(model, {Device::Kind::cuda, 0});
+      },
+      "device cuda:0: this build runs on the CPU only");
 }
 
 }  // namespace

@@ -37,13 +37,13 @@ TEST(Recurrent, GradientsOfEveryKindAndDirection) {
       SCOPED_TRACE(static_cast<int>(kind) * 2 + both);
       const int64_t rows = both ? 4 : 2;
       const auto module = create({.input = 2, .hidden = 3, .layers = 2, .bidirectional = both, .cell = kind});
-      expect_module_gradients(
-          module, {random_f64({2, 3, 2}, 1), random_f64({rows, 2, 3}, 2), random_f64({rows, 2, 3}, 3)},
-          [kind](const Recurrent& m, const auto& in) {
-            const Tensor c = kind == CellKind::lstm ? in[2] : Tensor{};
-            const Tensor y = everything(m.forward({.x = in[0], .state = {in[1], c}}));
-            return c ? y : y + sum(in[2]) * 0.0;  // the unused input still gets a gradient
-          });
+      expect_module_gradients(module,
+                              {random_f64({2, 3, 2}, 1), random_f64({rows, 2, 3}, 2), random_f64({rows, 2, 3}, 3)},
+                              [kind](const Recurrent& m, const auto& in) {
+                                const Tensor c = kind == CellKind::lstm ? in[2] : Tensor{};
+                                const Tensor y = everything(m.forward({.x = in[0], .state = {in[1], c}}));
+                                return c ? y : y + sum(in[2]) * 0.0;  // the unused input still gets a gradient
+                              });
     }
   }
 }
@@ -59,8 +59,9 @@ TEST(Recurrent, GradientsWithPaddingAndWithoutBiases) {
 
 TEST(Recurrent, SameBitsOnAnyThreads) {
   for (const CellKind kind : kKinds) {
-    testing::expect_module_same_bits(create({.input = 33, .hidden = 40, .cell = kind}), {random_f64({5, 9, 33}, 4)},
-                                     [](const Recurrent& m, const auto& in) { return everything(m.forward({.x = in[0]})); });
+    testing::expect_module_same_bits(
+        create({.input = 33, .hidden = 40, .cell = kind}), {random_f64({5, 9, 33}, 4)},
+        [](const Recurrent& m, const auto& in) { return everything(m.forward({.x = in[0]})); });
   }
 }
 
@@ -80,7 +81,8 @@ TEST(Recurrent, PaddedSequencesGiveWhatTheyGiveAlone) {
 TEST(Recurrent, AnEmptySequenceKeepsItsInitialState) {
   const auto module = in_f64(create({.input = 3, .hidden = 4, .cell = CellKind::gru}));
   const Tensor h = random_f64({1, 2, 4}, 6);
-  const auto result = module.forward({.x = random_f64({2, 3, 3}, 5), .state = {h, {}}, .lengths = tensor<int64_t>({0, 3}, {2})});
+  const auto result =
+      module.forward({.x = random_f64({2, 3, 3}, 5), .state = {h, {}}, .lengths = tensor<int64_t>({0, 3}, {2})});
   expect_equal(slice(result.state.h, 1, 0, 1), slice(h, 1, 0, 1));
 }
 
@@ -120,25 +122,41 @@ TEST(Recurrent, NamesAndCounts) {
   EXPECT_TRUE(saved.contains("layers.1.backward.hidden.weight"));
   EXPECT_TRUE(saved.contains("layers.0.forward.input.bias"));
   EXPECT_EQ(GRU::create({.input = 3, .hidden = 5}, rng).layers[0].forward.input.weight.shape(), (Shape{15, 3}));
-  for (const double value : values(saved.at("layers.0.forward.input.weight"))) EXPECT_LE(std::abs(value), 1 / std::sqrt(5.0));
+  for (const double value : values(saved.at("layers.0.forward.input.weight")))
+    EXPECT_LE(std::abs(value), 1 / std::sqrt(5.0));
 }
 
 TEST(Recurrent, ErrorsSayWhatWasExpected) {
   Rng rng;
   const auto gru = GRU::create({.input = 3, .hidden = 5}, rng);
-  expect_error<ShapeError>([&] { gru.forward({.x = zeros({2, 0, 3})}); },
-                           "Recurrent: expected x of shape [batch, length >= 1, 3], got [2, 0, 3]");
-  expect_error<ShapeError>([&] { gru.forward({.x = zeros({2, 4, 3}), .state = {zeros({1, 1, 5}), {}}}); },
-                           "Recurrent: expected state h of shape [1, 2, 5], got [1, 1, 5]");
-  expect_error<ShapeError>([&] { gru.forward({.x = zeros({2, 4, 3}), .state = {{}, zeros({1, 2, 5})}}); },
-                           "Recurrent: only LSTM has a state c");
-  expect_error<ShapeError>([&] { gru.forward({.x = zeros({2, 4, 3}), .lengths = tensor<int64_t>({1}, {1})}); },
-                           "Recurrent: expected lengths of shape [2], got [1]");
+  expect_error<ShapeError>(
+      [&] {
+        gru.forward({.x = zeros({2, 0, 3})});
+      },
+      "Recurrent: expected x of shape [batch, length >= 1, 3], got [2, 0, 3]");
+  expect_error<ShapeError>(
+      [&] {
+        gru.forward({.x = zeros({2, 4, 3}), .state = {zeros({1, 1, 5}), {}}});
+      },
+      "Recurrent: expected state h of shape [1, 2, 5], got [1, 1, 5]");
+  expect_error<ShapeError>(
+      [&] {
+        gru.forward({.x = zeros({2, 4, 3}), .state = {{}, zeros({1, 2, 5})}});
+      },
+      "Recurrent: only LSTM has a state c");
+  expect_error<ShapeError>(
+      [&] {
+        gru.forward({.x = zeros({2, 4, 3}), .lengths = tensor<int64_t>({1}, {1})});
+      },
+      "Recurrent: expected lengths of shape [2], got [1]");
   expect_error<ShapeError>([&] { RNN::create({.input = 3, .hidden = 5, .cell = CellKind::gru}, rng); },
                            "RNN: the cell must be tanh or relu");
   const auto both = GRU::create({.input = 3, .hidden = 5, .bidirectional = true}, rng);
-  expect_error<ShapeError>([&] { both.step(zeros({1, 3})); },
-                           "Recurrent: a bidirectional network cannot go step by step");
+  expect_error<ShapeError>(
+      [&] {
+        both.step(zeros({1, 3}));
+      },
+      "Recurrent: a bidirectional network cannot go step by step");
 }
 
 TEST(Recurrent, DropoutBetweenLayersOnly) {

@@ -25,8 +25,9 @@ Transformer create(bool norm_first, bool gated = false) {
 
 TEST(Transformer, GradientsOfTheWhole) {
   for (const bool norm_first : {false, true}) {
-    expect_module_gradients(create(norm_first, norm_first), {random_f64({2, 3, 4}, 1), random_f64({2, 2, 4}, 2)},
-                            [](const Transformer& m, const auto& in) { return m.forward(in[0], in[1]); }, 1e-5);
+    expect_module_gradients(
+        create(norm_first, norm_first), {random_f64({2, 3, 4}, 1), random_f64({2, 2, 4}, 2)},
+        [](const Transformer& m, const auto& in) { return m.forward(in[0], in[1]); }, 1e-5);
   }
 }
 
@@ -45,9 +46,9 @@ TEST(Transformer, PaddingChangesNothing) {
   const auto module = in_f64(create(true));
   const Tensor source = random_f64({2, 5, 4}, 1), target = random_f64({2, 4, 4}, 2);
   const Tensor sources = tensor<int64_t>({3, 5}, {2}), targets = tensor<int64_t>({2, 4}, {2});
-  const Tensor together = module.forward(source, target, {.source = {.lengths = sources},
-                                                          .target = {.causal = true, .lengths = targets},
-                                                          .memory = {.lengths = sources}});
+  const Tensor together = module.forward(
+      source, target,
+      {.source = {.lengths = sources}, .target = {.causal = true, .lengths = targets}, .memory = {.lengths = sources}});
   const Tensor alone = module.forward(slice(slice(source, 0, 0, 1), 1, 0, 3), slice(slice(target, 0, 0, 1), 1, 0, 2));
   expect_equal(slice(slice(together, 0, 0, 1), 1, 0, 2), alone);
 }
@@ -87,9 +88,9 @@ TEST(Transformer, TracesEveryAttentionInOrder) {
 TEST(Transformer, ParameterNames) {
   const auto saved = save_parameters(create(false));
   EXPECT_EQ(saved.size(), 16u + 2 * 26u + 4u);
-  for (const char* name : {"encoder.layers.0.attention.query.weight", "encoder.norm.bias",
-                           "decoder.layers.1.cross_attention.output.bias", "decoder.layers.0.feed_forward.up.weight",
-                           "decoder.layers.1.feed_forward_norm.weight"}) {
+  for (const char* name :
+       {"encoder.layers.0.attention.query.weight", "encoder.norm.bias", "decoder.layers.1.cross_attention.output.bias",
+        "decoder.layers.0.feed_forward.up.weight", "decoder.layers.1.feed_forward_norm.weight"}) {
     EXPECT_TRUE(saved.contains(name)) << name;
   }
 }
@@ -100,8 +101,9 @@ TEST(TransformerLayers, GradientsWithoutBiases) {
   config.bias = false;
   const auto encoder = TransformerEncoderLayer::create(config, rng);
   EXPECT_EQ(count_parameters(encoder), 4 * 16 + 2 * 24 + 2 * 4);
-  expect_module_gradients(encoder, {random_f64({1, 3, 4}, 3)},
-                          [](const TransformerEncoderLayer& m, const auto& in) { return m.forward(in[0]); }, 1e-5);
+  expect_module_gradients(
+      encoder, {random_f64({1, 3, 4}, 3)},
+      [](const TransformerEncoderLayer& m, const auto& in) { return m.forward(in[0]); }, 1e-5);
 }
 
 TEST(TransformerEncoder, FinalNormIsOptional) {

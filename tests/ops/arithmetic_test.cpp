@@ -42,6 +42,20 @@ TEST(Arithmetic, GradientsReachTheOperandsShapes) {
   expect_gradients([](const std::vector<Tensor>& in) { return in[0] * in[0]; }, {a});
 }
 
+TEST(Arithmetic, ExpAndLog) {
+  const Tensor x = scale(host_values({3, 31}, 4), 1, 2);
+  std::vector<double> powers, logs;
+  for (double value : x.to_vector<double>()) {
+    powers.push_back(std::exp(value));
+    logs.push_back(std::log(value));
+  }
+  expect_close(exp(x), powers, 1e-13);
+  expect_close(log(x), logs, 1e-13);
+  expect_close(exp(to(x, DType::f32)), powers, 1e-5);
+  expect_gradients([](const std::vector<Tensor>& in) { return exp(in[0]); }, {x});
+  expect_gradients([](const std::vector<Tensor>& in) { return log(in[0]); }, {x});
+}
+
 TEST(Arithmetic, ErrorsNameTheMistake) {
   expect_error<ShapeError>([] { add(zeros({2, 3}), zeros({2})); }, "add: shapes [2, 3] and [2] do not broadcast");
   expect_error<ShapeError>([] { multiply(zeros({2}), zeros({2}, {DType::f64})); }, "multiply: a is f32 but b is f64");

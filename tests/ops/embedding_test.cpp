@@ -64,8 +64,11 @@ TEST(Gather, Gradients) {
 
 TEST(Gather, Errors) {
   expect_error<ShapeError>([] { gather(zeros({2, 3}), ids({0, 3}, {2, 1})); }, "gather: index 3 is outside 0 to 2");
-  expect_error<ShapeError>([] { gather(zeros({2, 3}), ids({0}, {1, 1})); },
-                           "gather: index must have x's leading shape, got x [2, 3] and index [1, 1]");
+  expect_error<ShapeError>(
+      [] {
+        gather(zeros({2, 3}), ids({0}, {1, 1}));
+      },
+      "gather: index must have x's leading shape, got x [2, 3] and index [1, 1]");
 }
 
 }  // namespace

@@ -68,12 +68,21 @@ TEST(Linear, SameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(Linear, Errors) {
-  expect_error<ShapeError>([] { linear(zeros({2, 3}), zeros({5, 4})); },
-                           "linear: x has shape [2, 3] but weight [out, in] is [5, 4]");
-  expect_error<ShapeError>([] { linear(zeros({2, 3}), zeros({5, 3}), zeros({4})); },
-                           "linear: bias must be [5] as weight is [5, 3], got [4]");
-  expect_error<ShapeError>([] { linear(zeros({2, 3}), zeros({5, 3}, {DType::f64})); },
-                           "linear: weight is f64 but x is f32");
+  expect_error<ShapeError>(
+      [] {
+        linear(zeros({2, 3}), zeros({5, 4}));
+      },
+      "linear: x has shape [2, 3] but weight [out, in] is [5, 4]");
+  expect_error<ShapeError>(
+      [] {
+        linear(zeros({2, 3}), zeros({5, 3}), zeros({4}));
+      },
+      "linear: bias must be [5] as weight is [5, 3], got [4]");
+  expect_error<ShapeError>(
+      [] {
+        linear(zeros({2, 3}), zeros({5, 3}, {DType::f64}));
+      },
+      "linear: weight is f64 but x is f32");
 }
 
 }  // namespace

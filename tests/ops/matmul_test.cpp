@@ -49,12 +49,21 @@ TEST(Matmul, SameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(Matmul, Errors) {
-  expect_error<ShapeError>([] { matmul(zeros({2, 3}), zeros({2, 3})); },
-                           "matmul: expected a [..., m, k] and b [..., k, n], got [2, 3] and [2, 3]");
-  expect_error<ShapeError>([] { matmul(zeros({3}), zeros({3, 2})); },
-                           "matmul: expected a [..., m, k] and b [..., k, n], got [3] and [3, 2]");
-  expect_error<ShapeError>([] { matmul(zeros({2, 2, 3}), zeros({3, 3, 2})); },
-                           "matmul: shapes [2] and [3] do not broadcast");
+  expect_error<ShapeError>(
+      [] {
+        matmul(zeros({2, 3}), zeros({2, 3}));
+      },
+      "matmul: expected a [..., m, k] and b [..., k, n], got [2, 3] and [2, 3]");
+  expect_error<ShapeError>(
+      [] {
+        matmul(zeros({3}), zeros({3, 2}));
+      },
+      "matmul: expected a [..., m, k] and b [..., k, n], got [3] and [3, 2]");
+  expect_error<ShapeError>(
+      [] {
+        matmul(zeros({2, 2, 3}), zeros({3, 3, 2}));
+      },
+      "matmul: shapes [2] and [3] do not broadcast");
   expect_error<ShapeError>([] { matmul(zeros({2, 3}), zeros({3, 2}, {DType::f64})); }, "matmul: a is f32 but b is f64");
 }
 

@@ -97,8 +97,11 @@ TEST(Shape, ErrorsNameTheMistake) {
   expect_error<ShapeError>([&] { unsqueeze(x, 3); }, "unsqueeze: axis 3 is out of range for shape [2, 3]");
   expect_error<ShapeError>([&] { expand(x, {2, 4}); }, "expand: shape [2, 3] does not stretch to [2, 4]");
   expect_error<ShapeError>([&] { expand(x, {3}); }, "expand: shape [2, 3] has more axes than [3]");
-  expect_error<ShapeError>([&] { concat({x, zeros({3, 3})}, 1); },
-                           "concat: shapes [2, 3] and [3, 3] differ outside axis 1");
+  expect_error<ShapeError>(
+      [&] {
+        concat({x, zeros({3, 3})}, 1);
+      },
+      "concat: shapes [2, 3] and [3, 3] differ outside axis 1");
   expect_error<ShapeError>([&] { concat({x, zeros({2})}, 0); }, "concat: shapes [2, 3] and [2] differ outside axis 0");
   expect_error<ShapeError>([&] { concat({}, 0); }, "concat: expected at least one tensor");
   expect_error<ShapeError>([&] { stack({x, zeros({3, 2})}, 0); }, "stack: shapes [2, 3] and [3, 2] differ");

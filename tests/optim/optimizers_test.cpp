@@ -80,13 +80,22 @@ TEST(Optimizers, StateSavesAndResumesExactly) {
 TEST(Optimizers, StateErrorsNameTheEntry) {
   const Tensor x = value_of(1);
   Adam adam({{"x", x}}, {});
-  expect_error<ShapeError>([&] { adam.load_state({{"x.m", zeros({2})}}); },
-                           "Adam: state x.m has shape [2] but the parameter has [1]");
-  expect_error<ShapeError>([&] { adam.load_state({{"x.m", zeros({1})}}); },
-                           "Adam: the state of x lacks one of m, v and step");
+  expect_error<ShapeError>(
+      [&] {
+        adam.load_state({{"x.m", zeros({2})}});
+      },
+      "Adam: state x.m has shape [2] but the parameter has [1]");
+  expect_error<ShapeError>(
+      [&] {
+        adam.load_state({{"x.m", zeros({1})}});
+      },
+      "Adam: the state of x lacks one of m, v and step");
   Sgd sgd({{"x", x}}, {.momentum = 0.5});
-  expect_error<ShapeError>([&] { sgd.load_state({{"z.momentum", zeros({1})}}); },
-                           "Sgd: there is no parameter for state z.momentum");
+  expect_error<ShapeError>(
+      [&] {
+        sgd.load_state({{"z.momentum", zeros({1})}});
+      },
+      "Sgd: there is no parameter for state z.momentum");
 }
 
 TEST(Sgd, MomentumStartsAsTheFirstGradient) {

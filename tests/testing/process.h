@@ -20,9 +20,9 @@ struct Finished {
 };
 
 struct ProcessOptions {
-  std::string input{};                                                  ///< standard input
-  std::vector<std::pair<std::string, std::string>> environment{};       ///< set on top of ours
-  std::string out_path{};                                               ///< where standard output goes instead
+  std::string input{};                                             ///< standard input
+  std::vector<std::pair<std::string, std::string>> environment{};  ///< set on top of ours
+  std::string out_path{};                                          ///< where standard output goes instead
 };
 
 inline std::string file_text(const std::string& path) {

@@ -50,11 +50,28 @@ TEST(Graphemes, KeepMarksAndJoiners) {
 }
 
 TEST(DisplayWidth, ColumnsOfATerminal) {
-  const std::vector<std::pair<std::string, int>> cases{
-      {"", 0},          {"abc", 3},  {"今天", 4},  {"ＡＢ", 4}, {"ｶﾅ", 2}, {"e\u0301", 1}, {"한국", 4},
-      {"\u1112\u1161\u11ab", 2},     {"👍", 2},    {"👍🏽", 2},   {"👩‍👩‍👧", 2}, {"🇨🇳", 2},
-      {"❤", 1},         {"❤\ufe0f", 2},            {"1\ufe0f\u20e3", 2},   {"กำ", 2},   {"कि", 2},
-      {"\u200b", 0},    {"−∞", 2},   {"“”", 2},    {"\x1b", 1}, {"\xff", 1}};
+  const std::vector<std::pair<std::string, int>> cases{{"", 0},
+                                                       {"abc", 3},
+                                                       {"今天", 4},
+                                                       {"ＡＢ", 4},
+                                                       {"ｶﾅ", 2},
+                                                       {"e\u0301", 1},
+                                                       {"한국", 4},
+                                                       {"\u1112\u1161\u11ab", 2},
+                                                       {"👍", 2},
+                                                       {"👍🏽", 2},
+                                                       {"👩‍👩‍👧", 2},
+                                                       {"🇨🇳", 2},
+                                                       {"❤", 1},
+                                                       {"❤\ufe0f", 2},
+                                                       {"1\ufe0f\u20e3", 2},
+                                                       {"กำ", 2},
+                                                       {"कि", 2},
+                                                       {"\u200b", 0},
+                                                       {"−∞", 2},
+                                                       {"“”", 2},
+                                                       {"\x1b", 1},
+                                                       {"\xff", 1}};
   for (const auto& [text, width] : cases) EXPECT_EQ(display_width(text), width) << text;
 }
 

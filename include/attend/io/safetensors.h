@@ -24,8 +24,8 @@ struct TensorInfo {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// A safetensors file: a JSON header that names tensors, then their bytes. Nothing in it is trusted: the whole header is
-/// checked on opening, and anything wrong is a FormatError that names the file and the tensor.
+/// A safetensors file: a JSON header that names tensors, then their bytes. Nothing in it is trusted: the whole header
+/// is checked on opening, and anything wrong is a FormatError that names the file and the tensor.
 class SafetensorsFile {
  public:
   /// Maps the file. Shortening it while it is open here breaks the mapping, as with every mapped file; replacing it by
@@ -43,8 +43,8 @@ class SafetensorsFile {
   /// Throws FormatError if there is no such tensor.
   const TensorInfo& info(std::string_view name) const;
 
-  /// The tensor: no copy where its bytes are aligned for its type, in which case it keeps the file mapped, outlives this
-  /// object, and is read-only (clone() it to change it).
+  /// The tensor: no copy where its bytes are aligned for its type, in which case it keeps the file mapped, outlives
+  /// this object, and is read-only (clone() it to change it).
   Tensor tensor(std::string_view name) const;
 
  private:

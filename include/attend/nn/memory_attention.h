@@ -3,8 +3,8 @@
 #include "attend/nn/linear.h"
 #include "attend/nn/multihead_attention.h"
 
-// Attention as recurrent decoders use it: one state, or several, looks at a memory of encoder states. The scores differ;
-// softmax, mask (true = may attend, an empty row gives 0) and the weighted sum are those of the attention op.
+// Attention as recurrent decoders use it: one state, or several, looks at a memory of encoder states. The scores
+// differ; softmax, mask (true = may attend, an empty row gives 0) and the weighted sum are those of the attention op.
 namespace attend {
 
 /// What a decoder looks with and at. The result is [batch, memory_dim], or [batch, states, memory_dim] for several

@@ -10,21 +10,21 @@
 namespace attend {
 
 struct MultiheadAttentionConfig {
-  int64_t dim = 0;         ///< width of the queries and of the result
+  int64_t dim = 0;  ///< width of the queries and of the result
   int64_t heads = 1;
-  int64_t key_heads = 0;   ///< fewer key and value heads than query heads (a divisor); 0 = as many
-  int64_t head_dim = 0;    ///< 0 = dim / heads
-  int64_t key_dim = 0;     ///< width of the keys that come in; 0 = dim
-  int64_t value_dim = 0;   ///< width of the values that come in; 0 = dim
-  bool bias = true;        ///< on the projections
-  bool bias_kv = false;    ///< one more, learned, key and value at the end of every sequence
-  bool zero_key = false;   ///< one more key and value, all 0, at the very end
-  double dropout = 0;      ///< of attention weights
-  int64_t window = 0;      ///< see AttentionOptions
+  int64_t key_heads = 0;  ///< fewer key and value heads than query heads (a divisor); 0 = as many
+  int64_t head_dim = 0;   ///< 0 = dim / heads
+  int64_t key_dim = 0;    ///< width of the keys that come in; 0 = dim
+  int64_t value_dim = 0;  ///< width of the values that come in; 0 = dim
+  bool bias = true;       ///< on the projections
+  bool bias_kv = false;   ///< one more, learned, key and value at the end of every sequence
+  bool zero_key = false;  ///< one more key and value, all 0, at the very end
+  double dropout = 0;     ///< of attention weights
+  int64_t window = 0;     ///< see AttentionOptions
   double softcap = 0;
   std::optional<double> scale;
-  bool alibi = false;                ///< ALiBi's slopes for this number of heads
-  std::optional<RopeOptions> rope;   ///< turns queries and keys by their positions
+  bool alibi = false;               ///< ALiBi's slopes for this number of heads
+  std::optional<RopeOptions> rope;  ///< turns queries and keys by their positions
 };
 
 /// The result with what is needed to ask for its weights; asking later costs only what is asked for.
@@ -53,8 +53,8 @@ struct MultiheadAttention {
   struct Inputs {
     Tensor query, key, value;
   };
-  /// Extra keys (bias_kv, zero_key) are seen by every query, whatever the masks; together with `causal` or a window they
-  /// make a mask of queries × keys, the one case that is not linear in memory.
+  /// Extra keys (bias_kv, zero_key) are seen by every query, whatever the masks; together with `causal` or a window
+  /// they make a mask of queries × keys, the one case that is not linear in memory.
   TracedAttention forward_traced(const Inputs& inputs, const MaskOptions& masks = {},
                                  const ForwardContext& context = {}) const;
 

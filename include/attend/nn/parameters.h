@@ -72,7 +72,8 @@ void for_each_parameter(Node& node, const std::string& prefix, Visit&& visit) {
 template <class Model>
 std::vector<NamedTensor> named_parameters(const Model& model) {
   std::vector<NamedTensor> result;
-  for_each_parameter(model, "", [&](const std::string& name, const Tensor& tensor) { result.emplace_back(name, tensor); });
+  for_each_parameter(model, "",
+                     [&](const std::string& name, const Tensor& tensor) { result.emplace_back(name, tensor); });
   return result;
 }
 
@@ -86,7 +87,7 @@ int64_t count_parameters(const Model& model) {
 
 /// Forgets all gradients.
 template <class Model>
-  requires requires { Model::fields(); }
+requires requires { Model::fields(); }
 void zero_grad(const Model& model) {
   for_each_parameter(model, "", [](const std::string&, const Tensor& tensor) { zero_grad(tensor); });
 }
@@ -104,7 +105,8 @@ void move_to(Model& model, Device device) {
 }
 template <class Model>
 void convert_to(Model& model, DType dtype) {
-  for_each_parameter(model, "", [&](const std::string&, Tensor& tensor) { tensor = converted_parameter(tensor, dtype); });
+  for_each_parameter(model, "",
+                     [&](const std::string&, Tensor& tensor) { tensor = converted_parameter(tensor, dtype); });
 }
 
 /// Copies `values` into the parameters of the same names, converting dtypes. Throws ShapeError, having changed nothing,

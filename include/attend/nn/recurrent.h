@@ -45,9 +45,9 @@ struct RecurrentState {
 };
 
 struct RecurrentInputs {
-  Tensor x;                 ///< [batch, length, input], length >= 1
-  RecurrentState state{};   ///< to start from
-  Tensor lengths{};         ///< i64 [batch]: steps from lengths[b] on are padding
+  Tensor x;                ///< [batch, length, input], length >= 1
+  RecurrentState state{};  ///< to start from
+  Tensor lengths{};        ///< i64 [batch]: steps from lengths[b] on are padding
 };
 
 /// `output` is [batch, length, directions · hidden], 0 on padding; `state` the one after each sequence's last real step

@@ -14,8 +14,8 @@ struct AdamConfig {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  bool decoupled = false;             ///< AdamW: decay the parameter itself (Loshchilov and Hutter 2019), not its gradient
-  bool decay_matrices_only = false;   ///< leave biases and norms (one axis) alone
+  bool decoupled = false;  ///< AdamW: decay the parameter itself (Loshchilov and Hutter 2019), not its gradient
+  bool decay_matrices_only = false;  ///< leave biases and norms (one axis) alone
 };
 
 /// Adam (Kingma and Ba 2015) and AdamW, with bias correction. Holds handles to the parameters and two moments for each.

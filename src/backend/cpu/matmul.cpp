@@ -10,18 +10,32 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/matmul_blocked-inl.h"
+#include "backend/cpu/matmul_few-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
+inline constexpr int64_t kDotLines = 16;  // up to so many, dot products beat packing b
+
 template <class T>
-void MultiplyOne(const Product<T>& product) {
-  BlockedProduct<T>(product).Run();
+void MultiplyOne(const MatrixProduct<T>& in) {
+  const auto store = [&in](int64_t i, int64_t j, T value) {
+    T& c = in.c[i * in.c_row + j];
+    if (in.bias != nullptr) value += in.bias[j];
+    c = in.accumulate ? c + value : value;
+  };
+  if (in.a_step == 1 && in.b_step == 1 && std::min(in.m, in.n) <= kDotLines) {
+    const Lines<T> rows{in.a, in.a_row, in.m}, columns{in.b, in.b_col, in.n};
+    if (in.m <= in.n) return MultiplyByDots(rows, columns, in.k, store);
+    return MultiplyByDots(columns, rows, in.k, [&](int64_t j, int64_t i, T value) { store(i, j, value); });
+  }
+  if (in.b_col == 1 && in.m <= kAddedRows) return MultiplyByRows(in, store);
+  BlockedProduct<T>(in).Run();
 }
 
-void MultiplyF32(const Product<float>& product) { MultiplyOne(product); }
-void MultiplyF64(const Product<double>& product) { MultiplyOne(product); }
+void MultiplyF32(const MatrixProduct<float>& product) { MultiplyOne(product); }
+void MultiplyF64(const MatrixProduct<double>& product) { MultiplyOne(product); }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -33,8 +47,8 @@ namespace {
 HWY_EXPORT(MultiplyF32);
 HWY_EXPORT(MultiplyF64);
 
-void multiply_one(const Product<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF32)(product); }
-void multiply_one(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
+void multiply_one(const MatrixProduct<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF32)(product); }
+void multiply_one(const MatrixProduct<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
 
 /// From so many matrices on, threads take whole ones; below, they share each.
 constexpr int64_t kManyMatrices = 16;
@@ -53,9 +67,9 @@ Loop<3> batch_loop(const ConstView& a, const ConstView& b, const View& c) {
 }
 
 template <class T>
-void multiply_all(const Product<T>& first, const Loop<3>& batch) {
+void multiply_all(const MatrixProduct<T>& first, const Loop<3>& batch) {
   const auto multiply_at = [&](int64_t index) {
-    Product<T> product = first;
+    MatrixProduct<T> product = first;
     const auto offsets = batch.offsets(index / batch.inner);
     const int64_t place = index % batch.inner;
     product.a += offsets[0] + place * batch.inner_stride(0);
@@ -75,7 +89,7 @@ void multiply_all(const Product<T>& first, const Loop<3>& batch) {
 
 /// One b for the whole batch, and rows of a and c evenly spaced throughout: all of them are rows of one product.
 template <class T>
-bool is_one_product(const Product<T>& first, const Loop<3>& batch) {
+bool is_one_product(const MatrixProduct<T>& first, const Loop<3>& batch) {
   return batch.outer == 1 && batch.inner_stride(1) == 0 && batch.inner_stride(0) == first.m * first.a_row &&
          batch.inner_stride(2) == first.m * first.c_row;
 }
@@ -87,19 +101,21 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
   with_float(c.dtype, "matmul", [&](auto type) {
     using T = decltype(type);
     const int64_t row = c.rank() - 2, col = c.rank() - 1;
-    Product<T> product{.m = c.shape[row],
-                       .n = c.shape[col],
-                       .k = a.shape[col],
-                       .a = static_cast<const T*>(a.data),
-                       .a_row = a.strides[row],
-                       .a_step = a.strides[col],
-                       .b = static_cast<const T*>(b.data),
-                       .b_step = b.strides[row],
-                       .b_col = b.strides[col],
-                       .c = static_cast<T*>(c.data),
-                       .c_row = c.strides[row],
-                       .bias = static_cast<const T*>(options.bias.data),
-                       .accumulate = options.accumulate};
+    MatrixProduct<T> product{.m = c.shape[row],
+                             .n = c.shape[col],
+                             .k = a.shape[col],
+                             .a = static_cast<const T*>(a.data),
+                             .a_row = a.strides[row],
+                             .a_step = a.strides[col],
+                             .b = static_cast<const T*>(b.data),
+                             .b_step = b.strides[row],
+                             .b_col = b.strides[col],
+                             .c = static_cast<T*>(c.data),
+                             .c_row = c.strides[row],
+                             .bias = static_cast<const T*>(options.bias.data),
+                             .accumulate = options.accumulate};
+    if (product.k == 1) product.a_step = product.b_step = 1;  // an axis of one has no stride of its own
+    if (product.n == 1) product.b_col = 1;
     const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;
     const Scratch<T> bias(copies_bias ? product.n : 0);
     if (copies_bias) {

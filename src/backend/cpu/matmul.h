@@ -7,7 +7,7 @@ namespace attend::cpu {
 
 /// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds.
 template <class T>
-struct Product {
+struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   int64_t a_row = 0, a_step = 0;  ///< a(i, p) = a[i · a_row + p · a_step]

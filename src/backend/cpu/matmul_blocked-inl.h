@@ -14,10 +14,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// After Goto and van de Geijn (2008), with the roles of L1 and L2 as in BLIS: a panel of b, kPanelBytes of it at a time,
-// stays in L1 while the bands of a block of a pass by from L2. A task packs what it needs into its own L2 just before
-// use: packing all of b first, through memory, took 6 % of the time at 512 × 768 → 3072, this takes 2 %. Blocks are cut by
-// shape alone, and k is never shared between tasks, so the bits of c do not depend on the number of threads.
+// After Goto and van de Geijn (2008), with the roles of L1 and L2 as in BLIS: a panel of b, kPanelBytes of it at a
+// time, stays in L1 while the bands of a block of a pass by from L2. A task packs what it needs into its own L2 just
+// before use: packing all of b first, through memory, took 6 % of the time at 512 × 768 → 3072, this takes 2 %. Blocks
+// are cut by shape alone, and k is never shared between tasks, so the bits of c do not depend on the number of threads.
+//
+// The floor is the FMA rate. On Zen 3 (AVX2, f32) the tile alone reaches 0.97 of it out of L1 and L2; a linear layer
+// 512 × 768 → 3072 reaches 0.91 forward, 0.89 for the input's gradient and 0.93 for the weight's. The rest is packing
+// (0.02) and the first touch of each panel of b, block of a and tile of c.
 inline constexpr int64_t kPanelBytes = 24 << 10;
 inline constexpr int64_t kBlockRows = 128;           // × a panel's depth: 128 KiB of a in L2
 inline constexpr int64_t kFewRows = 32;              // so few that packing b would cost more than it saves
@@ -38,7 +42,7 @@ struct Cuts {
   Blocks chunk;  // of k: what is packed at a time of a shared b; all of it where b is not shared
   Blocks task_rows, task_panels;
 
-  explicit Cuts(const Product<T>& in)
+  explicit Cuts(const MatrixProduct<T>& in)
       : panels((in.n + width - 1) / width),
         packed_from(in.b_col == 1 && in.m <= kFewRows ? in.n / width : 0),
         packs_a(in.a_step != 1),
@@ -57,7 +61,7 @@ struct Cuts {
 template <class T>
 class BlockedProduct {
  public:
-  explicit BlockedProduct(const Product<T>& in)
+  explicit BlockedProduct(const MatrixProduct<T>& in)
       : in_(in),
         cuts_(in),
         shared_b_(cuts_.packs_a ? PackedSize(cuts_.panels - cuts_.packed_from, cuts_.width, cuts_.chunk.size) : 0) {}
@@ -107,7 +111,8 @@ class BlockedProduct {
 
   /// Elements a task packs for itself: its rows of a, or its panels of b.
   int64_t OwnSize() const {
-    if (cuts_.packs_a) return PackedSize((cuts_.task_rows.size + kTileRows - 1) / kTileRows, kTileRows, cuts_.depth.size);
+    if (cuts_.packs_a)
+      return PackedSize((cuts_.task_rows.size + kTileRows - 1) / kTileRows, kTileRows, cuts_.depth.size);
     return cuts_.packed_from == cuts_.panels ? 0 : PackedSize(cuts_.task_panels.size, cuts_.width, cuts_.depth.size);
   }
 
@@ -141,7 +146,7 @@ class BlockedProduct {
         operands.a = cuts_.packs_a ? bands + PackedSize((row - block.first_row) / kTileRows, kTileRows, part.count())
                                    : in_.a + row * in_.a_row + part.begin;
         output.c = in_.c + row * in_.c_row + panel * cuts_.width;
-        MultiplyRows(std::min<int64_t>(kTileRows, block.last_row - row), part.count(), operands, output);
+        ProductRows(std::min<int64_t>(kTileRows, block.last_row - row), part.count(), operands, output);
       }
     }
   }
@@ -159,7 +164,7 @@ class BlockedProduct {
     return operands;
   }
 
-  const Product<T> in_;
+  const MatrixProduct<T> in_;
   const Cuts<T> cuts_;
   const Scratch<T> shared_b_;
   Depth chunk_;

@@ -22,31 +22,6 @@ HWY_INLINE int64_t PanelWidth() {
   return kTileVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
 
-/// to[p · to_step + j] = from[j · from_step + p] for j < kWidth, p < count: 16 bytes by 16 bytes through registers.
-template <class T>
-struct Transposer {
-  static constexpr int64_t kWidth = 16 / sizeof(T);
-  static HWY_INLINE void Block(const T* from, int64_t from_step, T* to, int64_t to_step) {
-    const hn::FixedTag<T, kWidth> d;
-    const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_step);
-    if constexpr (kWidth == 2) {
-      hn::StoreU(hn::InterleaveLower(d, r0, r1), d, to);
-      hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, to + to_step);
-    } else {
-      const auto r2 = hn::LoadU(d, from + 2 * from_step), r3 = hn::LoadU(d, from + 3 * from_step);
-      const hn::FixedTag<double, 2> pairs;
-      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + to_step);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * to_step);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * to_step);
-    }
-  }
-};
-
 /// A part of the inner dimension k.
 struct Depth {
   int64_t begin = 0, end = 0;
@@ -77,26 +52,22 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
 
 /// One panel of b with any strides; columns over the edge of b become 0.
 template <class T>
-void GatherPanel(const Product<T>& in, int64_t first, Depth part, T* to) {
-  constexpr int64_t kWidth = Transposer<T>::kWidth;
+void GatherPanel(const MatrixProduct<T>& in, int64_t first, Depth part, T* to) {
   const int64_t width = PanelWidth<T>(), columns = std::min(width, in.n - first), depth = part.count();
   const T* from = in.b + part.begin * in.b_step + first * in.b_col;
-  int64_t p = 0;
-  if (in.b_step == 1 && columns == width) {
-    for (; p + kWidth <= depth; p += kWidth) {
-      for (int64_t j = 0; j < width; j += kWidth) {
-        Transposer<T>::Block(from + p + j * in.b_col, in.b_col, to + p * width + j, width);
-      }
+  if (in.b_step == 1) {
+    TransposeScaled(from, in.b_col, columns, depth, T{1}, to, width);
+  } else {
+    for (int64_t p = 0; p < depth; ++p) {
+      for (int64_t j = 0; j < columns; ++j) to[p * width + j] = from[p * in.b_step + j * in.b_col];
     }
   }
-  for (; p < depth; ++p) {
-    for (int64_t j = 0; j < width; ++j) to[p * width + j] = j < columns ? from[p * in.b_step + j * in.b_col] : T{0};
-  }
+  for (int64_t p = 0; p < depth && columns < width; ++p) std::fill_n(to + p * width + columns, width - columns, T{0});
 }
 
 /// Panels [first, last) of b, PackedStride apart, each [p][width].
 template <class T>
-void PackPanels(const Product<T>& in, int64_t first, int64_t last, Depth part, T* to) {
+void PackPanels(const MatrixProduct<T>& in, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t width = PanelWidth<T>(), depth = part.count();
   int64_t whole = first;
   if (in.b_col == 1) {
@@ -110,7 +81,7 @@ void PackPanels(const Product<T>& in, int64_t first, int64_t last, Depth part, T
 
 /// Rows [first, last) of a as bands of kTileRows rows, PackedStride apart, each [p][row].
 template <class T>
-void PackBands(const Product<T>& in, int64_t first, int64_t last, Depth part, T* to) {
+void PackBands(const MatrixProduct<T>& in, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t depth = part.count(), stride = PackedStride<T>(kTileRows, depth);
   const int64_t whole = in.a_row == 1 ? (last - first) / kTileRows : 0;
   const T* from = in.a + first * in.a_row + part.begin * in.a_step;

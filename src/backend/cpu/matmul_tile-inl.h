@@ -25,7 +25,7 @@ struct TileOutput {
 
 /// c = Σ_p a b (+ c) (+ bias) for one tile.
 template <int kRows, class T>
-HWY_NOINLINE void MultiplyTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kRows][kTileVectors];
@@ -59,7 +59,8 @@ HWY_NOINLINE void MultiplyTile(int64_t depth, const TileOperands<T>& in, const T
   }
   HWY_ALIGN T edge[kRows * kTileVectors * hn::MaxLanes(d)];
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
-    HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
+    HWY_UNROLL(4)
+    for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
   }
   for (int m = 0; m < kRows; ++m) {
     for (int64_t j = 0; j < out.columns; ++j) {
@@ -72,11 +73,11 @@ HWY_NOINLINE void MultiplyTile(int64_t depth, const TileOperands<T>& in, const T
 
 /// The same for a number of rows known at run time, up to kTileRows.
 template <int kRows = kTileRows, class T>
-HWY_INLINE void MultiplyRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return MultiplyRows<kRows - 1>(rows, depth, in, out);
+    if (rows < kRows) return ProductRows<kRows - 1>(rows, depth, in, out);
   }
-  MultiplyTile<kRows>(depth, in, out);
+  ProductTile<kRows>(depth, in, out);
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE

@@ -72,11 +72,11 @@ HWY_INLINE auto PhiloxRows(DT d, RandomStream random, uint64_t first, uint64_t s
   return result;
 }
 
-/// Blocks that PhiloxBlocks writes when asked for `blocks`.
+/// Blocks that PhiloxBlocks writes when asked for `blocks`: whole vectors.
 constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
 
-/// Writes the words of philox(seed, block, stream) for `blocks` consecutive blocks from `first`, four words a block, to
-/// `words`, which has room for whole vectors: RoundUpBlocks(blocks) · 4 words.
+/// Writes the four words of each of `blocks` consecutive counters from `first`, in order; `words` has room for
+/// 4 · RoundUpBlocks(blocks).
 inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

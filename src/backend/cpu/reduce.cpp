@@ -9,8 +9,9 @@
 #include <hwy/highway.h>
 // clang-format on
 
-// Sums. Short runs are added in the element's own type, many lanes at a time, and the runs' totals in double: as accurate
-// as a sum in double all through, at the speed of memory. Runs are cut by shape alone and added in rising order.
+// Sums. Short runs are added in the element's own type, many lanes at a time, and the runs' totals in double: as
+// accurate as a sum in double all through, at the speed of memory. Runs are cut by shape alone and added in rising
+// order.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -43,8 +44,10 @@ double SumSquaresRun(const T* x, int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const hn::Rebind<T, decltype(d)> narrow;
   const auto load = [&](const T* from) {
-    if constexpr (sizeof(T) == 8) return hn::LoadU(d, from);
-    else return hn::PromoteTo(d, hn::LoadU(narrow, from));
+    if constexpr (sizeof(T) == 8)
+      return hn::LoadU(d, from);
+    else
+      return hn::PromoteTo(d, hn::LoadU(narrow, from));
   };
   auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   int64_t i = 0;
@@ -107,9 +110,8 @@ void SumAlongRuns(const T* x, const Reduction& plan, T* y) {
   };
   Scratch<double> partial(pieces > 1 ? outputs * pieces : 1);
   if (pieces > 1) {
-    parallel_for(outputs * pieces, [&](int64_t task) {
-      partial.data()[task] = piece_total(task / pieces, task % pieces);
-    });
+    parallel_for(outputs * pieces,
+                 [&](int64_t task) { partial.data()[task] = piece_total(task / pieces, task % pieces); });
   }
   parallel_ranges(outputs, std::max<int64_t>(1, kGrain / plan.reduced_count()), [&](int64_t begin, int64_t end) {
     for (int64_t output = begin; output < end; ++output) {

@@ -42,8 +42,7 @@ struct Reduction {
 
   /// True when neighbours in memory belong to one result (or there is just one result).
   bool runs_are_summed() const {
-    return kept.inner == 1 ||
-           (reduced.inner > 1 && std::abs(reduced.inner_stride(0)) < std::abs(kept.inner_stride(0)));
+    return kept.inner == 1 || (reduced.inner > 1 && std::abs(reduced.inner_stride(0)) < std::abs(kept.inner_stride(0)));
   }
 
   // One result's elements as runs of at most kRun, kRunsPerPiece of them to a piece of parallel work.
@@ -61,8 +60,8 @@ struct Reduction {
     const int64_t per_line = lines_are_short() ? 1 : (runs_per_line() + kRunsPerPiece - 1) / kRunsPerPiece;
     const Range lines = lines_are_short() ? part(reduced.outer, lines_per_piece(), piece)
                                           : Range{piece / per_line, piece / per_line + 1};
-    const Range runs = lines_are_short() ? Range{0, runs_per_line()}
-                                         : part(runs_per_line(), kRunsPerPiece, piece % per_line);
+    const Range runs =
+        lines_are_short() ? Range{0, runs_per_line()} : part(runs_per_line(), kRunsPerPiece, piece % per_line);
     for (int64_t line = lines.begin; line < lines.end; ++line) {
       const int64_t start = reduced.offsets(line)[0];
       for (int64_t run = runs.begin; run < runs.end; ++run) {
