@@ -7,9 +7,9 @@
 namespace attend::cli {
 namespace {
 
-constexpr int kRounds = 7;
+constexpr int kRounds = 5;
 constexpr double kShortest = 0.02;  // seconds a round should take, so that the clock and the pool's wake-up do not show
-constexpr double kLongest = 12;     // seconds after which no further round begins
+constexpr double kLongest = 6;      // seconds after which no further round begins
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
