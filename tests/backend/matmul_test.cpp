@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include "backend/kernels.h"
 #include "ops/broadcast.h"
@@ -71,6 +72,26 @@ TEST(MatmulKernel, OddSizesInEveryLayout) {
       }
     }
   }
+}
+
+TEST(MatmulKernel, EveryInstructionSetOfThisMachine) {
+  const auto dispatch_to = [](int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  };
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    dispatch_to(target);
+    for (const Layout la : kLayouts) {
+      for (const Layout lb : kLayouts) {
+        for (const int64_t rows : {1, 7, 77}) {
+          expect_product({rows, 301, 63}, la, lb, 1, DType::f32);
+          expect_product({rows, 31, 63}, la, lb, 1, DType::f64);
+        }
+      }
+    }
+  }
+  dispatch_to(0);
 }
 
 TEST(MatmulKernel, ManyAndFewMatrices) {

@@ -25,6 +25,8 @@ struct Case {
   std::function<void(const Case&, AttentionOptions&)> set = [](const Case&, AttentionOptions&) {};
 };
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 Tensor random_mask(const Shape& shape, uint64_t seed) {
   std::vector<uint8_t> bytes;
   for (double x : random_f64(shape, seed).to_vector<double>()) bytes.push_back(x > -0.3);

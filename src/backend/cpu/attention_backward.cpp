@@ -95,13 +95,33 @@ struct Upstream {
   int64_t dbias_row = 0, dbias_key = 0;
 };
 
+/// Asks for the same keys of a row a little further on: rows of a bias lie far apart, and each would miss by itself.
+template <class T>
+HWY_INLINE void PrefetchAhead(const T* bias, int64_t row, int64_t query, int64_t key, int64_t count) {
+  constexpr int64_t kRowsAhead = 12;
+  if (bias == nullptr || row == 0) return;
+  const T* ahead = bias + (query + kRowsAhead) * row + key;  // a hint: harmless beyond the end
+  for (int64_t j = 0; j < count; j += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(ahead + j);
+  hwy::Prefetch(ahead + count - 1);
+}
+
+template <class T>
+void AddBiasGradients(const Upstream<T>& up, int64_t query, int64_t key, int64_t count, const T* HWY_RESTRICT row) {
+  T* HWY_RESTRICT out = up.dbias + query * up.dbias_row + key * up.dbias_key;
+  if (up.dbias_key == 1) {
+    for (int64_t j = 0; j < count; ++j) out[j] += row[j];
+  } else {
+    for (int64_t j = 0; j < count; ++j) out[j * up.dbias_key] += row[j];
+  }
+}
+
 /// Weights and score gradients of queries [begin, end) against panels [first_panel, end_panel).
 template <class T>
 void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys, KeyRange queries, KeyRange panels,
                   const KeyBlockScratch<T>& block) {
   const int64_t width = block.width, count = queries.end - queries.begin;
   const bool extras = head.mask || head.bias;
-  const bool bare = !extras && head.softcap == 0 && head.slope == 0 && head.dropout == 0 && up.dbias == nullptr;
+  const bool options = head.softcap > 0 || head.slope != 0 || head.dropout > 0 || up.dbias != nullptr;
   T *extra = block.row.data(), *factors = extra + width, *dbias = factors + width;
   for (int64_t p = panels.begin; p < panels.end; ++p) {
     T* weights = block.weights.data() + p * kQueryBlock * width;
@@ -115,26 +135,34 @@ void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys
     const int64_t key = keys.begin + p * width, present = std::min(width, keys.end - key);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t i = queries.begin + r;
-      GradientRow<T> row{.query = i, .key = key, .lse = up.lse[i], .delta = up.delta[i],
-                         .weights = weights + r * width, .gradients = gradients + r * width};
       const KeyRange seen = head.visible(i);
-      if (bare && present == width && seen.begin <= key && seen.end >= key + width) {
-        SoftmaxGradient<true>(head, row);
-        continue;
-      }
+      GradientRow<T> row{.query = i,
+                         .key = key,
+                         .seen = {std::clamp<int64_t>(seen.begin - key, 0, width), std::clamp<int64_t>(seen.end - key, 0, present)},
+                         .lse = up.lse[i],
+                         .delta = up.delta[i],
+                         .weights = weights + r * width,
+                         .gradients = gradients + r * width};
       if (extras) {
-        ExtraRow(head, i, key, present, width, extra);
+        PrefetchAhead(head.bias, head.bias_row, i, key, present);
+        std::fill(extra + present, extra + width, T{0});
+        ExtraRow(head, i, key, present, extra);
         row.extra = extra;
       }
       if (head.dropout > 0) {
         KeepFactors(head, i, key, width, factors);
         row.factors = factors;
       }
-      if (up.dbias != nullptr) row.bias_gradients = dbias;
-      SoftmaxGradient<false>(head, row);
-      if (up.dbias == nullptr) continue;
-      T* out = up.dbias + i * up.dbias_row + key * up.dbias_key;
-      for (int64_t j = 0; j < present; ++j) out[j * up.dbias_key] += dbias[j];
+      if (up.dbias != nullptr) {
+        PrefetchAhead<T>(up.dbias, up.dbias_row, i, key, present);
+        row.bias_gradients = dbias;
+      }
+      const bool hides = extras || row.seen.begin > 0 || row.seen.end < width;
+      if (options && hides) SoftmaxGradient<true, true>(head, row);
+      else if (options) SoftmaxGradient<false, true>(head, row);
+      else if (hides) SoftmaxGradient<true, false>(head, row);
+      else SoftmaxGradient<false, false>(head, row);
+      if (up.dbias != nullptr) AddBiasGradients(up, i, key, present, dbias);
     }
   }
 }
@@ -325,6 +353,7 @@ void BackwardHeads(const AttentionProblem& problem, const AttentionGradients& gr
   const Scratch<T> partial(direct || !gradients.dq ? 0 : plan.chunks * rows * call.padded);
   if (!direct && gradients.dq) call.partial = partial.data();
   parallel_for(static_cast<int64_t>(plan.tasks.size()), [&](int64_t t) {
+    const FlushTinyNumbers flush;
     for (const GradientUnit& unit : plan.tasks[static_cast<size_t>(t)]) BackwardUnit(call, unit);
   });
   if (call.partial != nullptr) SumPartials(call, plan.chunks);

@@ -27,7 +27,14 @@ struct Partial {
   T* output;
 };
 
-/// q · k for four keys at a time: scores[j] for keys [begin, end).
+/// Asks for a row of `count` elements ahead of its use.
+template <class T>
+HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
+  for (int64_t c = 0; c < count; c += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(row + c);
+}
+
+/// q · k for four keys at a time: scores[j] for keys [begin, end). Their values are fetched meanwhile: k and v are two
+/// streams that each stop and start, which the hardware's own prefetching follows only after a few misses.
 template <class T>
 void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, T* scores) {
   const hn::ScalableTag<T> d;
@@ -36,7 +43,11 @@ void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, T* scores)
   for (int64_t j = keys.begin; j < keys.end; j += 4) {
     const int64_t count = std::min<int64_t>(4, keys.end - j);
     const T* rows[4];
-    for (int64_t n = 0; n < 4; ++n) rows[n] = head.k + (j + std::min(n, count - 1)) * head.k_row;
+    for (int64_t n = 0; n < 4; ++n) {
+      const int64_t key = j + std::min(n, count - 1);
+      rows[n] = head.k + key * head.k_row;
+      PrefetchRow(head.v + key * head.v_row, head.value_dim);
+    }
     hn::Vec<decltype(d)> sum[4];
     HWY_UNROLL(4) for (int n = 0; n < 4; ++n) sum[n] = hn::Zero(d);
     for (int64_t c = 0; c < whole; c += lanes) {
@@ -64,7 +75,7 @@ void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores)
   }
   if (head.mask == nullptr && head.bias == nullptr) return;
   HWY_ALIGN T extra[kKeyBlock];
-  ExtraRow(head, i, keys.begin, count, count, extra);
+  ExtraRow(head, i, keys.begin, count, extra);
   for (int64_t j = 0; j < count; ++j) scores[j] = extra[j] == kHidden<T> ? extra[j] : scores[j] + extra[j];
 }
 
@@ -80,6 +91,7 @@ void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* out
     hn::Vec<decltype(d)> sum[8];
     HWY_UNROLL(8) for (int n = 0; n < 8; ++n) sum[n] = hn::LoadU(d, output + c + n * lanes);
     for (int64_t j = 0; j < count; ++j) {
+      if (c == 0 && keys.end + j < head.keys) PrefetchRow(head.k + (keys.end + j) * head.k_row, head.dim);
       if (weights[j] == 0) continue;
       const auto w = hn::Set(d, weights[j]);
       const T* row = v + j * head.v_row + c;
@@ -162,6 +174,7 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
   const int64_t step = 2 + width, rows = static_cast<int64_t>(spans.size()) * heads * queries;
   const Scratch<T> partials(rows * chunks * step);
   parallel_for(static_cast<int64_t>(spans.size()) * kv_heads * chunks, [&](int64_t task) {
+    const FlushTinyNumbers flush;
     const int64_t chunk = task % chunks, kv_head = task / chunks % kv_heads, b = task / chunks / kv_heads;
     const Scratch<T> scaled(group * queries * dim);
     for (int64_t r = 0; r < group * queries; ++r) {

@@ -26,7 +26,7 @@ struct ForwardScratch {
   ForwardScratch(const HeadSlice<T>& head, int64_t width)
       : packed(kPanelsPerTask * head.dim * width),
         output(kPanelsPerTask * head.value_dim * width),
-        block(2 * kKeyBlock * width),
+        block(3 * kKeyBlock * width),
         rows(3 * kPanelsPerTask * width) {}
   Scratch<T> packed, output, block, rows;
 };
@@ -198,6 +198,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
     }
   }
   parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t t) {
+    const FlushTinyNumbers flush;
     const Task& task = tasks[static_cast<size_t>(t)];
     const HeadSlice<T> head = slice_of<T>(problem, *task.span, task.head);
     if (head.queries == 0) return;

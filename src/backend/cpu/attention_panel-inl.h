@@ -7,6 +7,8 @@
 #define ATTEND_ATTENTION_PANEL_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <limits>
 
 #include "backend/cpu/attention_slice.h"
@@ -26,6 +28,19 @@ inline constexpr int64_t kKeyBlock = 64;
 
 template <class T>
 constexpr T kHidden = -std::numeric_limits<T>::infinity();
+
+/// While alive, numbers too small to be normal count as 0 on this thread: weights of far keys are often that small, and
+/// each such number costs Intel's cores 150 cycles.
+class FlushTinyNumbers {
+ public:
+#if HWY_ARCH_X86
+  FlushTinyNumbers() : before_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(before_ | 0x8040u); }
+  ~FlushTinyNumbers() { __builtin_ia32_ldmxcsr(before_); }
+
+ private:
+  unsigned before_;
+#endif
+};
 
 /// How many queries a full panel holds.
 template <class T>
@@ -99,41 +114,76 @@ HWY_INLINE void ForEachVector(int64_t rows, T* scores, F&& f) {
   }
 }
 
+/// row[j] = bias of query i on keys [key, key + count), or −inf where the mask says no.
+template <class T>
+void ExtraRow(const HeadSlice<T>& head, int64_t i, int64_t key, int64_t count, T* HWY_RESTRICT row) {
+  const T* bias = head.bias ? head.bias + i * head.bias_row + key * head.bias_key : nullptr;
+  const uint8_t* mask = head.mask ? head.mask + i * head.mask_row + key * head.mask_key : nullptr;
+  int64_t j = 0;
+  if constexpr (sizeof(T) == 4) {
+    const hn::ScalableTag<T> d;
+    const hn::Rebind<uint8_t, decltype(d)> bytes;
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const bool dense = (!bias || head.bias_key == 1) && (!mask || head.mask_key == 1);
+    for (; dense && j + lanes <= count; j += lanes) {
+      auto value = bias ? hn::LoadU(d, bias + j) : hn::Zero(d);
+      if (mask) {
+        const auto seen = hn::PromoteTo(di, hn::LoadU(bytes, mask + j));
+        value = hn::IfThenElse(hn::RebindMask(d, hn::Eq(seen, hn::Zero(di))), hn::Set(d, kHidden<T>), value);
+      }
+      hn::StoreU(value, d, row + j);
+    }
+  }
+  for (; j < count; ++j) {
+    const T value = bias ? bias[j * head.bias_key] : T{0};
+    row[j] = mask && mask[j * head.mask_key] == 0 ? kHidden<T> : value;
+  }
+}
+
 /// What mask and bias do to a block.
 enum class Extra { nothing, some, hides_all };
 
-/// extra[key][query] = bias, or −inf where the mask says no.
-template <int kVectors, class T>
-Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* extra) {
-  if (head.mask == nullptr && head.bias == nullptr) return Extra::nothing;
-  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const int64_t rows = keys.end - keys.begin;
-  if (head.bias == nullptr) {
-    std::fill(extra, extra + rows * width, T{0});
-  } else if (head.bias_row == 0) {
-    for (int64_t j = 0; j < rows; ++j) {
-      std::fill(extra + j * width, extra + (j + 1) * width, head.bias[(keys.begin + j) * head.bias_key]);
-    }
-  } else if (head.bias_key == 1) {
-    TransposeScaled(head.bias + first * head.bias_row + keys.begin, head.bias_row, count, rows, T{1}, extra, width);
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      const T* bias = head.bias + (first + i) * head.bias_row + keys.begin * head.bias_key;
-      for (int64_t j = 0; j < rows; ++j) extra[j * width + i] = bias[j * head.bias_key];
-    }
-  }
-  if (head.mask == nullptr) return Extra::some;
-  int64_t hidden = 0;
-  for (int64_t i = 0; i < count; ++i) {
+/// Whether a mask hides nothing, something or everything of queries × keys.
+template <class T>
+Extra MaskedPart(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys) {
+  if (head.mask == nullptr) return Extra::nothing;
+  bool any = false, all = true;
+  for (int64_t i = 0; i < (head.mask_row == 0 ? 1 : count); ++i) {
     const uint8_t* mask = head.mask + (first + i) * head.mask_row + keys.begin * head.mask_key;
-    for (int64_t j = 0; j < rows; ++j) {
-      if (mask[j * head.mask_key] != 0) continue;
-      extra[j * width + i] = kHidden<T>;
-      ++hidden;
+    uint8_t largest = 0, smallest = 255;
+    for (int64_t j = 0; j < keys.end - keys.begin; ++j) {
+      const uint8_t value = mask[j * head.mask_key];
+      largest = std::max(largest, value);
+      smallest = std::min(smallest, value);
+    }
+    any = any || largest != 0;
+    all = all && smallest != 0;
+  }
+  return all ? Extra::nothing : any ? Extra::some : Extra::hides_all;
+}
+
+/// extra[key][query] = bias, or −inf where the mask says no; `rows` is scratch of the same size.
+template <int kVectors, class T>
+Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* extra, T* rows) {
+  if (head.mask == nullptr && head.bias == nullptr) return Extra::nothing;
+  const Extra masked = MaskedPart(head, first, count, keys);
+  if (masked == Extra::hides_all || (masked == Extra::nothing && head.bias == nullptr)) return masked;
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t key_count = keys.end - keys.begin;
+  if (head.bias != nullptr && head.bias_key == 1) {  // the next block of every row, before 24 streams miss one by one
+    for (int64_t i = 0; i < count; ++i) {
+      const T* next = head.bias + (first + i) * head.bias_row + std::min(keys.end + kKeyBlock, head.keys) - 1;
+      for (int64_t line = 0; line < kKeyBlock; line += 16) hwy::Prefetch(next - line);
     }
   }
-  if (hidden == count * rows) return Extra::hides_all;
-  return hidden == 0 && head.bias == nullptr ? Extra::nothing : Extra::some;
+  if (masked == Extra::nothing && head.bias_key == 1) {
+    TransposeScaled(head.bias + first * head.bias_row + keys.begin, head.bias_row, count, key_count, T{1}, extra, width);
+    return Extra::some;
+  }
+  for (int64_t i = 0; i < count; ++i) ExtraRow(head, first + i, keys.begin, key_count, rows + i * kKeyBlock);
+  TransposeScaled(rows, kKeyBlock, count, key_count, T{1}, extra, width);
+  return Extra::some;
 }
 
 /// Keys that only some of the panel's queries see by position become −inf for the others.
@@ -175,14 +225,14 @@ void AddAlibi(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* scores)
 }
 
 /// The finished scores of a panel against keys: −inf wherever a query may not attend. False: no query of the panel may
-/// attend to any of these keys (scores are then not written). `extra` is scratch of the same size as scores.
+/// attend to any of these keys (scores are then not written). `extra` is scratch twice as large as scores.
 template <int kVectors, class T>
 HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t first, int64_t count, KeyRange keys,
                             T* scores, T* extra) {
   const hn::ScalableTag<T> d;
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(d));
   const int64_t rows = keys.end - keys.begin;
-  const Extra kind = BuildExtra<kVectors>(head, first, count, keys, extra);
+  const Extra kind = BuildExtra<kVectors>(head, first, count, keys, extra, extra + kKeyBlock * width);
   if (kind == Extra::hides_all) return false;
   MultiplyRows<kVectors, T>({.in = {head.k + keys.begin * head.k_row, head.k_row, 1, packed, width},
                              .depth = head.dim,

@@ -27,7 +27,9 @@ inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& 
   constexpr int64_t kWantedUnits = 8, kPartialBytes = int64_t{32} << 20;
   const std::vector<SequenceSpan> spans = sequences_of(problem);
   const int64_t kv_heads = problem.k.shape[1];
-  const int64_t units = std::max<int64_t>(1, static_cast<int64_t>(spans.size()) * kv_heads);
+  const bool shared_batch = dbias && dbias.strides[0] == 0, shared_head = dbias && dbias.strides[1] == 0;
+  const int64_t units =  // that can run at the same time
+      std::max<int64_t>(1, (shared_batch ? 1 : static_cast<int64_t>(spans.size())) * (shared_head ? 1 : kv_heads));
   const int64_t dq_bytes = std::max<int64_t>(1, problem.q.shape.numel() * static_cast<int64_t>(size_of(problem.q.dtype)));
   const int64_t blocks = (problem.k.shape[2] + key_block - 1) / key_block;
   GradientPlan plan;
@@ -43,7 +45,6 @@ inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& 
     for (int64_t head = 0; head < kv_heads; ++head) {
       for (int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
         const KeyRange range{std::min(chunk * per_chunk, keys), std::min((chunk + 1) * per_chunk, keys)};
-        const bool shared_batch = dbias && dbias.strides[0] == 0, shared_head = dbias && dbias.strides[1] == 0;
         groups[{shared_batch ? 0 : s, shared_head ? 0 : head, chunk}].push_back({span, head, chunk, range});
       }
     }

@@ -63,7 +63,7 @@ void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* ro
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int vectors = PanelVectors<T>(run.count);
   const int64_t width = vectors * lanes;
-  const Scratch<T> packed(head.dim * width), block(2 * kKeyBlock * width), shift(width);
+  const Scratch<T> packed(head.dim * width), block(3 * kKeyBlock * width), shift(width);
   for (int64_t lane = 0; lane < width; ++lane) {
     const T value = lse[std::min(lane, run.count - 1)];
     shift.data()[lane] = value == kHidden<T> ? -kHidden<T> : value;
@@ -108,6 +108,7 @@ void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSe
   const int64_t head_count = chosen.heads.shape[0], row_count = chosen.rows.shape[0], keys = problem.k.shape[2];
   const std::vector<RowRun> runs = RunsOf(sequences_of(problem), chosen, PanelWidth<T>());
   parallel_for(static_cast<int64_t>(runs.size()) * head_count, [&](int64_t task) {
+    const FlushTinyNumbers flush;
     const RowRun& run = runs[static_cast<size_t>(task / head_count)];
     const int64_t h = task % head_count;
     const HeadSlice<T> head = slice_of<T>(problem, run.span, heads[h]);
