@@ -27,19 +27,21 @@ struct ReducedExp {
   hn::Vec<D> r, p;
 };
 inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5·2^23
+inline constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860677e-6f;  // in two parts, so that r is exact
+/// Minimax of e^r = 1 + r + k[0] r² + … + k[4] r⁶ with 1 + r kept exact, relative error 3.1e-9.
+inline constexpr float kExp[5] = {4.9999993e-1f, 1.6666520e-1f, 4.1668394e-2f, 8.3687807e-3f, 1.3814466e-3f};
 
 template <class D>
 HWY_INLINE ReducedExp<D> ReduceExp(D d, hn::Vec<D> x) {
   const auto magic = hn::Set(d, kRoundingMagic);
   const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const auto n = hn::Sub(shifted, magic);
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);  // ln 2 in two parts, so that r is exact
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
-  // Minimax of degree 6 for e^r with 1 + r kept exact, relative error 3.1e-9.
-  auto p = hn::MulAdd(r, hn::Set(d, 1.3814466e-3f), hn::Set(d, 8.3687807e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.1668394e-2f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.6666520e-1f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.9999993e-1f));
+  auto r = hn::NegMulAdd(n, hn::Set(d, kLn2High), x);
+  r = hn::NegMulAdd(n, hn::Set(d, kLn2Low), r);
+  auto p = hn::MulAdd(r, hn::Set(d, kExp[4]), hn::Set(d, kExp[3]));
+  p = hn::MulAdd(p, r, hn::Set(d, kExp[2]));
+  p = hn::MulAdd(p, r, hn::Set(d, kExp[1]));
+  p = hn::MulAdd(p, r, hn::Set(d, kExp[0]));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   return {shifted, r, p};
 }
@@ -146,40 +148,58 @@ HWY_INLINE hn::Vec<D> EachLane(D d, hn::Vec<D> x, F f) {
   return hn::Load(d, lanes);
 }
 
-/// The normal distribution at x: Φ(x), within 4 ulp even far below 0, and its density φ(x) = e^(−x²/2) / √2π.
+/// e^(−a²/2) for 0 <= a <= 14 in single precision, within 2 ulp although a² has to be rounded: what it lost, which e^
+/// would magnify, is added to the reduced argument. That is kept as −2r, which saves the product with ½.
 template <class D>
-struct Normal {
-  hn::Vec<D> cdf, density;
+HWY_INLINE hn::Vec<D> ExpHalfSquare(D d, hn::Vec<D> a) {
+  const auto square = hn::Mul(a, a), lost = hn::MulSub(a, a, square);
+  const auto magic = hn::Set(d, kRoundingMagic);
+  const auto shifted = hn::MulAdd(square, hn::Set(d, -0.72134752f), magic);
+  const auto n = hn::Sub(shifted, magic);
+  auto t = hn::MulAdd(n, hn::Set(d, 2 * kLn2High), square);
+  t = hn::Add(hn::MulAdd(n, hn::Set(d, 2 * kLn2Low), t), lost);
+  auto p = hn::MulAdd(t, hn::Set(d, kExp[4] / 64), hn::Set(d, kExp[3] / -32));
+  p = hn::MulAdd(p, t, hn::Set(d, kExp[2] / 16));
+  p = hn::MulAdd(p, t, hn::Set(d, kExp[1] / -8));
+  p = hn::MulAdd(p, t, hn::Set(d, kExp[0] / 4));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.5f));
+  const auto underflow = hn::Gt(square, hn::Set(d, 174.6f));
+  return hn::IfThenZeroElse(underflow, Restore(d, {shifted, t, p}));
+}
+
+/// The lower tail of the normal distribution at a = |x|, cut off where all is 0.
+template <class D>
+struct NormalTail {
+  hn::Vec<D> a;
+  hn::Vec<D> cdf;    ///< Φ(−a), within 4 ulp
+  hn::Vec<D> slope;  ///< of −a Φ(−a) at −a: Φ(−a) − a φ(a)
 };
 template <class D>
-HWY_INLINE Normal<D> NormalAt(D d, hn::Vec<D> x) {
+HWY_INLINE NormalTail<D> NormalTailAt(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
-  const auto a = hn::Min(hn::Set(d, sizeof(T) == 8 ? T{40} : T{14}), hn::Abs(x));  // all is 0 or 1 from there on
-  const auto density_at_0 = hn::Set(d, static_cast<T>(0.398942280401432677939946));
-  const auto square = hn::Mul(a, a), half = hn::Set(d, T{0.5}), exponent = hn::Mul(hn::Neg(half), square);
+  const auto density = hn::Set(d, static_cast<T>(0.398942280401432677939946));  // φ(0) = 1 / √2π
+  const auto a = hn::Min(hn::Set(d, sizeof(T) == 8 ? T{40} : T{14}), hn::Abs(x));
   if constexpr (sizeof(T) == 8) {
-    const auto cdf = EachLane(d, x, [](double v) { return 0.5 * std::erfc(v * -0.70710678118654752440); });
-    return {cdf, hn::Mul(density_at_0, ExpNonPositive(d, exponent))};
+    const auto cdf = EachLane(d, a, [](double v) { return 0.5 * std::erfc(v * 0.70710678118654752440); });
+    const auto e = ExpNonPositive(d, hn::Mul(hn::Set(d, -0.5), hn::Mul(a, a)));
+    return {a, cdf, hn::NegMulAdd(hn::Mul(a, density), e, cdf)};
   } else {
-    // a² is rounded, which e^ would magnify: what was lost is subtracted again from the reduced argument.
-    ReducedExp<D> reduced = ReduceExp(d, exponent);
-    reduced.r = hn::NegMulAdd(half, hn::MulSub(a, a, square), reduced.r);
-    const auto e = hn::IfThenZeroElse(hn::Lt(exponent, hn::Set(d, -87.3f)), Restore(d, reduced));
-    const auto density = hn::Mul(density_at_0, e);
+    const auto e = ExpHalfSquare(d, a);
     // Φ(−a) e^(a²/2) = erfcx(a/√2) / 2: minimax of degree 9 in u = (a − 3) / (a + 3) on 0 <= a <= 13.4, error 6.6e-9.
+    // Even and odd terms apart: the chain through the division is the longest, and this halves what follows it.
     const auto three = hn::Set(d, 3.0f);
     const auto u = hn::Div(hn::Sub(a, three), hn::Add(a, three));
-    auto p = hn::MulAdd(u, hn::Set(d, 5.415024758e-5f), hn::Set(d, 1.160364706e-4f));
-    p = hn::MulAdd(p, u, hn::Set(d, -3.3991108e-4f));
-    p = hn::MulAdd(p, u, hn::Set(d, -9.841820257e-4f));
-    p = hn::MulAdd(p, u, hn::Set(d, 2.904702662e-3f));
-    p = hn::MulAdd(p, u, hn::Set(d, 6.132182874e-3f));
-    p = hn::MulAdd(p, u, hn::Set(d, -4.621331383e-2f));
-    p = hn::MulAdd(p, u, hn::Set(d, 1.232250217e-1f));
-    p = hn::MulAdd(p, u, hn::Set(d, -2.064026179e-1f));
-    p = hn::MulAdd(p, u, hn::Set(d, 1.215139477e-1f));
-    const auto tail = hn::Mul(e, p);
-    return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail)), density};
+    const auto u2 = hn::Mul(u, u);
+    auto odd = hn::MulAdd(u2, hn::Set(d, 5.415024758e-5f), hn::Set(d, -3.3991108e-4f));
+    auto even = hn::MulAdd(u2, hn::Set(d, 1.160364706e-4f), hn::Set(d, -9.841820257e-4f));
+    odd = hn::MulAdd(odd, u2, hn::Set(d, 2.904702662e-3f));
+    even = hn::MulAdd(even, u2, hn::Set(d, 6.132182874e-3f));
+    odd = hn::MulAdd(odd, u2, hn::Set(d, -4.621331383e-2f));
+    even = hn::MulAdd(even, u2, hn::Set(d, 1.232250217e-1f));
+    odd = hn::MulAdd(odd, u2, hn::Set(d, -2.064026179e-1f));
+    even = hn::MulAdd(even, u2, hn::Set(d, 1.215139477e-1f));
+    const auto p = hn::MulAdd(odd, u, even);
+    return {a, hn::Mul(e, p), hn::Mul(e, hn::NegMulAdd(a, density, p))};
   }
 }
 
