@@ -101,11 +101,11 @@ class ColdBuffer {
 }  // namespace
 
 double fma_peak_gflops() {
-  constexpr int64_t kSteps = 20000;
+  constexpr int64_t kSteps = 100000;  // 2 ms a try: far longer than a sleeping worker takes to wake
   const int tasks = 8 * threads();  // several for each thread, so that one held up does not hold up the rest
   std::unique_ptr<float[]> sinks = std::make_unique<float[]>(static_cast<size_t>(tasks) * 16);
   const double operations = HWY_DYNAMIC_DISPATCH(SpinFma)(1, sinks.get()) * kSteps * tasks;
-  return best_rate(5, operations, [&] {
+  return best_rate(10, operations, [&] {
     parallel_for(tasks, [&](int64_t task) { HWY_DYNAMIC_DISPATCH(SpinFma)(kSteps, sinks.get() + task * 16); });
   });
 }
@@ -114,7 +114,7 @@ double read_bandwidth_gbs() {
   static const ColdBuffer buffer;
   std::unique_ptr<float[]> sums = std::make_unique<float[]>(static_cast<size_t>(buffer.pieces()));
   const double bytes = static_cast<double>(buffer.pieces() * kPiece) * sizeof(float);
-  return best_rate(2, bytes, [&] {
+  return best_rate(3, bytes, [&] {
     parallel_for(buffer.pieces(), [&](int64_t piece) {
       sums[static_cast<size_t>(piece)] = HWY_DYNAMIC_DISPATCH(SumFloats)(buffer.piece(piece), kPiece);
     });

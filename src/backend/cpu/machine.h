@@ -2,8 +2,8 @@
 
 namespace attend::cpu {
 
-/// What this machine can do with threads() threads, for comparison: each takes a few milliseconds and gives the best of
-/// a few tries.
+/// What this machine can do with threads() threads, for comparison: each takes some 20 to 50 milliseconds and gives the
+/// best of several tries.
 
 /// Independent f32 multiply-adds in registers, two operations each, in GFLOP/s.
 double fma_peak_gflops();
