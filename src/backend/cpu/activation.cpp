@@ -154,6 +154,8 @@ void WithFunction(UnaryKind kind, F&& f) {
   }
 }
 
+// What bounds these: relu by memory; the rest by multiplier-class instructions, 2 a cycle on AVX2. gelu has about 36 for
+// a vector forward, so 18 cycles for 64 bytes moved (measured 22), where 18 GB/s of one core's memory would take 12.
 template <class T, class Function>
 void ApplyPiece(Function function, const T* HWY_RESTRICT x, T* HWY_RESTRICT y, int64_t count) {
   const hn::ScalableTag<T> d;

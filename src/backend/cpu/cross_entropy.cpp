@@ -16,6 +16,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
+// Floor: memory. Forward streams the logits once, backward reads them and writes the gradient once; e^ and the sums, about
+// 8 cycles for each 32 bytes, hide behind that where a core's memory gives less than 13 GB/s and cost the rest beyond.
+
 /// Classes handled at a time, 16 KiB: they stay in L1 should they be needed twice.
 inline constexpr int64_t kChunkBytes = 16384;
 

@@ -15,6 +15,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
+// Floor: memory. Forward reads x and writes y; backward reads dy and x and writes dx, all other passes are over L1. Both
+// run at the rate of L3 while the tensors fit there.
+
 /// One row's statistics; RMS norm has mean 0.
 template <class T>
 struct RowStatistics {

@@ -21,6 +21,9 @@ T Shift(T max) {
   return max == -std::numeric_limits<T>::infinity() ? T{0} : max;
 }
 
+// Floors: memory for both passes of the backward; forward e^ takes about 6 cycles a vector of 8, hardly more than memory
+// needs to move its 64 bytes from L3 (measured 13 with the other passes over L1).
+
 /// y = e^(x − max) / Σ: one pass for the maximum, one for the powers and their sum, one to divide. The row stays in L1.
 template <class T>
 void SoftmaxRow(const T* x, T* y, int64_t count) {

@@ -1,0 +1,67 @@
+// Runs the real `attend bench` on its quickest workload and checks what it prints, not how fast it is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "testing/process.h"
+
+namespace attend {
+namespace {
+
+using testing::Finished;
+
+Finished bench(std::vector<std::string> words) {
+  words.insert(words.begin(), {ATTEND_BINARY_DIR "/attend", "bench"});
+  return testing::run(words);
+}
+
+std::set<std::string> listed(std::vector<std::string> words) {
+  words.push_back("--list");
+  const Finished result = bench(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::istringstream lines(result.out);
+  return {std::istream_iterator<std::string>(lines), {}};
+}
+
+TEST(Bench, ListsEveryWorkload) {
+  const std::set<std::string> names = listed({});
+  for (const char* name :
+       {"attention_forward", "attention_forward_causal", "attention_backward", "attention_backward_causal",
+        "attention_forward_d128", "attention_decode", "attention_weights", "linear", "layer_norm", "gelu", "softmax",
+        "cross_entropy", "attention_forward_mask", "attention_forward_bias", "attention_backward_padding",
+        "attention_forward_window", "attention_forward_alibi", "attention_backward_softcap", "attention_forward_dropout",
+        "attention_forward_gqa", "attention_forward_varlen"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_FALSE(names.contains("attention_memory"));
+  EXPECT_TRUE(listed({"--all"}).contains("attention_memory"));
+}
+
+TEST(Bench, JsonHasWhatWasAsked) {
+  const Finished result = bench({"softmax", "--json", "--threads", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_GT(report["peak_gflops"].get<double>(), 0);
+  EXPECT_GT(report["bandwidth_gbs"].get<double>(), 0);
+  EXPECT_EQ(report["threads"], 1);
+  ASSERT_EQ(report["results"].size(), 1u);
+  const auto& row = report["results"][0];
+  EXPECT_EQ(row["name"], "softmax");
+  for (const char* key : {"gflops", "gbs", "share", "seconds"}) EXPECT_GT(row[key].get<double>(), 0) << key;
+  EXPECT_TRUE(row["extra_bytes"].is_number_unsigned());
+}
+
+TEST(Bench, UnknownNamesAreOneLineAndExit2) {
+  const Finished result = bench({"softmax", "nonsense"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err.find("attend: bench: unknown workload 'nonsense'; known: attention_forward, "), 0u) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+}
+
+}  // namespace
+}  // namespace attend
