@@ -83,6 +83,7 @@ class Story {
   const PrintOptions& options_;
   int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, looking at the first key
   std::vector<std::string> labels_;
+  int64_t first_feature_ = 0;  // of the vectors on show: a head sees a stretch of them
   int step_ = 0;
   bool taught_ = false;
 };
@@ -95,15 +96,16 @@ struct Grid {
   std::vector<double> values;
 };
 
-std::vector<std::string> feature_names(int64_t count) {
+/// [first + 1], [first + 2], …
+std::vector<std::string> feature_names(int64_t count, int64_t first = 0) {
   std::vector<std::string> names;
-  for (int64_t i = 1; i <= count; ++i) names.push_back("[" + std::to_string(i) + "]");
+  for (int64_t i = first + 1; i <= first + count; ++i) names.push_back("[" + std::to_string(i) + "]");
   return names;
 }
 
 void Story::print_vectors(const Tensor& values, int decimals) const {
   const Grid grid(values);
-  Table table{feature_names(grid.columns), labels_, {}};
+  Table table{feature_names(grid.columns, first_feature_), labels_, {}};
   for (int64_t i = 0; i < shown_; ++i) {
     auto& row = table.cells.emplace_back();
     for (int64_t c = 0; c < grid.columns; ++c) row.push_back({number(grid(i, c), decimals)});
@@ -186,9 +188,10 @@ void Story::head(size_t index) {
   const HeadSteps& head = steps_.heads[index];
   const std::string of = several() ? ", head " + std::to_string(index + 1) : "";
   if (several()) {
-    const int64_t first = static_cast<int64_t>(index) * head_dim() + 1;
+    first_feature_ = static_cast<int64_t>(index) * head_dim();
     terminal_.out << '\n' << bold(terminal_, "── Head " + std::to_string(index + 1) + " ──") << '\n';
-    say("It sees the features [" + std::to_string(first) + "] to [" + std::to_string(first + head_dim() - 1) +
+    say("It sees the features [" + std::to_string(first_feature_ + 1) + "] to [" +
+        std::to_string(first_feature_ + head_dim()) +
         "] of every query, key and value.");
   }
   if (options().trainable) {
@@ -203,6 +206,7 @@ void Story::head(size_t index) {
   mask(head, of);
   softmax_step(head, of);
   context(head, of);
+  first_feature_ = 0;
   taught_ = true;
 }
 
@@ -246,8 +250,7 @@ void Story::softmax_step(const HeadSteps& head, const std::string& of) {
   heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
   teach(
       "The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says "
-      "how "
-      "token i shares out its attention.");
+      "how token i shares out its attention.");
   print_pairs(head.weights, true);
   const Grid masked(head.masked), weights(head.weights);
   std::string sum;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/reduce.h"
 #include "testing/gradients.h"
 
 namespace attend {
@@ -9,74 +11,92 @@ namespace {
 
 using testing::expect_error;
 
-/// An op whose backward hands on `gradients` of dy.
-Tensor pass(const std::vector<Tensor>& inputs, std::function<Gradients(const Tensor&)> gradients) {
-  return record("pass", inputs[0].clone(), inputs, std::move(gradients));
+Tensor leaf(double value) { return parameter(full({}, value)); }
+
+TEST(Autograd, SumsOverEveryPath) {
+  const Tensor x = leaf(3);
+  backward(x * x + x * 2.0);  // 2x + 2
+  EXPECT_EQ(grad(x).item(), 8);
 }
 
-TEST(Autograd, TheCallersGradientStaysTheCallers) {
-  Tensor x = parameter(zeros({2}));
-  const Tensor dy = ones({2});
-  for (int i = 0; i < 2; ++i) backward(pass({x}, [](const Tensor& d) -> Gradients { return {d}; }), dy);
-  EXPECT_EQ(grad(x).to_vector(), (std::vector<float>{2, 2}));
-  EXPECT_EQ(dy.to_vector(), (std::vector<float>{1, 1}));
-  backward(x, dy);  // a leaf itself
-  EXPECT_EQ(grad(x).to_vector(), (std::vector<float>{3, 3}));
+TEST(Autograd, GradientsAddUpUntilForgotten) {
+  const Tensor x = leaf(3);
+  backward(x * x);
+  backward(x * x);
+  EXPECT_EQ(grad(x).item(), 12);
   zero_grad(x);
-  backward(x, dy);
-  EXPECT_NE(grad(x).raw(), dy.raw());
+  EXPECT_FALSE(grad(x));
 }
 
-TEST(Autograd, LeavesThatGetTheSameGradientDoNotShareIt) {
-  Tensor a = parameter(zeros({2})), b = parameter(zeros({2}));
-  const auto both = [](const Tensor& d) -> Gradients {
-    const Tensor copy = d.clone();
-    return {copy, copy};
-  };
-  backward(pass({a, b}, both), ones({2}));
-  EXPECT_NE(grad(a).raw(), grad(b).raw());
-  backward(pass({a}, [](const Tensor& d) -> Gradients { return {d}; }), ones({2}));
-  EXPECT_EQ(grad(a).to_vector(), (std::vector<float>{2, 2}));
-  EXPECT_EQ(grad(b).to_vector(), (std::vector<float>{1, 1}));
+TEST(Autograd, NothingIsRecordedWithoutNeed) {
+  const Tensor x = leaf(3);
+  EXPECT_FALSE(needs_grad(full({}, 1) * full({}, 2)));
+  EXPECT_FALSE(needs_grad(x.detach() * x.detach()));
+  const NoGrad no_grad;
+  EXPECT_FALSE(needs_grad(x * x));
 }
 
-TEST(Autograd, AGradientNobodyElseHoldsIsKeptWithoutACopy) {
-  Tensor x = parameter(zeros({2}));
-  const void* made = nullptr;
-  backward(pass({x}, [&](const Tensor& d) -> Gradients {
-             Tensor fresh = d.clone();
-             made = fresh.raw();
-             return {fresh};
-           }),
-           ones({2}));
-  EXPECT_EQ(grad(x).raw(), made);
+TEST(Autograd, ScopesOfNoGradNest) {
+  const Tensor x = leaf(1);
+  {
+    const NoGrad outer;
+    { const NoGrad inner; }
+    EXPECT_FALSE(needs_grad(x));
+  }
+  EXPECT_TRUE(needs_grad(x));
 }
 
-TEST(Autograd, BroadcastGradientsBecomeDense) {
-  Tensor x = parameter(zeros({3}));
-  backward(pass({x}, [](const Tensor&) -> Gradients { return {full({1}, 5).as_strided({3}, {0}, 0)}; }), ones({3}));
-  EXPECT_TRUE(grad(x).is_contiguous());
-  EXPECT_EQ(grad(x).to_vector(), (std::vector<float>{5, 5, 5}));
+TEST(Autograd, UpstreamGradientOfATensor) {
+  const Tensor x = parameter(tensor<float>({1, 2, 3}, {3}));
+  backward(x * x, tensor<float>({1, 10, 100}, {3}));
+  EXPECT_EQ(grad(x).to_vector<float>(), (std::vector<float>{2, 40, 600}));
 }
 
-TEST(Autograd, PathsThatMeetAdd) {
-  Tensor x = parameter(ones({2}));
-  const Tensor middle = pass({x}, [](const Tensor& d) -> Gradients { return {d}; });
-  const Tensor y = pass({middle, middle}, [](const Tensor& d) -> Gradients { return {d, d}; });
-  backward(y, ones({2}));
-  EXPECT_EQ(grad(x).to_vector(), (std::vector<float>{2, 2}));
+TEST(Autograd, LeavesNeverShareTheirGradients) {
+  const Tensor a = leaf(1), b = leaf(2), dy = full({}, 5);
+  backward(a + b, dy);
+  backward(a * 1.0);
+  EXPECT_EQ(grad(a).item(), 6);
+  EXPECT_EQ(grad(b).item(), 5);
+  EXPECT_EQ(dy.item(), 5);
 }
 
-TEST(Autograd, Errors) {
-  expect_error<ShapeError>([] { backward(ones({1})); },
-                           "backward: the tensor was not computed from anything with a gradient");
-  Tensor x = parameter(ones({2}));
-  const Tensor y = pass({x}, [](const Tensor& d) -> Gradients { return {d}; });
-  expect_error<ShapeError>([&] { backward(y); }, "backward: shape [2] needs an upstream gradient");
-  expect_error<ShapeError>([&] { backward(y, ones({3})); },
+/// Neither the backward pass nor the destructor may use a stack frame for each step.
+TEST(Autograd, LongChains) {
+  const Tensor x = leaf(1);
+  Tensor y = x;
+  for (int i = 0; i < 200000; ++i) y = scale(y, 1, 0);
+  Tensor dropped = y * 2.0;
+  dropped = {};
+  backward(y);
+  EXPECT_EQ(grad(x).item(), 1);
+  Tensor unused = x;
+  for (int i = 0; i < 200000; ++i) unused = scale(unused, 1, 0);
+}
+
+TEST(Autograd, MemoryIsFreedOnTheWay) {
+  const Tensor x = parameter(zeros({1 << 16}));
+  const size_t before = memory_stats().live_bytes;
+  {
+    Tensor y = x;
+    for (int i = 0; i < 50; ++i) y = y * y;
+    backward(sum(y));
+  }
+  EXPECT_LE(memory_stats().live_bytes, before + (size_t{2} << 18));
+}
+
+TEST(Autograd, ErrorsSayWhatWasExpected) {
+  const Tensor x = parameter(zeros({2}));
+  expect_error<ShapeError>([&] { backward(x * x); }, "backward: shape [2] needs an upstream gradient");
+  expect_error<ShapeError>([&] { backward(x * x, zeros({3})); },
                            "backward: upstream gradient has shape [3] but the tensor has [2]");
-  backward(y, ones({2}));
-  expect_error<ShapeError>([&] { backward(y, ones({2})); }, "backward: the graph of pass was already used and freed");
+  expect_error<ShapeError>([&] { backward(zeros({})); },
+                           "backward: the tensor was not computed from anything with a gradient");
+  const Tensor y = sum(x);
+  backward(y);
+  expect_error<ShapeError>([&] { backward(y); }, "backward: the graph of sum was already used and freed");
+  Tensor ids = arange(3);
+  expect_error<ShapeError>([&] { set_requires_grad(ids); }, "set_requires_grad: expected a floating tensor, got i64");
 }
 
 }  // namespace

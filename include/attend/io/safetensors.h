@@ -56,8 +56,6 @@ class SafetensorsFile {
   std::unordered_map<std::string, size_t> index_;
 };
 
-using NamedTensor = std::pair<std::string, Tensor>;
-
 /// Writes beside `path`, syncs, then renames: the file is whole or as it was before. The same tensors give the same
 /// bytes in whatever order they come: wide types first so that all are aligned, then by name. Throws ShapeError for an
 /// empty tensor or a name that is used twice, reserved or not UTF-8; Error if the system refuses.

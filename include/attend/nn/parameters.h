@@ -26,8 +26,6 @@ constexpr Field<Owner, Member> field(const char* name, Member Owner::*member) {
   return {name, member};
 }
 
-using NamedTensor = std::pair<std::string, Tensor>;
-
 namespace detail {
 
 template <class T>

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/base/device.h"
@@ -91,6 +93,9 @@ class Tensor {
   int64_t offset_ = 0;  // in elements
   std::shared_ptr<Variable> variable_;
 };
+
+/// A tensor and what it is called in a model or a file.
+using NamedTensor = std::pair<std::string, Tensor>;
 
 /// A dense tensor as a matrix: all axes but the last make the rows. Throws ShapeError unless contiguous.
 Rows rows(const Tensor& tensor);

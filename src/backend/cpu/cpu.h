@@ -47,18 +47,15 @@ void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+/// The forward pass for a handful of queries, bound by reading k and v once.
+void attention_decode(const AttentionProblem& problem, View y, View lse);
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                       View places);
 
 void check_index(ConstRows index, int64_t limit, const char* op);
 void take_rows(ConstRows table, ConstRows index, Rows y);
 void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
 void gather_last(ConstRows x, ConstRows index, Rows y);
 void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
-
-void attention_forward(const AttentionProblem& problem, View y, View lse);
-void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
-/// The forward pass for a handful of queries, bound by reading k and v once.
-void attention_decode(const AttentionProblem& problem, View y, View lse);
-void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
-                       View places);
 
 }  // namespace attend::cpu
