@@ -118,7 +118,8 @@ void add_bench(CLI::App& app) {
   command->add_option("--threads", options->thread_count, "Threads to use")->check(CLI::Range(1, 1024));
   command->footer(
       "\nEach share is the median of several rounds; the machine's peak is measured again before and after every round,\n"
-      "and a round counts against the better of the two. Extra memory is beyond inputs and results.\n"
+      "and a round counts against the better peak of the two, or their mean bandwidth. Extra memory is beyond inputs and\n"
+      "results.\n"
       "\nExample:\n  attend bench attention_forward layer_norm");
   command->callback([options] { run_bench(*options); });
 }

@@ -50,8 +50,9 @@ struct Rounds {
   std::vector<double> seconds, shares;
 };
 
-/// Machine and workload take turns, because a shared machine's speed drifts; a round counts against the better of the
-/// two machine rates around it.
+/// Machine and workload take turns, because a shared machine's speed drifts. A round counts against the two machine
+/// rates around it: the better for arithmetic, whose peak is a constant of the machine; the mean for memory, where
+/// bandwidth is what the neighbours leave and the workload's own time is a mean too.
 Rounds against_machine(const Workload& workload, const Prepared& prepared, int repeats, Machine& machine) {
   Rounds rounds;
   const double work = (workload.bound == Bound::memory ? workload.bytes : workload.operations) * 1e-9;
@@ -60,7 +61,8 @@ Rounds against_machine(const Workload& workload, const Prepared& prepared, int r
     const double seconds = time_runs(prepared, prepared.run, repeats);
     const double after = machine_rate(workload.bound, machine);
     rounds.seconds.push_back(seconds);
-    rounds.shares.push_back(work / seconds / std::max(before, after));
+    const double available = workload.bound == Bound::memory ? (before + after) / 2 : std::max(before, after);
+    rounds.shares.push_back(work / seconds / available);
     spent += seconds * repeats;
     before = after;
   }

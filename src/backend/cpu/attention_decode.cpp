@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-inline constexpr int64_t kDecodeChunk = 512;
+inline constexpr int64_t kDecodeChunk = 2048;
 
 /// Running softmax of one query over one chunk: max, sum, then value_dim outputs.
 template <class T>

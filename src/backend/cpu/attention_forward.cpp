@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
 /// Panels that go through the keys together, so that a block of k and v is fetched from L3 once for all of them.
-inline constexpr int64_t kPanelsPerTask = 4;
+inline constexpr int64_t kPanelsPerTask = 8;
 
 /// Working memory of one task.
 template <class T>

@@ -84,16 +84,24 @@ HWY_INLINE hn::Vec<D> CapTanh(D d, hn::Vec<D> x) {
   return hn::CopySignToAbs(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
 }
 
+/// Whether every element is finite: x − x is 0 for those and NaN for the rest, and a sum keeps any NaN.
 template <class T>
 bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
-  // x − x is 0 for finite x and NaN otherwise; sums of that keep the loop free of branches.
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sums = hn::Zero(d), more = hn::Zero(d);
+  T rest = 0;
   for (int64_t r = 0; r < count; ++r) {
-    T sum = 0;
     const T* row = rows + r * row_stride;
-    for (int64_t c = 0; c < cols; ++c) sum += row[c] - row[c];
-    if (sum != 0) return false;
+    int64_t c = 0;
+    for (; c + 2 * lanes <= cols; c += 2 * lanes) {
+      const auto x = hn::LoadU(d, row + c), y = hn::LoadU(d, row + c + lanes);
+      sums = hn::Add(sums, hn::Sub(x, x));
+      more = hn::Add(more, hn::Sub(y, y));
+    }
+    for (; c < cols; ++c) rest += row[c] - row[c];
   }
-  return true;
+  return rest == 0 && hn::AllTrue(d, hn::Eq(hn::Add(sums, more), hn::Zero(d)));
 }
 
 /// Queries [first, first + count) of a head as columns: packed[dim][width], scaled, zero beyond count.
