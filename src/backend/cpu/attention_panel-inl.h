@@ -272,10 +272,11 @@ void DropWeights(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* weig
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto scale = hn::Set(d, static_cast<T>(1 / (1 - head.dropout)));
   const uint32_t threshold = drop_threshold(head.dropout);
-  for (int64_t group = keys.begin / 4; group * 4 < keys.end; ++group) {
-    for (int n = 0; n < kVectors; ++n) {
-      const uint64_t row = head.first_row + static_cast<uint64_t>(first + n * lanes);
-      const auto words = PhiloxRows(d, head.random, row * head.row_groups + static_cast<uint64_t>(group), head.row_groups);
+  for (int n = 0; n < kVectors; ++n) {
+    const uint64_t row = head.first_row + static_cast<uint64_t>(first + n * lanes);
+    const LaneCounters<decltype(d)> counters(row * head.row_groups, head.row_groups);
+    for (int64_t group = keys.begin / 4; group * 4 < keys.end; ++group) {
+      const auto words = counters.words(head.random, static_cast<uint64_t>(group));
       for (int64_t word = 0; word < 4; ++word) {
         const int64_t key = group * 4 + word;
         if (key < keys.begin || key >= keys.end) continue;

@@ -45,32 +45,43 @@ HWY_INLINE std::array<V, 4> PhiloxLanes(D d, RandomStream random, V counter_low,
   return {c0, c1, c2, c3};
 }
 
-/// The words for lanes whose counters are first, first + step, first + 2 step, …: as many as T has lanes. Held as
-/// integers of T's width.
+/// Counters first, first + step, first + 2 step, …, one for each lane of T, and the words `offset` further on in each of
+/// their sequences, held as integers of T's width.
 template <class DT>
-HWY_INLINE auto PhiloxRows(DT d, RandomStream random, uint64_t first, uint64_t step) {
+class LaneCounters {
+ public:
   using Integer = hwy::MakeUnsigned<hn::TFromD<DT>>;
-  const hn::Rebind<Integer, DT> di;
-  std::array<hn::Vec<decltype(di)>, 4> result;
-  const size_t lanes = hn::Lanes(d);
-  if constexpr (sizeof(Integer) == 4) {
-    HWY_ALIGN uint32_t low[hn::MaxLanes(DT())], high[hn::MaxLanes(DT())];
-    for (size_t lane = 0; lane < lanes; ++lane) {
+  using DI = hn::Rebind<Integer, DT>;
+
+  LaneCounters(uint64_t first, uint64_t step) {
+    for (size_t lane = 0; lane < hn::Lanes(DT()); ++lane) {
       const uint64_t counter = first + step * lane;
-      low[lane] = static_cast<uint32_t>(counter);
-      high[lane] = static_cast<uint32_t>(counter >> 32);
+      low_[lane] = static_cast<Integer>(sizeof(Integer) == 4 ? counter & 0xffffffffu : counter);
+      high_[lane] = static_cast<Integer>(counter >> 32);
     }
-    result = PhiloxLanes(di, random, hn::Load(di, low), hn::Load(di, high));
-  } else {
-    HWY_ALIGN uint64_t words[4][hn::MaxLanes(DT())];
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const auto four = philox(random.seed, first + step * lane, random.stream);
-      for (size_t word = 0; word < 4; ++word) words[word][lane] = four[word];
-    }
-    for (size_t word = 0; word < 4; ++word) result[word] = hn::Load(di, words[word]);
   }
-  return result;
-}
+
+  HWY_INLINE std::array<hn::Vec<DI>, 4> words(RandomStream random, uint64_t offset) const {
+    const DI d;
+    if constexpr (sizeof(Integer) == 4) {
+      const auto start = hn::Load(d, low_), low = hn::Add(start, hn::Set(d, static_cast<uint32_t>(offset)));
+      const auto carry = hn::IfThenElseZero(hn::Gt(start, low), hn::Set(d, 1u));
+      const auto high = hn::Add(hn::Load(d, high_), hn::Set(d, static_cast<uint32_t>(offset >> 32)));
+      return PhiloxLanes(d, random, low, hn::Add(high, carry));
+    } else {
+      HWY_ALIGN uint64_t words[4][hn::MaxLanes(DT())];
+      for (size_t lane = 0; lane < hn::Lanes(DT()); ++lane) {
+        const auto four = philox(random.seed, low_[lane] + offset, random.stream);
+        for (size_t word = 0; word < 4; ++word) words[word][lane] = four[word];
+      }
+      return {hn::Load(d, words[0]), hn::Load(d, words[1]), hn::Load(d, words[2]), hn::Load(d, words[3])};
+    }
+  }
+
+ private:
+  HWY_ALIGN Integer low_[hn::MaxLanes(DT())];   // all of the counter where T has 64 bits
+  HWY_ALIGN Integer high_[hn::MaxLanes(DT())];  // its upper half where T has 32
+};
 
 /// Blocks that PhiloxBlocks writes when asked for `blocks`: whole vectors.
 constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
