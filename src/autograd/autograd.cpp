@@ -151,7 +151,8 @@ void backward(const Tensor& y, const Tensor& dy) {
   while (!pending.empty()) {
     const auto [node, gradient] = std::move(pending.begin()->second);
     pending.erase(pending.begin());
-    require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name, " was already used and freed");
+    require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name,
+                        " was already used and freed");
     Gradients gradients = node->backward(gradient.sum());
     node->backward = nullptr;
     require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward gave ", gradients.size(),

@@ -45,11 +45,14 @@ enum class BinaryKind { add, subtract, multiply, divide };
 struct ElementwiseKernels {
   Kernel<void(ConstView x, View y)> copy{"elementwise.copy"};  ///< any strides, converting between dtypes
   Kernel<void(View y, double value)> fill{"elementwise.fill"};
-  Kernel<void(ConstView x, double scale, double shift, View y)> affine{"elementwise.affine"};  ///< y = scale · x + shift
-  Kernel<void(ConstView x, View y)> accumulate{"elementwise.accumulate"};                          ///< y += x; x may broadcast (stride 0)
-  Kernel<void(BinaryKind kind, ConstView a, ConstView b, View y)> binary{"elementwise.binary"};  ///< a, b broadcast by stride 0
+  Kernel<void(ConstView x, double scale, double shift, View y)> affine{
+      "elementwise.affine"};                                               ///< y = scale · x + shift
+  Kernel<void(ConstView x, View y)> accumulate{"elementwise.accumulate"};  ///< y += x; x may broadcast (stride 0)
+  Kernel<void(BinaryKind kind, ConstView a, ConstView b, View y)> binary{
+      "elementwise.binary"};  ///< a, b broadcast by stride 0
   Kernel<void(UnaryKind kind, ConstRows x, Rows y)> unary{"elementwise.unary"};
-  Kernel<void(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx)> unary_backward{"elementwise.unary_backward"};  ///< dx = dy · f'(x)
+  Kernel<void(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx)> unary_backward{
+      "elementwise.unary_backward"};  ///< dx = dy · f'(x)
 };
 
 struct ReduceKernels {
@@ -62,7 +65,8 @@ struct MatmulOptions {
   ConstView bias;           ///< [n], added to each row; empty for none
 };
 struct MatmulKernels {
-  /// c[…, m, n] = a[…, m, k] · b[…, k, n]; leading axes equal or stride 0; any strides on a and b, unit last stride on c.
+  /// c[…, m, n] = a[…, m, k] · b[…, k, n]; leading axes equal or stride 0; any strides on a and b, unit last stride on
+  /// c.
   Kernel<void(ConstView a, ConstView b, View c, const MatmulOptions& options)> multiply{"matmul.multiply"};
 };
 
@@ -75,12 +79,14 @@ struct SoftmaxKernels {
 
 struct NormKernels {
   /// y = (x − mean) · rstd · weight + bias; mean and rstd are [rows]; weight and bias [cols] or empty.
-  Kernel<void(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd)> layer_forward{"norm.layer_forward"};
+  Kernel<void(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd)> layer_forward{
+      "norm.layer_forward"};
   Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx, Rows dweight,
               Rows dbias)>
       layer_backward{"norm.layer_backward"};  ///< any of dx, dweight, dbias may be empty
   Kernel<void(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd)> rms_forward{"norm.rms_forward"};
-  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight)> rms_backward{"norm.rms_backward"};
+  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight)> rms_backward{
+      "norm.rms_backward"};
 };
 
 struct CrossEntropyOptions {
@@ -89,7 +95,8 @@ struct CrossEntropyOptions {
 };
 struct CrossEntropyKernels {
   /// Mean over the rows that are not ignored, and each row's log-sum-exp. target is i64 [rows]. Returns that count.
-  Kernel<int64_t(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse)> forward{"cross_entropy.forward"};
+  Kernel<int64_t(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse)> forward{
+      "cross_entropy.forward"};
   /// dloss is one element; dx = dloss / count · (softmax − smoothed target), 0 on ignored rows.
   Kernel<void(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
               const CrossEntropyOptions& options, Rows dx)>
@@ -99,10 +106,12 @@ struct CrossEntropyKernels {
 struct IndexKernels {
   /// Throws ShapeError naming `op` unless all of index (i64) are in [0, limit).
   Kernel<void(ConstRows index, int64_t limit, const char* op)> check{"index.check"};
-  Kernel<void(ConstRows table, ConstRows index, Rows y)> take_rows{"index.take_rows"};            ///< y[i] = table[index[i]]
-  Kernel<void(ConstRows dy, ConstRows index, Rows dtable)> take_rows_backward{"index.take_rows_backward"};  ///< dtable[index[i]] += dy[i]
-  Kernel<void(ConstRows x, ConstRows index, Rows y)> gather_last{"index.gather_last"};               ///< y[r, i] = x[r, index[r, i]]
-  Kernel<void(ConstRows dy, ConstRows index, Rows dx)> gather_last_backward{"index.gather_last_backward"};    ///< dx[r, index[r, i]] += dy[r, i]
+  Kernel<void(ConstRows table, ConstRows index, Rows y)> take_rows{"index.take_rows"};  ///< y[i] = table[index[i]]
+  Kernel<void(ConstRows dy, ConstRows index, Rows dtable)> take_rows_backward{
+      "index.take_rows_backward"};                                                      ///< dtable[index[i]] += dy[i]
+  Kernel<void(ConstRows x, ConstRows index, Rows y)> gather_last{"index.gather_last"};  ///< y[r, i] = x[r, index[r, i]]
+  Kernel<void(ConstRows dy, ConstRows index, Rows dx)> gather_last_backward{
+      "index.gather_last_backward"};  ///< dx[r, index[r, i]] += dy[r, i]
 };
 
 /// Any element can be had alone: element i (row-major) uses word w_i = word i mod 4 of philox(seed, i / 4, stream).
@@ -110,8 +119,8 @@ struct IndexKernels {
 struct RandomKernels {
   /// low + (high − low) · uniform_from_bits(w_i); `high` itself only by rounding.
   Kernel<void(RandomStream stream, double low, double high, Rows y)> uniform{"random.uniform"};
-  /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where (a, b) are the words of
-  /// the even element of i's pair and of the odd one.
+  /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where (a, b) are the
+  /// words of the even element of i's pair and of the odd one.
   Kernel<void(RandomStream stream, double mean, double deviation, Rows y)> normal{"random.normal"};
   /// y = x / (1 − p) where w_i >= drop_threshold(p), else 0; its own backward.
   Kernel<void(RandomStream stream, double p, ConstRows x, Rows y)> dropout{"random.dropout"};
@@ -128,18 +137,19 @@ struct RotaryOptions {
 struct PositionKernels {
   /// x and y are […, length, dim]; `frequencies` (f64, dims / 2) replaces base's when given; `positions` (i64,
   /// [length]) replaces offset + row when given.
-  Kernel<void(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y)> rotary{"position.rotary"};
+  Kernel<void(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y)> rotary{
+      "position.rotary"};
 };
 
 /// One attention call, forward or backward: see attend/ops/attention.h for what each option means.
 struct AttentionProblem {
-  ConstView q, k, v;     ///< [batch, heads, length, dim], unit last stride
-  ConstView mask;        ///< u8 or boolean, broadcast to [batch, heads, q, k] by stride 0; empty: all may attend
-  ConstView bias;        ///< q's dtype, broadcast likewise; empty: none
-  ConstView lengths;     ///< i64 [batch]: how many keys are real; empty: all
-  ConstView q_offsets;   ///< i64 [sequences + 1] into the length axis (batch must be 1); empty: not packed
-  ConstView k_offsets;   ///< likewise for keys
-  ConstView alibi;       ///< q's dtype, [heads]; empty: none
+  ConstView q, k, v;    ///< [batch, heads, length, dim], unit last stride
+  ConstView mask;       ///< u8 or boolean, broadcast to [batch, heads, q, k] by stride 0; empty: all may attend
+  ConstView bias;       ///< q's dtype, broadcast likewise; empty: none
+  ConstView lengths;    ///< i64 [batch]: how many keys are real; empty: all
+  ConstView q_offsets;  ///< i64 [sequences + 1] into the length axis (batch must be 1); empty: not packed
+  ConstView k_offsets;  ///< likewise for keys
+  ConstView alibi;      ///< q's dtype, [heads]; empty: none
   bool causal = false;
   bool bottom_right = false;  ///< query i stands at position i + (keys − queries) instead of i
   int64_t window = 0;         ///< 0: no window
@@ -149,9 +159,9 @@ struct AttentionProblem {
   RandomStream random;
 };
 struct AttentionGradients {
-  ConstView y, dy, lse;   ///< the forward's results and the upstream gradient
-  View dq, dk, dv;        ///< each may be empty; written, not accumulated
-  View dbias;             ///< bias's own (unbroadcast) shape, with stride 0 where it was broadcast; may be empty
+  ConstView y, dy, lse;  ///< the forward's results and the upstream gradient
+  View dq, dk, dv;       ///< each may be empty; written, not accumulated
+  View dbias;            ///< bias's own (unbroadcast) shape, with stride 0 where it was broadcast; may be empty
 };
 /// Which weights are wanted: rows × heads of the full [batch, heads, q, k], all of each row or its largest few.
 struct AttentionSelection {
@@ -165,7 +175,8 @@ struct AttentionKernels {
   Kernel<void(const AttentionProblem& problem, const AttentionGradients& gradients)> backward{"attention.backward"};
   /// values: [batch, chosen heads, chosen rows, k or top], what the forward pass multiplied v by; with top in falling
   /// order, and places (i64, same shape) their keys. Working memory does not grow with the number of rows.
-  Kernel<void(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values, View places)>
+  Kernel<void(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+              View places)>
       weights{"attention.weights"};
 };
 
@@ -184,7 +195,8 @@ struct SgdOptions {
 };
 struct OptimKernels {
   Kernel<void(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v)> adam{"optim.adam"};
-  Kernel<void(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer)> sgd{"optim.sgd"};  ///< buffer empty: no momentum
+  Kernel<void(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer)> sgd{
+      "optim.sgd"};  ///< buffer empty: no momentum
 };
 
 struct Kernels {

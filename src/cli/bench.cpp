@@ -54,7 +54,7 @@ std::string bytes_text(size_t bytes) {
 
 void print_heading() {
   std::cout << std::left << std::setw(34) << "workload" << std::right << std::setw(18) << "rate" << std::setw(18)
-            << "share" << std::setw(12) << "time" << std::setw(14) << "extra memory" << '\n';
+            << "share" << std::setw(14) << "time" << std::setw(14) << "extra memory" << '\n';
 }
 
 void print_row(const Measurement& m) {
@@ -66,7 +66,7 @@ void print_row(const Measurement& m) {
   time << std::fixed << std::setprecision(3) << m.seconds * 1e3 << " ms";
   const int wide = m.bound == Bound::baseline ? 19 : 18;  // × is two bytes
   std::cout << std::left << std::setw(34) << m.name << std::right << std::setw(18) << rate.str() << std::setw(wide)
-            << share.str() << std::setw(12) << time.str() << std::setw(14) << bytes_text(m.extra_bytes) << std::endl;
+            << share.str() << std::setw(14) << time.str() << std::setw(14) << bytes_text(m.extra_bytes) << std::endl;
 }
 
 nlohmann::ordered_json to_json(const Measurement& m) {
@@ -117,8 +117,10 @@ void add_bench(CLI::App& app) {
   command->add_flag("--all", options->all, "Run the slow ones too");
   command->add_option("--threads", options->thread_count, "Threads to use")->check(CLI::Range(1, 1024));
   command->footer(
-      "\nEach share is the median of several rounds; the machine's peak is measured again before and after every round,\n"
-      "and a round counts against the better peak of the two, or their mean bandwidth. Extra memory is beyond inputs and\n"
+      "\nEach share is the median of several rounds; the machine's peak is measured again before and after every "
+      "round,\n"
+      "and a round counts against the better peak of the two, or their mean bandwidth. Extra memory is beyond inputs "
+      "and\n"
       "results.\n"
       "\nExample:\n  attend bench attention_forward layer_norm");
   command->callback([options] { run_bench(*options); });

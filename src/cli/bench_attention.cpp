@@ -23,8 +23,11 @@ struct Inputs {
 Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
 
 Inputs inputs_of(const Case& c) {
-  Inputs in{values({c.batch, c.heads, c.length, c.dim}, 1), values({c.batch, c.kv_heads, c.length, c.dim}, 2),
-            values({c.batch, c.kv_heads, c.length, c.dim}, 3), values({c.batch, c.heads, c.length, c.dim}, 4), {}};
+  Inputs in{values({c.batch, c.heads, c.length, c.dim}, 1),
+            values({c.batch, c.kv_heads, c.length, c.dim}, 2),
+            values({c.batch, c.kv_heads, c.length, c.dim}, 3),
+            values({c.batch, c.heads, c.length, c.dim}, 4),
+            {}};
   c.set(in.options);
   return in;
 }
@@ -97,29 +100,55 @@ std::vector<Case> masks() {
   const auto near_before = [](int64_t i, int64_t j) { return i - kWindow < j && j <= i; };
   return {
       {.suffix = "_mask", .length = kShort, .set = [](auto& o) { o.mask = random_mask(kShort); }},
-      {.suffix = "_padding", .batch = 2, .length = kShort, .visible = 0.75,
-       .set = [](auto& o) { o.lengths = tensor<int64_t>({kShort, kShort / 2}, {2}); }},
-      {.suffix = "_varlen", .length = kShort, .visible = 0.375,  // (1024² + 1024² · ½) / 2048²
-       .set = [](auto& o) { o.q_offsets = o.k_offsets = tensor<int64_t>({0, 1024, 1536, 2048}, {4}); }},
+      {.suffix = "_padding",
+       .batch = 2,
+       .length = kShort,
+       .visible = 0.75,
+       .set =
+           [](auto& o) {
+             o.lengths = tensor<int64_t>({kShort, kShort / 2}, {2});
+           }},
+      {.suffix = "_varlen",
+       .length = kShort,
+       .visible = 0.375,  // (1024² + 1024² · ½) / 2048²
+       .set =
+           [](auto& o) {
+             o.q_offsets = o.k_offsets = tensor<int64_t>({0, 1024, 1536, 2048}, {4});
+           }},
       {.suffix = "_window", .visible = visible_share(4096, near), .set = [](auto& o) { o.window = kWindow; }},
-      {.suffix = "_window_causal", .visible = visible_share(4096, near_before),
-       .set = [](auto& o) {
-         o.window = kWindow;
-         o.causal = true;
-       }},
+      {.suffix = "_window_causal",
+       .visible = visible_share(4096, near_before),
+       .set =
+           [](auto& o) {
+             o.window = kWindow;
+             o.causal = true;
+           }},
   };
 }
 
 std::vector<Case> biases() {
   return {
-      {.suffix = "_bias", .length = kShort, .set = [](auto& o) { o.bias = values({1, 12, kShort, kShort}, 5); }},
-      {.suffix = "_bias_broadcast", .length = kShort, .set = [](auto& o) { o.bias = values({1, 1, kShort, kShort}, 5); }},
+      {.suffix = "_bias",
+       .length = kShort,
+       .set =
+           [](auto& o) {
+             o.bias = values({1, 12, kShort, kShort}, 5);
+           }},
+      {.suffix = "_bias_broadcast",
+       .length = kShort,
+       .set =
+           [](auto& o) {
+             o.bias = values({1, 1, kShort, kShort}, 5);
+           }},
       {.suffix = "_alibi", .length = kShort, .set = [](auto& o) { o.alibi = alibi_slopes(12); }},
       {.suffix = "_softcap", .length = kShort, .set = [](auto& o) { o.softcap = 30; }},
-      {.suffix = "_dropout", .length = kShort, .set = [](auto& o) {
-         o.dropout = 0.1;
-         o.random = {7, 7};
-       }},
+      {.suffix = "_dropout",
+       .length = kShort,
+       .set =
+           [](auto& o) {
+             o.dropout = 0.1;
+             o.random = {7, 7};
+           }},
       {.suffix = "_gqa", .kv_heads = 3, .length = kShort},
   };
 }
@@ -194,9 +223,9 @@ Workload memory_workload() {
 std::vector<Workload> attention_workloads() {
   const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};
   const Case wide{.suffix = "_d128", .dim = 128};
-  std::vector<Workload> result{forward_workload({}), forward_workload(causal), backward_workload({}),
-                               backward_workload(causal), forward_workload(wide), backward_workload(wide),
-                               decode_workload(), weights_workload()};
+  std::vector<Workload> result{forward_workload({}),      forward_workload(causal), backward_workload({}),
+                               backward_workload(causal), forward_workload(wide),   backward_workload(wide),
+                               decode_workload(),         weights_workload()};
   for (const auto& group : {masks(), biases()}) {
     for (const Case& c : group) {
       result.push_back(forward_workload(c));

@@ -191,8 +191,7 @@ void Story::head(size_t index) {
     first_feature_ = static_cast<int64_t>(index) * head_dim();
     terminal_.out << '\n' << bold(terminal_, "── Head " + std::to_string(index + 1) + " ──") << '\n';
     say("It sees the features [" + std::to_string(first_feature_ + 1) + "] to [" +
-        std::to_string(first_feature_ + head_dim()) +
-        "] of every query, key and value.");
+        std::to_string(first_feature_ + head_dim()) + "] of every query, key and value.");
   }
   if (options().trainable) {
     const std::pair<const char*, const Tensor&> views[]{{"q", head.queries}, {"k", head.keys}, {"v", head.values}};

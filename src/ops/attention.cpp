@@ -11,9 +11,7 @@ namespace attend {
 namespace {
 
 /// The last axis must be dense for the kernels; any other strides are read in place.
-Tensor with_dense_rows(const Tensor& x) {
-  return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone();
-}
+Tensor with_dense_rows(const Tensor& x) { return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone(); }
 
 void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require_float(q, op, "q");
@@ -26,8 +24,8 @@ void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require<DeviceError>(q.device() == k.device(), op, ": q is on ", q.device(), " but k is on ", k.device());
   require<ShapeError>(q.dim(0) == k.dim(0), op, ": q has batch ", q.dim(0), " but k has ", k.dim(0));
   require<ShapeError>(q.dim(3) == k.dim(3), op, ": q has head size ", q.dim(3), " but k has ", k.dim(3));
-  require<ShapeError>(k.dim(1) >= 1 && q.dim(1) % k.dim(1) == 0, op, ": ", q.dim(1),
-                      " query heads cannot share ", k.dim(1), " key heads evenly");
+  require<ShapeError>(k.dim(1) >= 1 && q.dim(1) % k.dim(1) == 0, op, ": ", q.dim(1), " query heads cannot share ",
+                      k.dim(1), " key heads evenly");
 }
 
 void check_value(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -57,8 +55,8 @@ void check_offsets(const Tensor& offsets, int64_t length, const char* op, const 
   require<ShapeError>(offsets.dtype() == DType::i64 && offsets.rank() == 1 && offsets.dim(0) >= 1, op, ": ", argument,
                       " must be i64 [sequences + 1], got ", offsets.dtype(), " ", offsets.shape());
   const std::vector<int64_t> values = offsets.to_vector<int64_t>();
-  require<ShapeError>(values.front() == 0 && values.back() == length && std::is_sorted(values.begin(), values.end()), op,
-                      ": ", argument, " must rise from 0 to the length ", length);
+  require<ShapeError>(values.front() == 0 && values.back() == length && std::is_sorted(values.begin(), values.end()),
+                      op, ": ", argument, " must rise from 0 to the length ", length);
 }
 
 void check_packing(const AttentionOptions& options, const Tensor& q, const Tensor& k, const char* op) {
@@ -107,7 +105,8 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
                         ": lengths must be i64 [", q.dim(0), "], got ", options.lengths.dtype(), " ",
                         options.lengths.shape());
     for (int64_t length : options.lengths.to_vector<int64_t>()) {
-      require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ", k.dim(2));
+      require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ",
+                          k.dim(2));
     }
     call.lengths = dense(options.lengths);
   }
@@ -163,7 +162,8 @@ Gradients attention_backward(const Call& call, const Tensor& bias, const Tensor&
   View dbias;
   if (wanted[3]) {
     gradients[3] = zeros_like(bias);
-    dbias = stretched(gradients[3], {call.q.dim(0), call.q.dim(1), call.q.dim(2), call.k.dim(2)}, "attention", "bias").view();
+    dbias = stretched(gradients[3], {call.q.dim(0), call.q.dim(1), call.q.dim(2), call.k.dim(2)}, "attention", "bias")
+                .view();
   }
   kernels(call.q.device())
       .attention.backward(call.problem, {.y = y.view(),
@@ -183,7 +183,8 @@ AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tenso
   const Tensor y = empty_output(q, v.dim(3));
   const Tensor lse = empty({q.dim(0), q.dim(1), q.dim(2)}, {q.dtype(), q.device()});
   kernels(q.device()).attention.forward(call.problem, y.view(), lse.view());
-  const std::array<bool, 4> wanted{needs_grad(q), needs_grad(k), needs_grad(v), options.bias && needs_grad(options.bias)};
+  const std::array<bool, 4> wanted{needs_grad(q), needs_grad(k), needs_grad(v),
+                                   options.bias && needs_grad(options.bias)};
   const Tensor bias = options.bias ? options.bias.detach() : Tensor{};
   Tensor output = record("attention", y, {q, k, v, options.bias}, [=](const Tensor& dy) -> Gradients {
     return attention_backward(call, bias, y, lse, dy, wanted);
@@ -224,8 +225,8 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
   if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});
   kernels(q.device())
       .attention.weights(call.problem, lse.view(),
-                         {.heads = heads.view(), .rows = chosen_rows.view(), .top = selection.top}, result.values.view(),
-                         view_or_empty(result.places));
+                         {.heads = heads.view(), .rows = chosen_rows.view(), .top = selection.top},
+                         result.values.view(), view_or_empty(result.places));
   return result;
 }
 

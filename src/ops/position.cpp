@@ -47,7 +47,8 @@ Tensor turn(const Tensor& x, const RopeOptions& options, bool inverse) {
 }  // namespace
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim, double base, DType dtype) {
-  require<ShapeError>(length >= 0 && dim >= 0, "sinusoidal_positions: sizes must not be negative, got ", length, " × ", dim);
+  require<ShapeError>(length >= 0 && dim >= 0, "sinusoidal_positions: sizes must not be negative, got ", length, " × ",
+                      dim);
   std::vector<double> values(static_cast<size_t>(length * dim));
   for (int64_t position = 0; position < length; ++position) {
     for (int64_t i = 0; i < dim; ++i) {
@@ -72,7 +73,8 @@ Tensor alibi_slopes(int64_t heads, DType dtype) {
   require<ShapeError>(heads >= 1, "alibi_slopes: expected at least one head, got ", heads);
   const auto lower = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<double> slopes;
-  for (int64_t i = 1; i <= lower; ++i) slopes.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(lower)));
+  for (int64_t i = 1; i <= lower; ++i)
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(lower)));
   for (int64_t i = 1; static_cast<int64_t>(slopes.size()) < heads; i += 2) {
     slopes.push_back(std::exp2(-4.0 * static_cast<double>(i) / static_cast<double>(lower)));
   }

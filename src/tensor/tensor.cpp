@@ -37,8 +37,8 @@ void* Tensor::raw() const {
 void Tensor::check_host_access(DType wanted, bool for_writing) const {
   require<ShapeError>(storage_ != nullptr, "tensor: data of an empty tensor was asked for");
   require<DeviceError>(device() == kCpu, "tensor: data() reads host memory, but this tensor is on ", device());
-  require<ShapeError>(dtype_ == wanted || (wanted == DType::u8 && dtype_ == DType::boolean),
-                      "tensor: data is ", dtype_, " but was asked for as ", wanted);
+  require<ShapeError>(dtype_ == wanted || (wanted == DType::u8 && dtype_ == DType::boolean), "tensor: data is ", dtype_,
+                      " but was asked for as ", wanted);
   require<ShapeError>(!for_writing || !storage_->is_read_only(), "tensor: this one belongs to a mapped file and is ",
                       "read-only; ask for const data, or clone() it");
   require<ShapeError>(is_contiguous(), "tensor: data() needs a contiguous tensor; shape ", shape_, " has strides ",

@@ -41,11 +41,12 @@ TEST(GradientOwnership, LeavesThatGetTheSameGradientDoNotShareIt) {
 TEST(GradientOwnership, AGradientNobodyElseHoldsIsKeptWithoutACopy) {
   Tensor x = parameter(zeros({2}));
   const void* made = nullptr;
-  backward(pass({x}, [&](const Tensor& d) -> Gradients {
-             Tensor fresh = d.clone();
-             made = fresh.raw();
-             return {fresh};
-           }),
+  backward(pass({x},
+                [&](const Tensor& d) -> Gradients {
+                  Tensor fresh = d.clone();
+                  made = fresh.raw();
+                  return {fresh};
+                }),
            ones({2}));
   EXPECT_EQ(grad(x).raw(), made);
 }

@@ -15,8 +15,10 @@ struct State {
 /// torch.optim.Adam / AdamW, one element.
 State adam_by_hand(State s, double g, const AdamOptions& o) {
   g *= o.grad_scale;
-  if (o.decoupled) s.p -= o.lr * o.weight_decay * s.p;
-  else g += o.weight_decay * s.p;
+  if (o.decoupled)
+    s.p -= o.lr * o.weight_decay * s.p;
+  else
+    g += o.weight_decay * s.p;
   s.m = o.beta1 * s.m + (1 - o.beta1) * g;
   s.v = o.beta2 * s.v + (1 - o.beta2) * g * g;
   const double step = static_cast<double>(o.step);
@@ -32,7 +34,12 @@ TEST(Optim, AdamMatchesFormula) {
         const Tensor param = uniform({size}, -1, 1, {1, 0}, {dtype}), grad = uniform({size}, -1, 1, {2, 0}, {dtype});
         const Tensor m = zeros({size}, {dtype}), v = zeros({size}, {dtype});
         const auto before = param.to_vector<double>(), slopes = grad.to_vector<double>();
-        AdamOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .decoupled = decoupled,
+        AdamOptions options{.lr = 0.01,
+                            .beta1 = 0.9,
+                            .beta2 = 0.999,
+                            .eps = 1e-8,
+                            .weight_decay = 0.1,
+                            .decoupled = decoupled,
                             .grad_scale = 0.5};
         for (options.step = 1; options.step <= 3; ++options.step) {
           kernels(kCpu).optim.adam(rows(grad), options, rows(param), rows(m), rows(v));
@@ -52,8 +59,12 @@ TEST(Optim, SgdMatchesFormula) {
   for (double momentum : {0.0, 0.9}) {
     for (double dampening : {0.0, 0.3}) {
       for (bool nesterov : {false, true}) {
-        SgdOptions options{.lr = 0.1, .momentum = momentum, .weight_decay = 0.01, .dampening = dampening,
-                           .nesterov = nesterov, .grad_scale = 2};
+        SgdOptions options{.lr = 0.1,
+                           .momentum = momentum,
+                           .weight_decay = 0.01,
+                           .dampening = dampening,
+                           .nesterov = nesterov,
+                           .grad_scale = 2};
         const Tensor param = random_f64({33}, 1), grad = random_f64({33}, 2);
         const Tensor buffer = momentum > 0 ? full({33}, std::nan(""), {DType::f64}) : Tensor{};
         auto expected = param.to_vector<double>();

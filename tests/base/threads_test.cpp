@@ -41,7 +41,11 @@ TEST_F(Threads, RangesCoverEverything) {
 
 TEST_F(Threads, ExceptionsReachTheCaller) {
   set_threads(2);
-  EXPECT_THROW(parallel_for(100, [](int64_t i) { if (i == 42) throw std::runtime_error("42"); }), std::runtime_error);
+  EXPECT_THROW(parallel_for(100,
+                            [](int64_t i) {
+                              if (i == 42) throw std::runtime_error("42");
+                            }),
+               std::runtime_error);
   std::atomic<int> runs{0};
   parallel_for(100, [&](int64_t) { runs.fetch_add(1); });  // the pool is fit for use afterwards
   EXPECT_EQ(runs.load(), 100);

@@ -29,12 +29,27 @@ std::set<std::string> listed(std::vector<std::string> words) {
 
 TEST(Bench, ListsEveryWorkload) {
   const std::set<std::string> names = listed({});
-  for (const char* name :
-       {"attention_forward", "attention_forward_causal", "attention_backward", "attention_backward_causal",
-        "attention_forward_d128", "attention_decode", "attention_weights", "linear", "layer_norm", "gelu", "softmax",
-        "cross_entropy", "attention_forward_mask", "attention_forward_bias", "attention_backward_padding",
-        "attention_forward_window", "attention_forward_alibi", "attention_backward_softcap", "attention_forward_dropout",
-        "attention_forward_gqa", "attention_forward_varlen"}) {
+  for (const char* name : {"attention_forward",
+                           "attention_forward_causal",
+                           "attention_backward",
+                           "attention_backward_causal",
+                           "attention_forward_d128",
+                           "attention_decode",
+                           "attention_weights",
+                           "linear",
+                           "layer_norm",
+                           "gelu",
+                           "softmax",
+                           "cross_entropy",
+                           "attention_forward_mask",
+                           "attention_forward_bias",
+                           "attention_backward_padding",
+                           "attention_forward_window",
+                           "attention_forward_alibi",
+                           "attention_backward_softcap",
+                           "attention_forward_dropout",
+                           "attention_forward_gqa",
+                           "attention_forward_varlen"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_FALSE(names.contains("attention_memory"));
@@ -59,7 +74,8 @@ TEST(Bench, UnknownNamesAreOneLineAndExit2) {
   const Finished result = bench({"softmax", "nonsense"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err.find("attend: bench: unknown workload 'nonsense'; known: attention_forward, "), 0u) << result.err;
+  EXPECT_EQ(result.err.find("attend: bench: unknown workload 'nonsense'; known: attention_forward, "), 0u)
+      << result.err;
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
 }
 

@@ -25,10 +25,13 @@ struct Case {
 long double sigma(long double x) { return 1 / (1 + std::exp(-x)); }
 long double phi(long double x) { return std::erfc(-x / std::sqrt(2.0L)) / 2; }
 long double phi_density(long double x) { return std::exp(-x * x / 2) * 0.398942280401432677939946L; }
-long double tanh_gate(long double x) { return sigma(2 * std::sqrt(2 / 3.14159265358979323846L) * (x + 0.044715L * x * x * x)); }
+long double tanh_gate(long double x) {
+  return sigma(2 * std::sqrt(2 / 3.14159265358979323846L) * (x + 0.044715L * x * x * x));
+}
 
 const Case kCases[] = {
-    {"relu", UnaryKind::relu, [](long double x) { return x > 0 ? x : 0.0L; }, [](long double x) { return x > 0 ? 1.0L : 0.0L; }},
+    {"relu", UnaryKind::relu, [](long double x) { return x > 0 ? x : 0.0L; },
+     [](long double x) { return x > 0 ? 1.0L : 0.0L; }},
     {"gelu", UnaryKind::gelu, [](long double x) { return x * phi(x); },
      [](long double x) { return phi(x) + x * phi_density(x); }},
     {"gelu_tanh", UnaryKind::gelu_tanh, [](long double x) { return x * tanh_gate(x); },
@@ -86,8 +89,8 @@ void check_accuracy(const Case& c, double value_ulp, double slope_ulp) {
   const std::vector<T> x = points<T>(c.kind);
   Tensor in = parameter(tensor(x, {static_cast<int64_t>(x.size())}));
   const Tensor y = unary(c.kind, c.name, in);
-  // Far out, a rounded argument of e^ costs digits: gelu_tanh and double gelu count from 0.01 on. Slopes that cross 0 or
-  // subtract from 1 are accurate against 1. The rest holds down to where results leave the range of normal numbers.
+  // Far out, a rounded argument of e^ costs digits: gelu_tanh and double gelu count from 0.01 on. Slopes that cross 0
+  // or subtract from 1 are accurate against 1. The rest holds down to where results leave the range of normal numbers.
   const bool loose = c.kind == UnaryKind::gelu_tanh || (c.kind == UnaryKind::gelu && sizeof(T) == 8);
   const long double tiny = 1e-30L;
   EXPECT_LE(worst_ulp(y.to_vector<T>(), x, c.value, loose ? 0.01L : tiny), value_ulp) << c.name;

@@ -23,7 +23,8 @@ inline double broadcast_at(const std::vector<double>& values, const Shape& shape
   return values[static_cast<size_t>(index)];
 }
 
-inline AttentionReference reference_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+inline AttentionReference reference_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                              const AttentionOptions& o) {
   const auto qs = q.to_vector<double>(), ks = k.to_vector<double>(), vs = v.to_vector<double>();
   const auto mask = o.mask ? o.mask.to_vector<double>() : std::vector<double>{};
   const auto bias = o.bias ? o.bias.to_vector<double>() : std::vector<double>{};

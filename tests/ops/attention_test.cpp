@@ -43,41 +43,212 @@ std::vector<Case> cases() {
       {.name = "causal_long", .queries = 75, .keys = 75, .dim = 9, .width = 4, .set = [](C, O o) { o.causal = true; }},
       {.name = "cross_wide_value", .queries = 5, .keys = 11, .dim = 3, .width = 8},
       {.name = "more_queries", .queries = 13, .keys = 3, .set = [](C, O o) { o.causal = true; }},
-      {.name = "bottom_right", .queries = 4, .keys = 9, .set = [](C, O o) { o.causal = true; o.alignment = Alignment::bottom_right; }},
-      {.name = "bottom_right_more_queries", .queries = 9, .keys = 4, .set = [](C, O o) { o.causal = true; o.alignment = Alignment::bottom_right; }},
+      {.name = "bottom_right",
+       .queries = 4,
+       .keys = 9,
+       .set =
+           [](C, O o) {
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
+      {.name = "bottom_right_more_queries",
+       .queries = 9,
+       .keys = 4,
+       .set =
+           [](C, O o) {
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
       {.name = "window", .queries = 33, .keys = 33, .set = [](C, O o) { o.window = 4; }},
-      {.name = "window_causal", .queries = 33, .keys = 33, .set = [](C, O o) { o.window = 5; o.causal = true; }},
-      {.name = "window_bottom_right", .queries = 6, .keys = 40, .set = [](C, O o) { o.window = 7; o.causal = true; o.alignment = Alignment::bottom_right; }},
-      {.name = "mask", .batch = 2, .set = [](C c, O o) { o.mask = random_mask({c.batch, c.heads, c.queries, c.keys}, 5); }},
-      {.name = "mask_keys", .batch = 2, .set = [](C c, O o) { o.mask = random_mask({c.batch, 1, 1, c.keys}, 6); }},
-      {.name = "mask_rows", .set = [](C c, O o) { o.mask = random_mask({c.queries, c.keys}, 6); }},
-      {.name = "bias", .batch = 2, .set = [](C c, O o) { o.bias = random_f64({c.batch, c.heads, c.queries, c.keys}, 7); }},
-      {.name = "bias_over_batch", .batch = 3, .set = [](C c, O o) { o.bias = random_f64({c.heads, c.queries, c.keys}, 8); o.causal = true; }},
-      {.name = "bias_over_heads", .batch = 2, .set = [](C c, O o) { o.bias = random_f64({c.batch, 1, c.queries, c.keys}, 8); }},
-      {.name = "bias_over_rows", .batch = 2, .set = [](C c, O o) { o.bias = random_f64({1, 1, 1, c.keys}, 8); }},
-      {.name = "bias_over_keys", .set = [](C c, O o) { o.bias = random_f64({1, c.heads, c.queries, 1}, 8); }},
-      {.name = "lengths", .batch = 3, .set = [](C, O o) { o.lengths = tensor<int64_t>({3, 0, 7}, {3}); }},
-      {.name = "lengths_causal_bottom_right", .batch = 3, .set = [](C, O o) { o.lengths = tensor<int64_t>({3, 1, 7}, {3}); o.causal = true; o.alignment = Alignment::bottom_right; }},
-      {.name = "alibi", .heads = 4, .kv_heads = 4, .set = [](C c, O o) { o.alibi = alibi_slopes(c.heads, DType::f64); o.causal = true; }},
-      {.name = "softcap", .set = [](C, O o) { o.softcap = 0.5; o.scale = 1.3; }},
+      {.name = "window_causal",
+       .queries = 33,
+       .keys = 33,
+       .set =
+           [](C, O o) {
+             o.window = 5;
+             o.causal = true;
+           }},
+      {.name = "window_bottom_right",
+       .queries = 6,
+       .keys = 40,
+       .set =
+           [](C, O o) {
+             o.window = 7;
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
+      {.name = "mask",
+       .batch = 2,
+       .set =
+           [](C c, O o) {
+             o.mask = random_mask({c.batch, c.heads, c.queries, c.keys}, 5);
+           }},
+      {.name = "mask_keys",
+       .batch = 2,
+       .set =
+           [](C c, O o) {
+             o.mask = random_mask({c.batch, 1, 1, c.keys}, 6);
+           }},
+      {.name = "mask_rows",
+       .set =
+           [](C c, O o) {
+             o.mask = random_mask({c.queries, c.keys}, 6);
+           }},
+      {.name = "bias",
+       .batch = 2,
+       .set =
+           [](C c, O o) {
+             o.bias = random_f64({c.batch, c.heads, c.queries, c.keys}, 7);
+           }},
+      {.name = "bias_over_batch",
+       .batch = 3,
+       .set =
+           [](C c, O o) {
+             o.bias = random_f64({c.heads, c.queries, c.keys}, 8);
+             o.causal = true;
+           }},
+      {.name = "bias_over_heads",
+       .batch = 2,
+       .set =
+           [](C c, O o) {
+             o.bias = random_f64({c.batch, 1, c.queries, c.keys}, 8);
+           }},
+      {.name = "bias_over_rows",
+       .batch = 2,
+       .set =
+           [](C c, O o) {
+             o.bias = random_f64({1, 1, 1, c.keys}, 8);
+           }},
+      {.name = "bias_over_keys",
+       .set =
+           [](C c, O o) {
+             o.bias = random_f64({1, c.heads, c.queries, 1}, 8);
+           }},
+      {.name = "lengths",
+       .batch = 3,
+       .set =
+           [](C, O o) {
+             o.lengths = tensor<int64_t>({3, 0, 7}, {3});
+           }},
+      {.name = "lengths_causal_bottom_right",
+       .batch = 3,
+       .set =
+           [](C, O o) {
+             o.lengths = tensor<int64_t>({3, 1, 7}, {3});
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
+      {.name = "alibi",
+       .heads = 4,
+       .kv_heads = 4,
+       .set =
+           [](C c, O o) {
+             o.alibi = alibi_slopes(c.heads, DType::f64);
+             o.causal = true;
+           }},
+      {.name = "softcap",
+       .set =
+           [](C, O o) {
+             o.softcap = 0.5;
+             o.scale = 1.3;
+           }},
       {.name = "scale", .set = [](C, O o) { o.scale = 0.3; }},
       {.name = "scale_negative", .set = [](C, O o) { o.scale = -0.7; }},
       {.name = "gqa", .batch = 2, .heads = 6, .kv_heads = 2, .set = [](C, O o) { o.causal = true; }},
       {.name = "mqa", .heads = 4, .kv_heads = 1},
-      {.name = "one_query", .batch = 2, .heads = 4, .kv_heads = 2, .queries = 1, .keys = 77, .set = [](C, O o) { o.causal = true; o.alignment = Alignment::bottom_right; }},
-      {.name = "three_queries", .heads = 4, .kv_heads = 2, .queries = 3, .keys = 70, .set = [](C c, O o) { o.softcap = 2; o.alibi = alibi_slopes(4, DType::f64); o.bias = random_f64({c.heads, c.queries, c.keys}, 3); o.mask = random_mask({c.queries, c.keys}, 4); }},
-      {.name = "dropout", .queries = 9, .keys = 70, .set = [](C, O o) { o.dropout = 0.4; o.random = {11, 3}; }},
-      {.name = "dropout_one_query", .queries = 1, .keys = 70, .set = [](C, O o) { o.dropout = 0.4; o.random = {11, 3}; }},
-      {.name = "varlen", .queries = 12, .keys = 15, .set = [](C, O o) { o.q_offsets = tensor<int64_t>({0, 4, 4, 12}, {4}); o.k_offsets = tensor<int64_t>({0, 3, 8, 15}, {4}); o.causal = true; o.alignment = Alignment::bottom_right; }},
-      {.name = "varlen_bias_dropout", .queries = 12, .keys = 15, .set = [](C c, O o) { o.q_offsets = tensor<int64_t>({0, 5, 12}, {3}); o.k_offsets = tensor<int64_t>({0, 8, 15}, {3}); o.bias = random_f64({c.heads, c.queries, c.keys}, 8); o.dropout = 0.2; }},
-      {.name = "everything", .batch = 2, .heads = 4, .kv_heads = 2, .queries = 30, .keys = 37, .set = [](C c, O o) { o.causal = true; o.alignment = Alignment::bottom_right; o.window = 20; o.mask = random_mask({c.batch, 1, c.queries, c.keys}, 2); o.bias = random_f64({c.heads, c.queries, c.keys}, 3); o.lengths = tensor<int64_t>({37, 31}, {2}); o.alibi = alibi_slopes(c.heads, DType::f64); o.softcap = 3; o.scale = 0.8; o.dropout = 0.1; o.random = {5, 6}; }},
+      {.name = "one_query",
+       .batch = 2,
+       .heads = 4,
+       .kv_heads = 2,
+       .queries = 1,
+       .keys = 77,
+       .set =
+           [](C, O o) {
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
+      {.name = "three_queries",
+       .heads = 4,
+       .kv_heads = 2,
+       .queries = 3,
+       .keys = 70,
+       .set =
+           [](C c, O o) {
+             o.softcap = 2;
+             o.alibi = alibi_slopes(4, DType::f64);
+             o.bias = random_f64({c.heads, c.queries, c.keys}, 3);
+             o.mask = random_mask({c.queries, c.keys}, 4);
+           }},
+      {.name = "dropout",
+       .queries = 9,
+       .keys = 70,
+       .set =
+           [](C, O o) {
+             o.dropout = 0.4;
+             o.random = {11, 3};
+           }},
+      {.name = "dropout_one_query",
+       .queries = 1,
+       .keys = 70,
+       .set =
+           [](C, O o) {
+             o.dropout = 0.4;
+             o.random = {11, 3};
+           }},
+      {.name = "varlen",
+       .queries = 12,
+       .keys = 15,
+       .set =
+           [](C, O o) {
+             o.q_offsets = tensor<int64_t>({0, 4, 4, 12}, {4});
+             o.k_offsets = tensor<int64_t>({0, 3, 8, 15}, {4});
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+           }},
+      {.name = "varlen_bias_dropout",
+       .queries = 12,
+       .keys = 15,
+       .set =
+           [](C c, O o) {
+             o.q_offsets = tensor<int64_t>({0, 5, 12}, {3});
+             o.k_offsets = tensor<int64_t>({0, 8, 15}, {3});
+             o.bias = random_f64({c.heads, c.queries, c.keys}, 8);
+             o.dropout = 0.2;
+           }},
+      {.name = "everything",
+       .batch = 2,
+       .heads = 4,
+       .kv_heads = 2,
+       .queries = 30,
+       .keys = 37,
+       .set =
+           [](C c, O o) {
+             o.causal = true;
+             o.alignment = Alignment::bottom_right;
+             o.window = 20;
+             o.mask = random_mask({c.batch, 1, c.queries, c.keys}, 2);
+             o.bias = random_f64({c.heads, c.queries, c.keys}, 3);
+             o.lengths = tensor<int64_t>({37, 31}, {2});
+             o.alibi = alibi_slopes(c.heads, DType::f64);
+             o.softcap = 3;
+             o.scale = 0.8;
+             o.dropout = 0.1;
+             o.random = {5, 6};
+           }},
       {.name = "no_keys", .queries = 3, .keys = 0},
       {.name = "no_queries", .queries = 0, .keys = 3},
       {.name = "no_batch", .batch = 0},
   };
   for (int64_t n : {31, 33, 257}) {
     for (int64_t d : {1, 31, 64}) {
-      list.push_back({.name = std::string("n").append(std::to_string(n)).append("_d").append(std::to_string(d)), .heads = 1, .kv_heads = 1, .queries = n, .keys = n, .dim = d, .width = d, .set = [](C, O o) { o.causal = true; }});
+      list.push_back({.name = std::string("n").append(std::to_string(n)).append("_d").append(std::to_string(d)),
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .queries = n,
+                      .keys = n,
+                      .dim = d,
+                      .width = d,
+                      .set = [](C, O o) { o.causal = true; }});
     }
   }
   return list;
@@ -89,8 +260,10 @@ struct Inputs {
 };
 
 Inputs inputs_of(const Case& c) {
-  Inputs in{random_f64({c.batch, c.heads, c.queries, c.dim}, 1), random_f64({c.batch, c.kv_heads, c.keys, c.dim}, 2),
-            random_f64({c.batch, c.kv_heads, c.keys, c.width}, 3), {}};
+  Inputs in{random_f64({c.batch, c.heads, c.queries, c.dim}, 1),
+            random_f64({c.batch, c.kv_heads, c.keys, c.dim}, 2),
+            random_f64({c.batch, c.kv_heads, c.keys, c.width}, 3),
+            {}};
   c.set(c, in.options);
   return in;
 }
@@ -110,8 +283,10 @@ TEST_P(AttentionCase, MatchesItsDefinition) {
   expect_close(exact.output, expected.output, 1e-12);
   const auto lse = exact.lse.to_vector<double>();
   for (size_t i = 0; i < lse.size(); ++i) {
-    if (std::isinf(expected.lse[i])) EXPECT_EQ(lse[i], expected.lse[i]);
-    else EXPECT_NEAR(lse[i], expected.lse[i], 1e-12);
+    if (std::isinf(expected.lse[i]))
+      EXPECT_EQ(lse[i], expected.lse[i]);
+    else
+      EXPECT_NEAR(lse[i], expected.lse[i], 1e-12);
   }
   expect_close(attention_weights(in.q, in.k, exact.lse, in.options).values, expected.weights, 1e-12);
 
@@ -125,7 +300,8 @@ TEST_P(AttentionCase, MatchesItsDefinition) {
 
 TEST_P(AttentionCase, GradientsMatchCentralDifferences) {
   const Case& c = GetParam();
-  if (c.batch * c.heads * c.queries * c.keys > 9000 || c.batch * c.queries * c.keys == 0) GTEST_SKIP() << "too large to difference";
+  if (c.batch * c.heads * c.queries * c.keys > 9000 || c.batch * c.queries * c.keys == 0)
+    GTEST_SKIP() << "too large to difference";
   const Inputs in = inputs_of(c);
   const bool biased = static_cast<bool>(in.options.bias);
   std::vector<Tensor> inputs{in.q, in.k, in.v};
@@ -143,7 +319,8 @@ TEST_P(AttentionCase, FloatGradientsFollowDoubleOnes) {
   const Inputs in = inputs_of(GetParam());
   std::vector<std::vector<double>> results;
   for (DType dtype : {DType::f64, DType::f32}) {
-    const Tensor q = parameter(to(in.q, dtype).clone()), k = parameter(to(in.k, dtype).clone()), v = parameter(to(in.v, dtype).clone());
+    const Tensor q = parameter(to(in.q, dtype).clone()), k = parameter(to(in.k, dtype).clone()),
+                 v = parameter(to(in.v, dtype).clone());
     const Tensor y = attention(q, k, v, dtype == DType::f32 ? in_f32(in.options) : in.options);
     backward(y, testing::weights_like(y));
     for (const Tensor& x : {q, k, v}) results.push_back(grad(x).to_vector<double>());
@@ -162,10 +339,12 @@ TEST_P(AttentionCase, SameBitsOnAnyThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionCase, ::testing::ValuesIn(cases()), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, AttentionCase, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Attention, ReadsStridedViewsInPlace) {
-  const Tensor x = random_f64({2, 9, 3 * 4 * 6}, 1);  // [batch, length, q|k|v × heads × dim], as a joint projection gives
+  const Tensor x =
+      random_f64({2, 9, 3 * 4 * 6}, 1);  // [batch, length, q|k|v × heads × dim], as a joint projection gives
   std::vector<Tensor> parts;
   for (int64_t part = 0; part < 3; ++part) {
     parts.push_back(transpose(reshape(slice(x, 2, part * 24, part * 24 + 24), {2, 9, 4, 6}), 1, 2));
@@ -178,11 +357,23 @@ TEST(Attention, ReadsStridedViewsInPlace) {
 /// NaN and inf behind a mask change nothing: not the output, not one gradient.
 TEST(Attention, WhatIsMaskedNeverLeaks) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  const std::map<std::string, AttentionOptions> hiding{
-      {"mask", {.mask = [] { std::vector<uint8_t> m(9 * 9, 1); for (size_t i = 0; i < 9; ++i) m[i * 9 + 7] = m[i * 9 + 8] = 0; return bool_tensor(m, {9, 9}); }()}},
-      {"lengths", {.lengths = tensor<int64_t>({7}, {1})}},
-      {"bias", {.bias = [=] { std::vector<double> b(9, 0); b[7] = b[8] = -inf; return tensor(b, {9}); }()}},
-      {"causal", {.causal = true}}};
+  const std::map<std::string, AttentionOptions> hiding{{"mask",
+                                                        {.mask =
+                                                             [] {
+                                                               std::vector<uint8_t> m(9 * 9, 1);
+                                                               for (size_t i = 0; i < 9; ++i)
+                                                                 m[i * 9 + 7] = m[i * 9 + 8] = 0;
+                                                               return bool_tensor(m, {9, 9});
+                                                             }()}},
+                                                       {"lengths", {.lengths = tensor<int64_t>({7}, {1})}},
+                                                       {"bias",
+                                                        {.bias =
+                                                             [=] {
+                                                               std::vector<double> b(9, 0);
+                                                               b[7] = b[8] = -inf;
+                                                               return tensor(b, {9});
+                                                             }()}},
+                                                       {"causal", {.causal = true}}};
   for (const auto& [name, options] : hiding) {
     for (int64_t queries : {1, 7}) {
       std::vector<std::vector<double>> results;
@@ -204,7 +395,8 @@ TEST(Attention, WhatIsMaskedNeverLeaks) {
       }
       for (size_t n = 0; n < 4; ++n) {
         for (size_t i = 0; i < results[n].size(); ++i) {
-          ASSERT_EQ(results[n][i], results[n + 4][i]) << name << ", " << queries << " queries, result " << n << ", element " << i;
+          ASSERT_EQ(results[n][i], results[n + 4][i])
+              << name << ", " << queries << " queries, result " << n << ", element " << i;
         }
       }
     }
@@ -220,7 +412,8 @@ TEST(Attention, NaNThatIsSeenShows) {
 }
 
 TEST(Attention, LargeScoresStayExact) {
-  const Tensor q = to(random_f64({1, 1, 40, 16}, 1), DType::f32), k = to(random_f64({1, 1, 50, 16}, 2), DType::f32), v = to(random_f64({1, 1, 50, 16}, 3), DType::f32);
+  const Tensor q = to(random_f64({1, 1, 40, 16}, 1), DType::f32), k = to(random_f64({1, 1, 50, 16}, 2), DType::f32),
+               v = to(random_f64({1, 1, 50, 16}, 3), DType::f32);
   const AttentionOptions options{.scale = 3e4};
   expect_close(attention(q, k, v, options), reference_attention(q, k, v, options).output, 2e-2);
 }
@@ -247,7 +440,8 @@ TEST(AttentionWeights, ChosenHeadsRowsAndTop) {
   const auto top = attention_weights(q, k, result.lse, options, {.heads = {1}, .rows = {20}, .top = 3});
   ASSERT_EQ(top.values.shape(), (Shape{2, 1, 1, 3}));
   for (size_t b = 0; b < 2; ++b) {
-    std::vector<double> row(all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 20) * 50), all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 21) * 50));
+    std::vector<double> row(all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 20) * 50),
+                            all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 21) * 50));
     for (size_t n = 0; n < 3; ++n) {
       const auto best = std::max_element(row.begin(), row.end());
       EXPECT_EQ(top.values.data<double>()[b * 3 + n], *best);
@@ -261,25 +455,66 @@ TEST(SelfAttention, IsDotProductsSoftmaxWeightedSum) {
   const Tensor x = random_f64({2, 6, 4}, 9);
   const Tensor heads = reshape(x, {2, 1, 6, 4});
   expect_close(self_attention(x), reference_attention(heads, heads, heads, {.scale = 1.0}).output, 1e-12);
-  expect_close(self_attention(x, true), reference_attention(heads, heads, heads, {.causal = true, .scale = 1.0}).output, 1e-12);
+  expect_close(self_attention(x, true), reference_attention(heads, heads, heads, {.causal = true, .scale = 1.0}).output,
+               1e-12);
   testing::expect_gradients([](const std::vector<Tensor>& in) { return self_attention(in[0], true); }, {x});
 }
 
 TEST(Attention, ErrorsSayWhatWasExpected) {
   const auto t = [](const Shape& shape) { return zeros(shape); };
   const Tensor q = t({2, 4, 5, 64});
-  expect_error<ShapeError>([&] { attention(q, t({2, 4, 5, 80}), t({2, 4, 5, 80})); }, "attention: q has head size 64 but k has 80");
-  expect_error<ShapeError>([&] { attention(q, t({2, 3, 5, 64}), t({2, 3, 5, 64})); }, "attention: 4 query heads cannot share 3 key heads evenly");
-  expect_error<ShapeError>([&] { attention(q, t({1, 4, 5, 64}), t({1, 4, 5, 64})); }, "attention: q has batch 2 but k has 1");
-  expect_error<ShapeError>([&] { attention(q, q, t({2, 4, 6, 64})); }, "attention: v must match k in batch, heads and length, got v [2, 4, 6, 64] and k [2, 4, 5, 64]");
-  expect_error<ShapeError>([&] { attention(t({5, 64}), q, q); }, "attention: expected [batch, heads, length, head_dim], got shape [5, 64]");
-  expect_error<ShapeError>([&] { attention(q, q, q, {.mask = t({5, 5})}); }, "attention: mask must be bool (true = may attend), got f32");
-  expect_error<ShapeError>([&] { attention(q, q, q, {.bias = t({4, 5})}); }, "attention: bias has shape [4, 5] but must broadcast to [2, 4, 5, 5]");
-  expect_error<ShapeError>([&] { attention(q, q, q, {.lengths = tensor<int64_t>({5, 6}, {2})}); }, "attention: a length of 6 is outside 0 … 5");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, t({2, 4, 5, 80}), t({2, 4, 5, 80}));
+      },
+      "attention: q has head size 64 but k has 80");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, t({2, 3, 5, 64}), t({2, 3, 5, 64}));
+      },
+      "attention: 4 query heads cannot share 3 key heads evenly");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, t({1, 4, 5, 64}), t({1, 4, 5, 64}));
+      },
+      "attention: q has batch 2 but k has 1");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, q, t({2, 4, 6, 64}));
+      },
+      "attention: v must match k in batch, heads and length, got v [2, 4, 6, 64] and k [2, 4, 5, 64]");
+  expect_error<ShapeError>(
+      [&] {
+        attention(t({5, 64}), q, q);
+      },
+      "attention: expected [batch, heads, length, head_dim], got shape [5, 64]");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, q, q, {.mask = t({5, 5})});
+      },
+      "attention: mask must be bool (true = may attend), got f32");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, q, q, {.bias = t({4, 5})});
+      },
+      "attention: bias has shape [4, 5] but must broadcast to [2, 4, 5, 5]");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, q, q, {.lengths = tensor<int64_t>({5, 6}, {2})});
+      },
+      "attention: a length of 6 is outside 0 … 5");
   expect_error<ShapeError>([&] { attention(q, q, q, {.alibi = t({3})}); }, "attention: alibi must be [4], got [3]");
   expect_error<ShapeError>([&] { attention(q, q, q, {.dropout = 1}); }, "attention: dropout must be in [0, 1), got 1");
-  expect_error<ShapeError>([&] { attention(q, q, q, {.q_offsets = tensor<int64_t>({0, 5}, {2})}); }, "attention: q_offsets and k_offsets go together");
-  expect_error<ShapeError>([&] { attention_weights(q, q, t({2, 4, 4}), {}); }, "attention_weights: lse must be f32 [2, 4, 5], got f32 [2, 4, 4]");
+  expect_error<ShapeError>(
+      [&] {
+        attention(q, q, q, {.q_offsets = tensor<int64_t>({0, 5}, {2})});
+      },
+      "attention: q_offsets and k_offsets go together");
+  expect_error<ShapeError>(
+      [&] {
+        attention_weights(q, q, t({2, 4, 4}), {});
+      },
+      "attention_weights: lse must be f32 [2, 4, 5], got f32 [2, 4, 4]");
 }
 
 }  // namespace

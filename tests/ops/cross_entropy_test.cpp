@@ -43,7 +43,8 @@ TEST(CrossEntropy, MatchesNaiveAcrossChunks) {
       const LossOptions options{.label_smoothing = smoothing};
       const double expected = naive(x, targets(6, classes), options);
       EXPECT_NEAR(cross_entropy(x, targets(6, classes), options).item(), expected, 2e-6 * (1 + expected));
-      EXPECT_NEAR(cross_entropy(to(x, DType::f64), targets(6, classes), options).item(), expected, 1e-12 * (1 + expected));
+      EXPECT_NEAR(cross_entropy(to(x, DType::f64), targets(6, classes), options).item(), expected,
+                  1e-12 * (1 + expected));
     }
   }
 }
@@ -97,8 +98,11 @@ TEST(CrossEntropy, ExtremeLogits) {
 
 TEST(CrossEntropy, Errors) {
   const Tensor x = ones({2, 3});
-  expect_error<ShapeError>([&] { cross_entropy(x, tensor<int64_t>({0, 3}, {2})); },
-                           "cross_entropy: target 3 at row 1 is not in [0, 3) nor ignore_index -100");
+  expect_error<ShapeError>(
+      [&] {
+        cross_entropy(x, tensor<int64_t>({0, 3}, {2}));
+      },
+      "cross_entropy: target 3 at row 1 is not in [0, 3) nor ignore_index -100");
   expect_error<ShapeError>([&] { cross_entropy(x, arange(3)); },
                            "cross_entropy: logits [2, 3] need a target of shape [2], got [3]");
   expect_error<ShapeError>([&] { cross_entropy(x, ones({2})); }, "cross_entropy: target must be i64, got f32");

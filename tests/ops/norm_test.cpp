@@ -76,9 +76,17 @@ TEST(Norm, ConstantRowAndEmpty) {
 TEST(Norm, Errors) {
   const Tensor x = ones({2, 4});
   expect_error<ShapeError>([&] { layer_norm(x, ones({3}), {}); }, "layer_norm: weight must have shape [4], got [3]");
-  expect_error<ShapeError>([&] { layer_norm(x, ones({4}), ones({1, 4})); }, "layer_norm: bias must have shape [4], got [1, 4]");
+  expect_error<ShapeError>(
+      [&] {
+        layer_norm(x, ones({4}), ones({1, 4}));
+      },
+      "layer_norm: bias must have shape [4], got [1, 4]");
   expect_error<ShapeError>([&] { rms_norm(x, ones({4}, {DType::f64})); }, "rms_norm: weight is f64 but x is f32");
-  expect_error<ShapeError>([&] { rms_norm(ones({2, 0}), {}); }, "rms_norm: last axis must not be empty, got shape [2, 0]");
+  expect_error<ShapeError>(
+      [&] {
+        rms_norm(ones({2, 0}), {});
+      },
+      "rms_norm: last axis must not be empty, got shape [2, 0]");
 }
 
 }  // namespace

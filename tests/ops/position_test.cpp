@@ -15,8 +15,9 @@ std::vector<double> turned(std::vector<double> row, double position, const RopeO
   const std::vector<double> x = row;
   for (size_t i = 0; i < dims / 2; ++i) {
     const size_t a = options.interleaved ? 2 * i : i, b = options.interleaved ? 2 * i + 1 : i + dims / 2;
-    const double frequency = options.frequencies ? options.frequencies.to_vector<double>()[i]
-                                                 : std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    const double frequency = options.frequencies
+                                 ? options.frequencies.to_vector<double>()[i]
+                                 : std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
     const double angle = position * frequency;
     row[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
     row[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
@@ -31,7 +32,8 @@ void expect_rope(const Tensor& x, const RopeOptions& options, double tolerance) 
   std::vector<double> expected;
   for (size_t row = 0; row < values.size() / dim; ++row) {
     const size_t at = row % length;
-    const double position = static_cast<double>(positions.empty() ? options.offset + static_cast<int64_t>(at) : positions[at]);
+    const double position =
+        static_cast<double>(positions.empty() ? options.offset + static_cast<int64_t>(at) : positions[at]);
     const auto begin = values.begin() + static_cast<int64_t>(row * dim);
     const auto y = turned(std::vector<double>(begin, begin + static_cast<int64_t>(dim)), position, options);
     expected.insert(expected.end(), y.begin(), y.end());
@@ -73,9 +75,16 @@ TEST(Rope, Errors) {
   expect_error<ShapeError>([] { rope(ones({3, 5})); }, "rope: the number of turned features must be even, got 5");
   expect_error<ShapeError>([] { rope(ones({4})); }, "rope: x must be […, length, dim], got shape [4]");
   expect_error<ShapeError>([] { rope(ones({3, 4}), {.dims = 6}); }, "rope: dims must be in [0, 4], got 6");
-  expect_error<ShapeError>([] { rope(ones({3, 4}), {.positions = arange(2)}); }, "rope: positions must be i64 [3], got i64 [2]");
-  expect_error<ShapeError>([] { rope(ones({3, 4}), {.frequencies = ones({2})}); },
-                           "rope: frequencies must be f64 [2], got f32 [2]");
+  expect_error<ShapeError>(
+      [] {
+        rope(ones({3, 4}), {.positions = arange(2)});
+      },
+      "rope: positions must be i64 [3], got i64 [2]");
+  expect_error<ShapeError>(
+      [] {
+        rope(ones({3, 4}), {.frequencies = ones({2})});
+      },
+      "rope: frequencies must be f64 [2], got f32 [2]");
   EXPECT_EQ(rope(empty({0, 4})).shape(), (Shape{0, 4}));
 }
 
@@ -91,7 +100,8 @@ TEST(SinusoidalPositions, InterleavesSineAndCosine) {
 }
 
 TEST(AlibiSlopes, PowersOfTwoAndBetween) {
-  expect_close(alibi_slopes(8, DType::f64), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625}, 1e-16);
+  expect_close(alibi_slopes(8, DType::f64), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625},
+               1e-16);
   expect_close(alibi_slopes(1, DType::f64), {0.00390625}, 1e-16);
   // Six heads: four of the sequence for 4, then the 1st and 3rd of the sequence for 8.
   expect_close(alibi_slopes(6, DType::f64), {0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125}, 1e-16);

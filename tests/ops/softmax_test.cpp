@@ -75,7 +75,11 @@ TEST(Softmax, HugeScoresDoNotOverflowAndNaNShows) {
 TEST(Softmax, EmptyAndWrong) {
   EXPECT_EQ(softmax(empty({0, 5})).shape(), (Shape{0, 5}));
   expect_error<ShapeError>([] { softmax(empty({5, 0})); }, "softmax: last axis must not be empty, got shape [5, 0]");
-  expect_error<ShapeError>([] { log_softmax(empty({5, 0})); }, "log_softmax: last axis must not be empty, got shape [5, 0]");
+  expect_error<ShapeError>(
+      [] {
+        log_softmax(empty({5, 0}));
+      },
+      "log_softmax: last axis must not be empty, got shape [5, 0]");
 }
 
 }  // namespace

@@ -46,16 +46,16 @@ TEST(Tensor, ConvertsBetweenAllTypes) {
 
 TEST(Tensor, SixteenBitFloatsRoundToNearestEven) {
   const float inf = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(to_float16(1.0f + 0x1p-11f).bits, 0x3c00);           // a tie goes to the even neighbour
+  EXPECT_EQ(to_float16(1.0f + 0x1p-11f).bits, 0x3c00);  // a tie goes to the even neighbour
   EXPECT_EQ(to_float16(1.0f + 3 * 0x1p-11f).bits, 0x3c02);
-  EXPECT_EQ(to_float16(65520.0f).bits, 0x7c00);                  // half a step beyond the largest: infinity
-  EXPECT_EQ(to_float16(0x1p-24f).bits, 1);                       // the smallest subnormal
+  EXPECT_EQ(to_float16(65520.0f).bits, 0x7c00);  // half a step beyond the largest: infinity
+  EXPECT_EQ(to_float16(0x1p-24f).bits, 1);       // the smallest subnormal
   EXPECT_EQ(to_float16(0x1p-26f).bits, 0);
   EXPECT_EQ(to_float(Float16{0xfc00}), -inf);
   EXPECT_TRUE(std::isnan(to_float(to_float16(std::nanf("")))));
   EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::nanf("")))));
   EXPECT_EQ(to_float(to_bfloat16(1.0f + 0x1p-8f)), 1.0f);
-  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {               // every finite half survives the round trip
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {  // every finite half survives the round trip
     const Float16 half{static_cast<uint16_t>(bits)};
     ASSERT_EQ(to_float16(to_float(half)).bits, bits);
   }
@@ -81,12 +81,21 @@ TEST(Tensor, ErrorsSayWhatWasExpected) {
   expect_error<ShapeError>([&] { x.dim(2); }, "dim: axis 2 is out of range for shape [2, 3]");
   expect_error<ShapeError>([&] { (void)tensor<float>({1, 2}, {3}); }, "tensor: shape [3] needs 3 values, got 2");
   expect_error<ShapeError>([&] { zeros({2, -1}); }, "empty: negative size in shape [2, -1]");
-  expect_error<ShapeError>([&] { zeros({int64_t{1} << 40, int64_t{1} << 40}); },
-                           "empty: shape [1099511627776, 1099511627776] is too large");
-  expect_error<ShapeError>([&] { x.as_strided({3, 2}, {1, 3}, 0).data<float>(); },
-                           "tensor: data() needs a contiguous tensor; shape [3, 2] has strides [1, 3]");
-  expect_error<DeviceError>([&] { to(x, Device{Device::Kind::cuda, 0}); },
-                            "device cuda:0: this build runs on the CPU only");
+  expect_error<ShapeError>(
+      [&] {
+        zeros({int64_t{1} << 40, int64_t{1} << 40});
+      },
+      "empty: shape [1099511627776, 1099511627776] is too large");
+  expect_error<ShapeError>(
+      [&] {
+        x.as_strided({3, 2}, {1, 3}, 0).data<float>();
+      },
+      "tensor: data() needs a contiguous tensor; shape [3, 2] has strides [1, 3]");
+  expect_error<DeviceError>(
+      [&] {
+        to(x, Device{Device::Kind::cuda, 0});
+      },
+      "device cuda:0: this build runs on the CPU only");
 }
 
 }  // namespace

@@ -71,9 +71,12 @@ inline void expect_same_bits(const TensorFunction& f, const std::vector<Tensor>&
     const Tensor y = f(leaves);
     backward(y, weights_like(y));
     std::vector<std::vector<double>> results{y.to_vector<double>()};
-    for (const Tensor& leaf : leaves) results.push_back(grad(leaf) ? grad(leaf).to_vector<double>() : std::vector<double>{});
-    if (run == 0) first = results;
-    else EXPECT_EQ(first, results) << "run " << run;
+    for (const Tensor& leaf : leaves)
+      results.push_back(grad(leaf) ? grad(leaf).to_vector<double>() : std::vector<double>{});
+    if (run == 0)
+      first = results;
+    else
+      EXPECT_EQ(first, results) << "run " << run;
   }
   set_threads(before);
 }

@@ -32,15 +32,24 @@ BFloat16 to_bfloat16(float value);
 /// The DType of a C++ type: dtype_of<float>() == DType::f32.
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, Float16>) return DType::f16;
-  else if constexpr (std::is_same_v<T, BFloat16>) return DType::bf16;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::i64;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::i16;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::i8;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, Float16>)
+    return DType::f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::i64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::i16;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::i8;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::u8;
   else {
     static_assert(std::is_same_v<T, bool>, "no DType for this type");
     return DType::boolean;

@@ -28,7 +28,8 @@ struct DeviceError : Error {
 /// Throws E built from `parts`, which are formatted only when the check fails.
 template <class E, class... Parts>
 void require(bool ok, const Parts&... parts) {
-  if (ok) [[likely]] return;
+  if (ok) [[likely]]
+    return;
   std::ostringstream message;
   (message << ... << parts);
   throw E(message.str());

@@ -16,14 +16,14 @@ enum class Alignment { top_left, bottom_right };
 struct AttentionOptions {
   bool causal = false;  ///< key j only where j <= position of the query
   Alignment alignment = Alignment::top_left;
-  int64_t window = 0;   ///< key j only where position − window < j, and j < position + window unless causal; 0 = off
-  Tensor mask;          ///< boolean or u8, broadcast to [batch, heads, queries, keys]
-  Tensor bias;          ///< added to the scores; broadcast likewise; differentiable
-  Tensor lengths;       ///< i64 [batch]: keys from lengths[b] on are padding
-  Tensor q_offsets;     ///< i64 [sequences + 1]: packed sequences along the length axis of a batch of 1
-  Tensor k_offsets;     ///< the same for keys; needed with q_offsets
-  Tensor alibi;         ///< [heads] slopes: −slope · |position − j| is added to the scores
-  double softcap = 0;   ///< scores become cap · tanh(score / cap), before mask and biases; 0 = off
+  int64_t window = 0;  ///< key j only where position − window < j, and j < position + window unless causal; 0 = off
+  Tensor mask;         ///< boolean or u8, broadcast to [batch, heads, queries, keys]
+  Tensor bias;         ///< added to the scores; broadcast likewise; differentiable
+  Tensor lengths;      ///< i64 [batch]: keys from lengths[b] on are padding
+  Tensor q_offsets;    ///< i64 [sequences + 1]: packed sequences along the length axis of a batch of 1
+  Tensor k_offsets;    ///< the same for keys; needed with q_offsets
+  Tensor alibi;        ///< [heads] slopes: −slope · |position − j| is added to the scores
+  double softcap = 0;  ///< scores become cap · tanh(score / cap), before mask and biases; 0 = off
   std::optional<double> scale;  ///< default 1 / √head_dim
   double dropout = 0;           ///< probability of dropping a weight; kept ones are divided by 1 − p
   RandomStream random;          ///< which mask of dropout: the backward pass regenerates the same

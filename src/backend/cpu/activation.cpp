@@ -40,8 +40,8 @@ struct Relu {
   }
 };
 
-// x Φ(x) = max(x, 0) − a Φ(−a) with a = |x|: one form for both signs, and nothing cancels. Its slope is that of the tail
-// where x < 0, and by symmetry 1 minus it where x > 0.
+// x Φ(x) = max(x, 0) − a Φ(−a) with a = |x|: one form for both signs, and nothing cancels. Its slope is that of the
+// tail where x < 0, and by symmetry 1 minus it where x > 0.
 struct Gelu {
   template <class D, class V>
   HWY_INLINE V value(D d, V x) const {
@@ -68,7 +68,8 @@ struct GeluTanh {
     using T = hn::TFromD<D>;
     const V c = Within(d, x, kNormalTail<T>);
     const Logistic<D> s = gate(d, c);
-    const V inner = hn::MulAdd(hn::Set(d, static_cast<T>(3 * kCubic)), hn::Mul(c, c), hn::Set(d, static_cast<T>(kLinear)));
+    const V inner =
+        hn::MulAdd(hn::Set(d, static_cast<T>(3 * kCubic)), hn::Mul(c, c), hn::Set(d, static_cast<T>(kLinear)));
     return hn::MulAdd(hn::Mul(hn::Mul(c, s.value), s.rest), inner, s.value);
   }
 
@@ -145,19 +146,28 @@ struct LogFunction {
 template <class F>
 void WithFunction(UnaryKind kind, F&& f) {
   switch (kind) {
-    case UnaryKind::relu: return f(Relu{});
-    case UnaryKind::gelu: return f(Gelu{});
-    case UnaryKind::gelu_tanh: return f(GeluTanh{});
-    case UnaryKind::silu: return f(Silu{});
-    case UnaryKind::tanh: return f(TanhFunction{});
-    case UnaryKind::sigmoid: return f(SigmoidFunction{});
-    case UnaryKind::exp: return f(ExpFunction{});
-    case UnaryKind::log: return f(LogFunction{});
+    case UnaryKind::relu:
+      return f(Relu{});
+    case UnaryKind::gelu:
+      return f(Gelu{});
+    case UnaryKind::gelu_tanh:
+      return f(GeluTanh{});
+    case UnaryKind::silu:
+      return f(Silu{});
+    case UnaryKind::tanh:
+      return f(TanhFunction{});
+    case UnaryKind::sigmoid:
+      return f(SigmoidFunction{});
+    case UnaryKind::exp:
+      return f(ExpFunction{});
+    case UnaryKind::log:
+      return f(LogFunction{});
   }
 }
 
-// What bounds these: relu by memory; the rest by multiplier-class instructions, 2 a cycle on AVX2. gelu has about 31 for
-// a vector forward, so 16 cycles for 64 bytes moved (measured 18), where 20 GB/s of one core's memory would take 10.
+// What bounds these: relu by memory; the rest by multiplier-class instructions, 2 a cycle on AVX2. gelu has about 31
+// for a vector forward, so 16 cycles for 64 bytes moved (measured 18), where 20 GB/s of one core's memory would
+// take 10.
 template <class T, class Function>
 void ApplyPiece(Function function, const T* HWY_RESTRICT x, T* HWY_RESTRICT y, int64_t count) {
   const hn::ScalableTag<T> d;
@@ -165,7 +175,8 @@ void ApplyPiece(Function function, const T* HWY_RESTRICT x, T* HWY_RESTRICT y, i
 }
 
 template <class T, class Function>
-void ApplySlopePiece(Function function, const T* HWY_RESTRICT dy, const T* HWY_RESTRICT x, T* HWY_RESTRICT dx, int64_t count) {
+void ApplySlopePiece(Function function, const T* HWY_RESTRICT dy, const T* HWY_RESTRICT x, T* HWY_RESTRICT dx,
+                     int64_t count) {
   const hn::ScalableTag<T> d;
   Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(dy), function.slope(d, place.load(x))), dx); });
 }
@@ -174,9 +185,8 @@ void Unary(UnaryKind kind, ConstRows x, Rows y) {
   with_float(y.dtype, "unary", [&](auto type) {
     using T = decltype(type);
     WithFunction(kind, [&](auto function) {
-      for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols, [&](const Piece& piece) {
-        ApplyPiece<T>(function, piece.of<T>(x), piece.of<T>(y), piece.count);
-      });
+      for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols,
+                     [&](const Piece& piece) { ApplyPiece<T>(function, piece.of<T>(x), piece.of<T>(y), piece.count); });
     });
   });
 }

@@ -128,21 +128,28 @@ void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys
     T* gradients = block.gradients.data() + p * kQueryBlock * width;
     MultiplyRows<kTileVectors, T>({.in = {head.q + queries.begin * head.q_row, head.q_row, 1,
                                           block.keys_turned.data() + p * head.dim * width, width},
-                                   .depth = head.dim, .c = weights, .c_row = width}, count);
+                                   .depth = head.dim,
+                                   .c = weights,
+                                   .c_row = width},
+                                  count);
     MultiplyRows<kTileVectors, T>({.in = {up.dy + queries.begin * up.dy_row, up.dy_row, 1,
                                           block.values_turned.data() + p * head.value_dim * width, width},
-                                   .depth = head.value_dim, .c = gradients, .c_row = width}, count);
+                                   .depth = head.value_dim,
+                                   .c = gradients,
+                                   .c_row = width},
+                                  count);
     const int64_t key = keys.begin + p * width, present = std::min(width, keys.end - key);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t i = queries.begin + r;
       const KeyRange seen = head.visible(i);
-      GradientRow<T> row{.query = i,
-                         .key = key,
-                         .seen = {std::clamp<int64_t>(seen.begin - key, 0, width), std::clamp<int64_t>(seen.end - key, 0, present)},
-                         .lse = up.lse[i],
-                         .delta = up.delta[i],
-                         .weights = weights + r * width,
-                         .gradients = gradients + r * width};
+      GradientRow<T> row{
+          .query = i,
+          .key = key,
+          .seen = {std::clamp<int64_t>(seen.begin - key, 0, width), std::clamp<int64_t>(seen.end - key, 0, present)},
+          .lse = up.lse[i],
+          .delta = up.delta[i],
+          .weights = weights + r * width,
+          .gradients = gradients + r * width};
       if (extras) {
         PrefetchAhead(head.bias, head.bias_row, i, key, present);
         std::fill(extra + present, extra + width, T{0});
@@ -158,10 +165,14 @@ void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys
         row.bias_gradients = dbias;
       }
       const bool hides = extras || row.seen.begin > 0 || row.seen.end < width;
-      if (options && hides) SoftmaxGradient<true, true>(head, row);
-      else if (options) SoftmaxGradient<false, true>(head, row);
-      else if (hides) SoftmaxGradient<true, false>(head, row);
-      else SoftmaxGradient<false, false>(head, row);
+      if (options && hides)
+        SoftmaxGradient<true, true>(head, row);
+      else if (options)
+        SoftmaxGradient<false, true>(head, row);
+      else if (hides)
+        SoftmaxGradient<true, false>(head, row);
+      else
+        SoftmaxGradient<false, false>(head, row);
       if (up.dbias != nullptr) AddBiasGradients(up, i, key, present, dbias);
     }
   }
@@ -190,23 +201,27 @@ HWY_NOINLINE void AddKeysWithCare(KeyRange queries, KeyRange panels, const KeyBl
 
 /// dq[queries] += dS · K, three vectors of features at a time.
 template <class T>
-void AddQueryGradients(KeyRange queries, KeyRange panels, const KeyBlockScratch<T>& block, const QueryGradients<T>& dq) {
+void AddQueryGradients(KeyRange queries, KeyRange panels, const KeyBlockScratch<T>& block,
+                       const QueryGradients<T>& dq) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int64_t width = block.width;
   for (int64_t c = 0; c < block.padded; c += kTileVectors * lanes) {
     const TileProduct<T> product{.in = {block.gradients.data() + panels.begin * kQueryBlock * width, width, 1,
-                                    block.key_rows.data() + panels.begin * width * block.padded + c, block.padded},
-                             .depth = width,
-                             .segments = panels.end - panels.begin,
-                             .a_segment = kQueryBlock * width,
-                             .b_segment = width * block.padded,
-                             .c = dq.data + queries.begin * dq.row + c,
-                             .c_row = dq.row,
-                             .add = true};
+                                        block.key_rows.data() + panels.begin * width * block.padded + c, block.padded},
+                                 .depth = width,
+                                 .segments = panels.end - panels.begin,
+                                 .a_segment = kQueryBlock * width,
+                                 .b_segment = width * block.padded,
+                                 .c = dq.data + queries.begin * dq.row + c,
+                                 .c_row = dq.row,
+                                 .add = true};
     const int64_t rows = queries.end - queries.begin, left = (block.padded - c) / lanes;
-    if (left >= 3) MultiplyRows<3>(product, rows);
-    else if (left == 2) MultiplyRows<2>(product, rows);
-    else MultiplyRows<1>(product, rows);
+    if (left >= 3)
+      MultiplyRows<3>(product, rows);
+    else if (left == 2)
+      MultiplyRows<2>(product, rows);
+    else
+      MultiplyRows<1>(product, rows);
   }
 }
 
@@ -221,18 +236,26 @@ void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange key
   if (panels.begin >= panels.end) return;
   WeighQueries(head, up, keys, queries, panels, block);
   for (int64_t p = panels.begin; p < panels.end; ++p) {
-    MultiplyRows<kTileVectors, T>({.in = {up.dy + queries.begin * up.dy_row, 1, up.dy_row,
-                                          block.weights.data() + p * kQueryBlock * width, width},
-                                   .depth = count, .c = block.dv_turned.data() + p * head.value_dim * width,
-                                   .c_row = width, .add = true}, head.value_dim);
+    MultiplyRows<kTileVectors, T>(
+        {.in = {up.dy + queries.begin * up.dy_row, 1, up.dy_row, block.weights.data() + p * kQueryBlock * width, width},
+         .depth = count,
+         .c = block.dv_turned.data() + p * head.value_dim * width,
+         .c_row = width,
+         .add = true},
+        head.value_dim);
     MultiplyRows<kTileVectors, T>({.in = {head.q + queries.begin * head.q_row, 1, head.q_row,
                                           block.gradients.data() + p * kQueryBlock * width, width},
-                                   .depth = count, .c = block.dk_turned.data() + p * head.dim * width,
-                                   .c_row = width, .add = true}, head.dim);
+                                   .depth = count,
+                                   .c = block.dk_turned.data() + p * head.dim * width,
+                                   .c_row = width,
+                                   .add = true},
+                                  head.dim);
   }
   if (dq.data == nullptr) return;
-  if (keys_finite) AddQueryGradients(queries, panels, block, dq);
-  else AddKeysWithCare(queries, panels, block, dq);
+  if (keys_finite)
+    AddQueryGradients(queries, panels, block, dq);
+  else
+    AddKeysWithCare(queries, panels, block, dq);
 }
 
 /// Sums over a turned block back into rows of dk or dv.
@@ -261,7 +284,8 @@ struct BackwardCall {
   QueryGradients<T> query_gradients(const GradientUnit& unit, int64_t h) const {
     if (!gradients.dq) return {};
     const Shape& shape = problem.q.shape;
-    if (partial == nullptr) return {mutable_element<T>(gradients.dq, unit.span.batch, h, unit.span.q_begin), gradients.dq.strides[2]};
+    if (partial == nullptr)
+      return {mutable_element<T>(gradients.dq, unit.span.batch, h, unit.span.q_begin), gradients.dq.strides[2]};
     const int64_t row = ((unit.chunk * shape[0] + unit.span.batch) * shape[1] + h) * shape[2] + unit.span.q_begin;
     return {partial + row * padded, padded};
   }
@@ -283,12 +307,15 @@ void BackwardUnit(const BackwardCall<T>& call, const GradientUnit& unit) {
   for (int64_t begin = unit.keys.begin; begin < unit.keys.end; begin += step) {
     const KeyRange keys{begin, std::min(begin + step, unit.keys.end)};
     PackKeys(keys_of, keys, block);
-    const bool finite = !keys_of.may_hide_keys() || AllFinite(keys_of.k + begin * keys_of.k_row, keys_of.k_row, keys.end - begin, keys_of.dim);
+    const bool finite = !keys_of.may_hide_keys() ||
+                        AllFinite(keys_of.k + begin * keys_of.k_row, keys_of.k_row, keys.end - begin, keys_of.dim);
     for (int64_t h = unit.kv_head * group; h < (unit.kv_head + 1) * group; ++h) {
       const HeadSlice<T> head = slice_of<T>(problem, unit.span, h);
       const int64_t row = (batch * problem.q.shape[1] + h) * problem.q.shape[2] + unit.span.q_begin;
-      Upstream<T> up{.dy = element<T>(out.dy, batch, h, unit.span.q_begin), .dy_row = out.dy.strides[2],
-                     .lse = call.lse + row, .delta = call.delta + row};
+      Upstream<T> up{.dy = element<T>(out.dy, batch, h, unit.span.q_begin),
+                     .dy_row = out.dy.strides[2],
+                     .lse = call.lse + row,
+                     .delta = call.delta + row};
       if (out.dbias) {
         up.dbias = mutable_element<T>(out.dbias, batch, h, unit.span.q_begin, unit.span.k_begin);
         up.dbias_row = out.dbias.strides[2];
@@ -300,12 +327,17 @@ void BackwardUnit(const BackwardCall<T>& call, const GradientUnit& unit) {
         StreamQueries(head, up, keys, {i, std::min(i + kQueryBlock, queries.end)}, finite, block, dq);
       }
     }
-    if (out.dk) WriteTurned(block.dk_turned.data(), keys_of.dim, keys_of.scale, keys, block.width, mutable_element<T>(out.dk, batch, unit.kv_head, unit.span.k_begin), out.dk.strides[2]);
-    if (out.dv) WriteTurned(block.dv_turned.data(), keys_of.value_dim, T{1}, keys, block.width, mutable_element<T>(out.dv, batch, unit.kv_head, unit.span.k_begin), out.dv.strides[2]);
+    if (out.dk)
+      WriteTurned(block.dk_turned.data(), keys_of.dim, keys_of.scale, keys, block.width,
+                  mutable_element<T>(out.dk, batch, unit.kv_head, unit.span.k_begin), out.dk.strides[2]);
+    if (out.dv)
+      WriteTurned(block.dv_turned.data(), keys_of.value_dim, T{1}, keys, block.width,
+                  mutable_element<T>(out.dv, batch, unit.kv_head, unit.span.k_begin), out.dv.strides[2]);
   }
 }
 
-/// delta = Σ_d dO · y for each query, and lse with +inf in place of −inf, so that e^(s − lse) is 0 on rows that saw nothing.
+/// delta = Σ_d dO · y for each query, and lse with +inf in place of −inf, so that e^(s − lse) is 0 on rows that saw
+/// nothing.
 template <class T>
 void PrepareRows(const AttentionProblem& problem, const AttentionGradients& gradients, T* lse, T* delta) {
   const int64_t heads = problem.q.shape[1], queries = problem.q.shape[2], width = problem.v.shape[3];
@@ -317,7 +349,8 @@ void PrepareRows(const AttentionProblem& problem, const AttentionGradients& grad
       T sum = 0;
       for (int64_t c = 0; c < width; ++c) sum += y[c] * dy[c];
       delta[row] = sum;
-      const View& v = {const_cast<void*>(gradients.lse.data), gradients.lse.dtype, gradients.lse.shape, gradients.lse.strides};
+      const View& v = {const_cast<void*>(gradients.lse.data), gradients.lse.dtype, gradients.lse.shape,
+                       gradients.lse.strides};
       const T value = static_cast<const T*>(v.data)[b * v.strides[0] + h * v.strides[1] + i * v.strides[2]];
       lse[row] = value == kHidden<T> ? -kHidden<T> : value;
     }
@@ -331,7 +364,8 @@ void SumPartials(const BackwardCall<T>& call, int64_t chunks) {
   const int64_t rows = shape[0] * shape[1] * shape[2];
   parallel_ranges(rows, 256, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      T* out = mutable_element<T>(call.gradients.dq, row / shape[2] / shape[1], row / shape[2] % shape[1], row % shape[2]);
+      T* out =
+          mutable_element<T>(call.gradients.dq, row / shape[2] / shape[1], row / shape[2] % shape[1], row % shape[2]);
       std::copy_n(call.partial + row * call.padded, shape[3], out);
       for (int64_t chunk = 1; chunk < chunks; ++chunk) {
         const T* more = call.partial + (chunk * rows + row) * call.padded;

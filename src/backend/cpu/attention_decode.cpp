@@ -71,7 +71,8 @@ void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores)
     for (int64_t j = 0; j < count; ++j) scores[j] = head.softcap * std::tanh(scores[j] / head.softcap);
   }
   if (head.slope != 0) {
-    for (int64_t j = 0; j < count; ++j) scores[j] -= head.slope * static_cast<T>(std::abs(i + head.shift - keys.begin - j));
+    for (int64_t j = 0; j < count; ++j)
+      scores[j] -= head.slope * static_cast<T>(std::abs(i + head.shift - keys.begin - j));
   }
   if (head.mask == nullptr && head.bias == nullptr) return;
   HWY_ALIGN T extra[kKeyBlock];
@@ -79,7 +80,8 @@ void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores)
   for (int64_t j = 0; j < count; ++j) scores[j] = extra[j] == kHidden<T> ? extra[j] : scores[j] + extra[j];
 }
 
-/// output[c] += Σ_j weights[j] v[j][c], eight vectors of features at a time; a weight of 0 skips its value, whatever it is.
+/// output[c] += Σ_j weights[j] v[j][c], eight vectors of features at a time; a weight of 0 skips its value, whatever it
+/// is.
 template <class T>
 void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* output) {
   const hn::ScalableTag<T> d;
@@ -213,6 +215,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(AttentionDecode);
-void attention_decode(const AttentionProblem& problem, View y, View lse) { HWY_DYNAMIC_DISPATCH(AttentionDecode)(problem, y, lse); }
+void attention_decode(const AttentionProblem& problem, View y, View lse) {
+  HWY_DYNAMIC_DISPATCH(AttentionDecode)(problem, y, lse);
+}
 }  // namespace attend::cpu
 #endif

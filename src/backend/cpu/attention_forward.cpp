@@ -77,8 +77,8 @@ HWY_INLINE bool PanelSoftmax(int64_t rows, T* scores, const PanelState<T>& panel
 
 /// output += v · weights where some value is not finite: a weight of 0 must not meet it (0 · NaN = NaN).
 template <int kVectors, class T>
-HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, const T* weights, const PanelState<T>& panel,
-                                    bool shrinks) {
+HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, const T* weights,
+                                    const PanelState<T>& panel, bool shrinks) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < head.value_dim; ++c) {
@@ -97,7 +97,8 @@ HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, con
 }
 
 template <int kVectors, class T>
-HWY_INLINE void PanelStep(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite, T* scores) {
+HWY_INLINE void PanelStep(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite,
+                          T* scores) {
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int64_t rows = keys.end - keys.begin;
   T* extra = scores + kKeyBlock * width;
@@ -118,11 +119,15 @@ HWY_INLINE void PanelStep(const HeadSlice<T>& head, const PanelState<T>& panel, 
 }
 
 template <class T>
-void StepOfAnyWidth(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite, T* scores) {
+void StepOfAnyWidth(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite,
+                    T* scores) {
   switch (PanelVectors<T>(panel.count)) {
-    case 1: return PanelStep<1>(head, panel, keys, values_finite, scores);
-    case 2: return PanelStep<2>(head, panel, keys, values_finite, scores);
-    default: return PanelStep<3>(head, panel, keys, values_finite, scores);
+    case 1:
+      return PanelStep<1>(head, panel, keys, values_finite, scores);
+    case 2:
+      return PanelStep<2>(head, panel, keys, values_finite, scores);
+    default:
+      return PanelStep<3>(head, panel, keys, values_finite, scores);
   }
 }
 
@@ -159,9 +164,13 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
   for (int64_t i = first; i < end; i += full, ++panel_count) {
     PanelState<T>& panel = panels[panel_count];
     const int64_t p = panel_count;
-    panel = {i, std::min(full, end - i), scratch.packed.data() + p * head.dim * full,
-             scratch.output.data() + p * head.value_dim * full, scratch.rows.data() + 3 * p * full,
-             scratch.rows.data() + (3 * p + 1) * full, scratch.rows.data() + (3 * p + 2) * full};
+    panel = {i,
+             std::min(full, end - i),
+             scratch.packed.data() + p * head.dim * full,
+             scratch.output.data() + p * head.value_dim * full,
+             scratch.rows.data() + 3 * p * full,
+             scratch.rows.data() + (3 * p + 1) * full,
+             scratch.rows.data() + (3 * p + 2) * full};
     const int64_t width = PanelVectors<T>(panel.count) * (full / kTileVectors);
     PackQueries(head, i, panel.count, width, panel.packed);
     std::fill_n(panel.output, head.value_dim * width, T{0});
@@ -204,10 +213,12 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
     if (head.queries == 0) return;
     const int64_t end = std::min(task.first + rows_per_task, head.queries);
     const KeyRange seen = head.visible_to_any(task.first, end);
-    const bool finite = !head.may_hide_keys() || AllFinite(head.v + seen.begin * head.v_row, head.v_row,
-                                                           seen.end - seen.begin, head.value_dim);
-    T* out = static_cast<T*>(y.data) + task.span->batch * y.strides[0] + task.head * y.strides[1] + task.span->q_begin * y.strides[2];
-    T* sums = static_cast<T*>(lse.data) + task.span->batch * lse.strides[0] + task.head * lse.strides[1] + task.span->q_begin * lse.strides[2];
+    const bool finite = !head.may_hide_keys() ||
+                        AllFinite(head.v + seen.begin * head.v_row, head.v_row, seen.end - seen.begin, head.value_dim);
+    T* out = static_cast<T*>(y.data) + task.span->batch * y.strides[0] + task.head * y.strides[1] +
+             task.span->q_begin * y.strides[2];
+    T* sums = static_cast<T*>(lse.data) + task.span->batch * lse.strides[0] + task.head * lse.strides[1] +
+              task.span->q_begin * lse.strides[2];
     ForwardTask(head, task.first, end, finite, out, y.strides[2], sums, lse.strides[2]);
   });
 }

@@ -1,5 +1,5 @@
-// From scores and dO·V to weights and score gradients, in place. Keys are lanes, queries are rows: a block of keys stays
-// packed while all queries that see it stream past, and every gradient accumulates in one fixed order.
+// From scores and dO·V to weights and score gradients, in place. Keys are lanes, queries are rows: a block of keys
+// stays packed while all queries that see it stream past, and every gradient accumulates in one fixed order.
 #if defined(ATTEND_ATTENTION_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_ATTENTION_GRADIENT_INL_H_
 #undef ATTEND_ATTENTION_GRADIENT_INL_H_
@@ -24,7 +24,8 @@ void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t cou
   for (int64_t block = begin / 4; block * 4 < begin + count; block += kBlocks) {
     const int64_t first = std::max(begin, block * 4), last = std::min(begin + count, (block + kBlocks) * 4);
     PhiloxBlocks(head.random, base + static_cast<uint64_t>(block), (last - block * 4 + 3) / 4, words);
-    for (int64_t key = first; key < last; ++key) factors[key - begin] = words[key - block * 4] >= threshold ? kept : T{0};
+    for (int64_t key = first; key < last; ++key)
+      factors[key - begin] = words[key - block * 4] >= threshold ? kept : T{0};
   }
 }
 

@@ -186,7 +186,8 @@ Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRang
     }
   }
   if (masked == Extra::nothing && head.bias_key == 1) {
-    TransposeScaled(head.bias + first * head.bias_row + keys.begin, head.bias_row, count, key_count, T{1}, extra, width);
+    TransposeScaled(head.bias + first * head.bias_row + keys.begin, head.bias_row, count, key_count, T{1}, extra,
+                    width);
     return Extra::some;
   }
   for (int64_t i = 0; i < count; ++i) ExtraRow(head, first + i, keys.begin, key_count, rows + i * kKeyBlock);
@@ -201,7 +202,8 @@ void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyR
   if (keys.begin >= all.begin && keys.end <= all.end) return;
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN T begins[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())], ends[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())];
+  HWY_ALIGN T begins[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())],
+      ends[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())];
   for (int64_t lane = 0; lane < kVectors * lanes; ++lane) {  // relative to the block: exact in floating point
     const KeyRange range = head.visible(first + std::min(lane, count - 1));
     begins[lane] = static_cast<T>(std::clamp<int64_t>(range.begin - keys.begin, -1, kKeyBlock + 1));
@@ -213,7 +215,8 @@ void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyR
     const auto place = hn::Set(d, static_cast<T>(row));
     for (int n = 0; n < kVectors; ++n) {
       T* s = scores + (row * kVectors + n) * lanes;
-      const auto seen = hn::And(hn::Le(hn::Load(d, begins + n * lanes), place), hn::Lt(place, hn::Load(d, ends + n * lanes)));
+      const auto seen =
+          hn::And(hn::Le(hn::Load(d, begins + n * lanes), place), hn::Lt(place, hn::Load(d, ends + n * lanes)));
       hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, s), hn::Set(d, kHidden<T>)), d, s);
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -22,7 +23,8 @@ struct GradientPlan {
   std::vector<std::vector<GradientUnit>> tasks;  ///< a task runs its units in order: they may share a bias gradient
 };
 
-/// With few heads the keys are split, at the price of one more dq for each part; never beyond kPartialBytes.
+/// With few heads the keys are split, at the price of a dq for each part beyond one; never beyond kPartialBytes. A
+/// power of two, as most machines' threads are.
 inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& dbias, int64_t key_block) {
   constexpr int64_t kWantedUnits = 8, kPartialBytes = int64_t{32} << 20;
   const std::vector<SequenceSpan> spans = sequences_of(problem);
@@ -30,11 +32,12 @@ inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& 
   const bool shared_batch = dbias && dbias.strides[0] == 0, shared_head = dbias && dbias.strides[1] == 0;
   const int64_t units =  // that can run at the same time
       std::max<int64_t>(1, (shared_batch ? 1 : static_cast<int64_t>(spans.size())) * (shared_head ? 1 : kv_heads));
-  const int64_t dq_bytes = std::max<int64_t>(1, problem.q.shape.numel() * static_cast<int64_t>(size_of(problem.q.dtype)));
+  const int64_t dq_bytes =
+      std::max<int64_t>(1, problem.q.shape.numel() * static_cast<int64_t>(size_of(problem.q.dtype)));
   const int64_t blocks = (problem.k.shape[2] + key_block - 1) / key_block;
   GradientPlan plan;
   plan.chunks = std::min({(kWantedUnits + units - 1) / units, 1 + kPartialBytes / dq_bytes, (blocks + 3) / 4});
-  plan.chunks = std::max<int64_t>(1, plan.chunks);
+  plan.chunks = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, plan.chunks))));
   if (dbias && dbias.strides[3] == 0) plan.chunks = 1;  // all keys add to one number
 
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<GradientUnit>> groups;

@@ -38,8 +38,10 @@ struct HeadSlice {
     const int64_t position = i + shift;
     KeyRange range{0, keys};
     if (window > 0) range.begin = position - window + 1;
-    if (causal) range.end = position + 1;
-    else if (window > 0) range.end = position + window;
+    if (causal)
+      range.end = position + 1;
+    else if (window > 0)
+      range.end = position + window;
     range.begin = std::clamp<int64_t>(range.begin, 0, keys);
     range.end = std::clamp<int64_t>(range.end, range.begin, keys);
     return range;
@@ -50,8 +52,10 @@ struct HeadSlice {
   /// Queries [begin, end) that see any key of [keys_begin, keys_end): the inverse of `visible`.
   KeyRange queries_seeing(int64_t keys_begin, int64_t keys_end) const {
     int64_t begin = 0, end = queries;
-    if (causal) begin = keys_begin - shift;
-    else if (window > 0) begin = keys_begin - shift - window + 1;
+    if (causal)
+      begin = keys_begin - shift;
+    else if (window > 0)
+      begin = keys_begin - shift - window + 1;
     if (window > 0) end = keys_end - 1 - shift + window;
     begin = std::clamp<int64_t>(begin, 0, queries);
     return {begin, std::clamp<int64_t>(end, begin, queries)};

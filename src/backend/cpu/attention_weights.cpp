@@ -25,18 +25,21 @@ struct RowRun {
   int64_t place = 0;             ///< of the first among the chosen rows
 };
 
-inline std::vector<RowRun> RunsOf(const std::vector<SequenceSpan>& spans, const AttentionSelection& chosen, int64_t limit) {
+inline std::vector<RowRun> RunsOf(const std::vector<SequenceSpan>& spans, const AttentionSelection& chosen,
+                                  int64_t limit) {
   const auto* rows = static_cast<const int64_t*>(chosen.rows.data);
   std::vector<RowRun> runs;
   for (const SequenceSpan& span : spans) {
     for (int64_t n = 0; n < chosen.rows.shape[0]; ++n) {
       const int64_t row = rows[n] - span.q_begin;
       if (row < 0 || rows[n] >= span.q_end) continue;
-      const bool continues = !runs.empty() && runs.back().span.batch == span.batch && runs.back().span.q_begin == span.q_begin &&
-                             runs.back().first + runs.back().count == row && runs.back().place + runs.back().count == n &&
-                             runs.back().count < limit;
-      if (continues) ++runs.back().count;
-      else runs.push_back({span, row, 1, n});
+      const bool continues = !runs.empty() && runs.back().span.batch == span.batch &&
+                             runs.back().span.q_begin == span.q_begin && runs.back().first + runs.back().count == row &&
+                             runs.back().place + runs.back().count == n && runs.back().count < limit;
+      if (continues)
+        ++runs.back().count;
+      else
+        runs.push_back({span, row, 1, n});
     }
   }
   return runs;
@@ -44,8 +47,8 @@ inline std::vector<RowRun> RunsOf(const std::vector<SequenceSpan>& spans, const 
 
 /// rows[i][key − begin] = e^(score − lse) for the run's queries and the keys of one block.
 template <int kVectors, class T>
-void BlockWeights(const HeadSlice<T>& head, const RowRun& run, const T* packed, const T* lse, KeyRange keys, T* block, T* rows,
-                  int64_t row_stride) {
+void BlockWeights(const HeadSlice<T>& head, const RowRun& run, const T* packed, const T* lse, KeyRange keys, T* block,
+                  T* rows, int64_t row_stride) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t width = kVectors * lanes, count = keys.end - keys.begin;
@@ -74,9 +77,12 @@ void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* ro
   for (int64_t begin = seen.begin; begin < seen.end; begin += kKeyBlock) {
     const KeyRange keys{begin, std::min(begin + kKeyBlock, seen.end)};
     T* out = rows + begin;
-    if (vectors == 1) BlockWeights<1>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
-    else if (vectors == 2) BlockWeights<2>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
-    else BlockWeights<3>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
+    if (vectors == 1)
+      BlockWeights<1>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
+    else if (vectors == 2)
+      BlockWeights<2>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
+    else
+      BlockWeights<3>(head, run, packed.data(), shift.data(), keys, block.data(), out, row_stride);
   }
   const Scratch<T> factors(head.dropout > 0 ? head.keys : 0);
   for (int64_t i = 0; i < run.count; ++i) {
@@ -103,7 +109,8 @@ void TakeTop(const T* row, int64_t keys, int64_t top, std::vector<int64_t>& orde
 }
 
 template <class T>
-void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values, View places) {
+void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+               View places) {
   const auto* heads = static_cast<const int64_t*>(chosen.heads.data);
   const int64_t head_count = chosen.heads.shape[0], row_count = chosen.rows.shape[0], keys = problem.k.shape[2];
   const std::vector<RowRun> runs = RunsOf(sequences_of(problem), chosen, PanelWidth<T>());
@@ -132,7 +139,8 @@ void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSe
   });
 }
 
-void AttentionWeights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values, View places) {
+void AttentionWeights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                      View places) {
   with_float(problem.q.dtype, "attention_weights",
              [&](auto type) { WeightsOf<decltype(type)>(problem, lse, chosen, values, places); });
 }
@@ -143,7 +151,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(AttentionWeights);
-void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values, View places) {
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                       View places) {
   HWY_DYNAMIC_DISPATCH(AttentionWeights)(problem, lse, chosen, values, places);
 }
 }  // namespace attend::cpu

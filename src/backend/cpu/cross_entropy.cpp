@@ -16,8 +16,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// Floor: memory. Forward streams the logits once, backward reads them and writes the gradient once; e^ and the sums, about
-// 8 cycles for each 32 bytes, hide behind that where a core's memory gives less than 13 GB/s and cost the rest beyond.
+// Floor: memory. Forward streams the logits once, backward reads them and writes the gradient once; e^ and the sums,
+// about 8 cycles for each 32 bytes, hide behind that where a core's memory gives less than 13 GB/s and cost the rest
+// beyond.
 
 /// Classes handled at a time, 16 KiB: they stay in L1 should they be needed twice.
 inline constexpr int64_t kChunkBytes = 16384;
@@ -49,8 +50,8 @@ struct RowSums {
   double log_sum_exp = 0, plain = 0;
 };
 
-/// log Σ e^x of a row of any length, read from memory once. Powers are taken relative to a reference that need not be the
-/// maximum: it may fall short by kSlack before a chunk is done again with a larger one and the sum so far rescaled.
+/// log Σ e^x of a row of any length, read from memory once. Powers are taken relative to a reference that need not be
+/// the maximum: it may fall short by kSlack before a chunk is done again with a larger one and the sum so far rescaled.
 template <bool kPlain, class T>
 RowSums SumRow(const T* x, int64_t count) {
   constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
@@ -121,8 +122,10 @@ void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
   const auto value = [&](auto place) {
     return hn::MulAdd(scale, ExpNonPositive(d, hn::Sub(place.load(x), shift)), offset);
   };
-  if (by.streaming) SweepStreaming(d, count, dx, value);
-  else Sweep(d, count, [&](auto place) { place.store(value(place), dx); });
+  if (by.streaming)
+    SweepStreaming(d, count, dx, value);
+  else
+    Sweep(d, count, [&](auto place) { place.store(value(place), dx); });
 }
 
 void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
@@ -159,8 +162,9 @@ namespace {
 void check_targets(ConstRows target, int64_t classes, int64_t ignore_index) {
   const auto* targets = static_cast<const int64_t*>(target.data);
   for (int64_t i = 0; i < target.numel(); ++i) {
-    require<ShapeError>((targets[i] >= 0 && targets[i] < classes) || targets[i] == ignore_index, "cross_entropy: target ",
-                        targets[i], " at row ", i, " is not in [0, ", classes, ") nor ignore_index ", ignore_index);
+    require<ShapeError>((targets[i] >= 0 && targets[i] < classes) || targets[i] == ignore_index,
+                        "cross_entropy: target ", targets[i], " at row ", i, " is not in [0, ", classes,
+                        ") nor ignore_index ", ignore_index);
   }
 }
 

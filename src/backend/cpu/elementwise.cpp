@@ -9,12 +9,18 @@ namespace {
 
 template <class To, class From>
 To convert(From value) {
-  if constexpr (std::is_same_v<To, From>) return value;
-  else if constexpr (std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>) return convert<To>(to_float(value));
-  else if constexpr (std::is_same_v<To, Float16>) return to_float16(static_cast<float>(value));
-  else if constexpr (std::is_same_v<To, BFloat16>) return to_bfloat16(static_cast<float>(value));
-  else if constexpr (std::is_same_v<To, bool>) return value != From{};
-  else return static_cast<To>(value);
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>)
+    return convert<To>(to_float(value));
+  else if constexpr (std::is_same_v<To, Float16>)
+    return to_float16(static_cast<float>(value));
+  else if constexpr (std::is_same_v<To, BFloat16>)
+    return to_bfloat16(static_cast<float>(value));
+  else if constexpr (std::is_same_v<To, bool>)
+    return value != From{};
+  else
+    return static_cast<To>(value);
 }
 
 /// y[i] = f(x[i]) with unit strides where both have them: only then does the compiler vectorise.
@@ -73,7 +79,8 @@ void fill(View y, double value) {
   with_type(y.dtype, [&](auto type) {
     using T = decltype(type);
     const T converted = convert<T>(value);
-    const ConstView source{&converted, y.dtype, y.shape, Strides(std::vector<int64_t>(static_cast<size_t>(y.rank()), 0))};
+    const ConstView source{&converted, y.dtype, y.shape,
+                           Strides(std::vector<int64_t>(static_cast<size_t>(y.rank()), 0))};
     map<T, T>(source, y, [](const T& from, T& to) { to = from; });
   });
 }
@@ -97,10 +104,14 @@ void binary(BinaryKind kind, ConstView a, ConstView b, View y) {
   with_float(y.dtype, "binary", [&](auto type) {
     using T = decltype(type);
     switch (kind) {
-      case BinaryKind::add: return combine<T>(a, b, y, [](T p, T q) { return p + q; });
-      case BinaryKind::subtract: return combine<T>(a, b, y, [](T p, T q) { return p - q; });
-      case BinaryKind::multiply: return combine<T>(a, b, y, [](T p, T q) { return p * q; });
-      case BinaryKind::divide: return combine<T>(a, b, y, [](T p, T q) { return p / q; });
+      case BinaryKind::add:
+        return combine<T>(a, b, y, [](T p, T q) { return p + q; });
+      case BinaryKind::subtract:
+        return combine<T>(a, b, y, [](T p, T q) { return p - q; });
+      case BinaryKind::multiply:
+        return combine<T>(a, b, y, [](T p, T q) { return p * q; });
+      case BinaryKind::divide:
+        return combine<T>(a, b, y, [](T p, T q) { return p / q; });
     }
   });
 }

@@ -20,9 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `steps` rounds of 12 multiply-adds that do not depend on each other: enough to fill two units of four cycles' latency
-/// with 16 registers. Each starts from its own value, or the compiler would compute one and copy it. Returns the number
-/// of floating-point operations and leaves the sum in `sink` so that none can be left out.
+/// `steps` rounds of 12 multiply-adds that do not depend on each other: enough to fill two units of four cycles'
+/// latency with 16 registers. Each starts from its own value, or the compiler would compute one and copy it. Returns
+/// the number of floating-point operations and leaves the sum in `sink` so that none can be left out.
 double SpinFma(int64_t steps, float* sink) {
   const hn::ScalableTag<float> d;
   constexpr int kChains = 12;
@@ -102,7 +102,7 @@ class ColdBuffer {
 
 double fma_peak_gflops() {
   constexpr int64_t kSteps = 100000;  // 2 ms a try: far longer than a sleeping worker takes to wake
-  const int tasks = 8 * threads();  // several for each thread, so that one held up does not hold up the rest
+  const int tasks = 8 * threads();    // several for each thread, so that one held up does not hold up the rest
   std::unique_ptr<float[]> sinks = std::make_unique<float[]>(static_cast<size_t>(tasks) * 16);
   const double operations = HWY_DYNAMIC_DISPATCH(SpinFma)(1, sinks.get()) * kSteps * tasks;
   return best_rate(10, operations, [&] {

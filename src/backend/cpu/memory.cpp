@@ -49,7 +49,8 @@ std::atomic<size_t> live{0}, peak{0};
 void count_allocation(size_t bytes) {
   const size_t now = live.fetch_add(bytes) + bytes;
   size_t seen = peak.load();
-  while (seen < now && !peak.compare_exchange_weak(seen, now)) {}
+  while (seen < now && !peak.compare_exchange_weak(seen, now)) {
+  }
 }
 
 void* take_cached(size_t bytes) {

@@ -5,8 +5,8 @@
 
 namespace attend::cpu {
 
-/// Host memory, 64-byte aligned, on huge pages where large. Freed blocks are kept for reuse: fresh pages from the system
-/// cost more to zero than most kernels take to fill them.
+/// Host memory, 64-byte aligned, on huge pages where large. Freed blocks are kept for reuse: fresh pages from the
+/// system cost more to zero than most kernels take to fill them.
 void* allocate(size_t bytes);
 void release(void* data, size_t bytes);
 

@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// Floor: memory. Forward reads x and writes y; backward reads dy and x and writes dx, all other passes are over L1. Both
-// run at the rate of L3 while the tensors fit there.
+// Floor: memory. Forward reads x and writes y; backward reads dy and x and writes dx, all other passes are over L1.
+// Both run at the rate of L3 while the tensors fit there.
 
 /// One row's statistics; RMS norm has mean 0.
 template <class T>
@@ -48,7 +48,8 @@ void NormaliseRow(const T* x, const T* weight, const T* bias, RowStatistics<T> r
   const auto mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
   const auto normal = [&](auto place) { return hn::Mul(hn::Sub(place.load(x), mean), rstd); };
   if (weight && bias) {
-    Sweep(d, count, [&](auto place) { place.store(hn::MulAdd(normal(place), place.load(weight), place.load(bias)), y); });
+    Sweep(d, count,
+          [&](auto place) { place.store(hn::MulAdd(normal(place), place.load(weight), place.load(bias)), y); });
   } else if (weight) {
     Sweep(d, count, [&](auto place) { place.store(hn::Mul(normal(place), place.load(weight)), y); });
   } else if (bias) {
@@ -66,8 +67,8 @@ void NormForward(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows
       const auto statistics = Measure<kCentred>(row_of<T>(x, row), x.cols, eps);
       if (mean) static_cast<T*>(mean.data)[row] = statistics.mean;
       static_cast<T*>(rstd.data)[row] = statistics.rstd;
-      NormaliseRow<T>(row_of<T>(x, row), static_cast<const T*>(weight.data), static_cast<const T*>(bias.data), statistics,
-                   row_of<T>(y, row), x.cols);
+      NormaliseRow<T>(row_of<T>(x, row), static_cast<const T*>(weight.data), static_cast<const T*>(bias.data),
+                      statistics, row_of<T>(y, row), x.cols);
     });
   });
 }
@@ -112,7 +113,8 @@ UpstreamSums<T> SumUpstream(const T* dy, const T* x, const T* weight, RowStatist
     return sums.bias ? SumUpstream<kWeighted, kToWeight, true>(dy, x, weight, row, sums, count)
                      : SumUpstream<kWeighted, kToWeight, false>(dy, x, weight, row, sums, count);
   };
-  if (weight) return sums.weight ? to_bias.template operator()<true, true>() : to_bias.template operator()<true, false>();
+  if (weight)
+    return sums.weight ? to_bias.template operator()<true, true>() : to_bias.template operator()<true, false>();
   return sums.weight ? to_bias.template operator()<false, true>() : to_bias.template operator()<false, false>();
 }
 
@@ -130,12 +132,14 @@ void InputGradientRow(const T* dy, const T* x, const T* weight, RowStatistics<T>
     const auto centred = hn::NegMulAdd(hn::Sub(place.load(x), mean), slope, hn::Sub(g, level));
     place.store(hn::Mul(centred, rstd), dx);
   };
-  if (weight) Sweep(d, count, [&](auto place) { write(place, hn::Mul(place.load(dy), place.load(weight))); });
-  else Sweep(d, count, [&](auto place) { write(place, place.load(dy)); });
+  if (weight)
+    Sweep(d, count, [&](auto place) { write(place, hn::Mul(place.load(dy), place.load(weight))); });
+  else
+    Sweep(d, count, [&](auto place) { write(place, place.load(dy)); });
 }
 
-/// Rows in one task of a backward pass: each keeps its own sums for the parameters, and at most 64 of those are added up
-/// afterwards, in order. Cut by shape alone.
+/// Rows in one task of a backward pass: each keeps its own sums for the parameters, and at most 64 of those are added
+/// up afterwards, in order. Cut by shape alone.
 inline int64_t RowsPerBlock(int64_t rows) { return std::max<int64_t>(16, (rows + 63) / 64); }
 
 /// total[c] = Σ_b partial[b, c].

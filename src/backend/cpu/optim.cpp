@@ -3,7 +3,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/row_pieces.h"
 
-// Both updates read and write every parameter once and are bound by memory: plain loops that the compiler vectorises do.
+// Both updates read and write every parameter once and are bound by memory: plain loops that the compiler vectorises
+// do.
 namespace attend::cpu {
 namespace {
 
@@ -41,7 +42,8 @@ void adam_piece(const AdamStep<T>& s, const T* __restrict grad, T* __restrict pa
 }
 
 template <class T>
-void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict param, T* __restrict buffer, int64_t count) {
+void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict param, T* __restrict buffer,
+               int64_t count) {
   const T lr = static_cast<T>(o.lr), decay = static_cast<T>(o.weight_decay), scale = static_cast<T>(o.grad_scale);
   const T momentum = static_cast<T>(o.first ? 0 : o.momentum), fresh = static_cast<T>(o.first ? 1 : 1 - o.dampening);
   if (buffer == nullptr) {

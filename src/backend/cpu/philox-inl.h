@@ -45,8 +45,8 @@ HWY_INLINE std::array<V, 4> PhiloxLanes(D d, RandomStream random, V counter_low,
   return {c0, c1, c2, c3};
 }
 
-/// Counters first, first + step, first + 2 step, …, one for each lane of T, and the words `offset` further on in each of
-/// their sequences, held as integers of T's width.
+/// Counters first, first + step, first + 2 step, …, one for each lane of T, and the words `offset` further on in each
+/// of their sequences, held as integers of T's width.
 template <class DT>
 class LaneCounters {
  public:

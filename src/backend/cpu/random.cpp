@@ -123,7 +123,9 @@ namespace attend::cpu {
 HWY_EXPORT(Uniform);
 HWY_EXPORT(NormalFill);
 HWY_EXPORT(Dropout);
-void uniform(RandomStream stream, double low, double high, Rows y) { HWY_DYNAMIC_DISPATCH(Uniform)(stream, low, high, y); }
+void uniform(RandomStream stream, double low, double high, Rows y) {
+  HWY_DYNAMIC_DISPATCH(Uniform)(stream, low, high, y);
+}
 void normal(RandomStream stream, double mean, double deviation, Rows y) {
   HWY_DYNAMIC_DISPATCH(NormalFill)(stream, mean, deviation, y);
 }

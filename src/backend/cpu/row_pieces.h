@@ -23,9 +23,8 @@ struct Piece {
 template <class F>
 void for_each_piece(int64_t rows, int64_t cols, bool dense, F&& f) {
   if (dense) {
-    parallel_ranges(rows * cols, kGrain, [&](int64_t begin, int64_t end) {
-      f(Piece{.col = begin, .count = end - begin, .first = begin});
-    });
+    parallel_ranges(rows * cols, kGrain,
+                    [&](int64_t begin, int64_t end) { f(Piece{.col = begin, .count = end - begin, .first = begin}); });
     return;
   }
   const int64_t per_row = (cols + kGrain - 1) / kGrain;

@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Full* take any argument, which Highway's own do not. Min and Max are called with the bound first: on x86 they then let a NaN in x through.
+// Full* take any argument, which Highway's own do not. Min and Max are called with the bound first: on x86 they then
+// let a NaN in x through.
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r p.
 template <class D>
@@ -26,7 +27,7 @@ struct ReducedExp {
   hn::Vec<D> shifted;  ///< n + 1.5·2^23: the integer sits in the low bits of the float
   hn::Vec<D> r, p;
 };
-inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5·2^23
+inline constexpr float kRoundingMagic = 12582912.0f;                             // 1.5·2^23
 inline constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860677e-6f;  // in two parts, so that r is exact
 /// Minimax of e^r = 1 + r + k[0] r² + … + k[4] r⁶ with 1 + r kept exact, relative error 3.1e-9.
 inline constexpr float kExp[5] = {4.9999993e-1f, 1.6666520e-1f, 4.1668394e-2f, 8.3687807e-3f, 1.3814466e-3f};
@@ -61,7 +62,8 @@ HWY_INLINE hn::Vec<D> Restore(D d, const ReducedExp<D>& e) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
 }
 
-/// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf included. Up to 88 it holds as well.
+/// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf
+/// included. Up to 88 it holds as well.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {

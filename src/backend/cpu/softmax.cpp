@@ -21,8 +21,8 @@ T Shift(T max) {
   return max == -std::numeric_limits<T>::infinity() ? T{0} : max;
 }
 
-// Floors: memory for both passes of the backward; forward e^ takes about 6 cycles a vector of 8, hardly more than memory
-// needs to move its 64 bytes from L3 (measured 13 with the other passes over L1).
+// Floors: memory for both passes of the backward; forward e^ takes about 6 cycles a vector of 8, hardly more than
+// memory needs to move its 64 bytes from L3 (measured 13 with the other passes over L1).
 
 /// y = e^(x − max) / Σ: one pass for the maximum, one for the powers and their sum, one to divide. The row stays in L1.
 template <class T>
@@ -43,9 +43,8 @@ void SoftmaxRow(const T* x, T* y, int64_t count) {
 template <class T>
 void SoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
   const hn::ScalableTag<T> d;
-  const auto dot = hn::Set(d, FoldSum(d, count, [&](auto place, auto sum) {
-    return hn::MulAdd(place.load(dy), place.load(y), sum);
-  }));
+  const auto dot = hn::Set(
+      d, FoldSum(d, count, [&](auto place, auto sum) { return hn::MulAdd(place.load(dy), place.load(y), sum); }));
   Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(y), hn::Sub(place.load(dy), dot)), dx); });
 }
 
@@ -68,10 +67,10 @@ void LogSoftmaxRow(const T* x, T* y, int64_t count) {
 template <class T>
 void LogSoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
   const hn::ScalableTag<T> d;
-  const auto sum = hn::Set(d, FoldSum(d, count, [&](auto place, auto total) { return hn::Add(total, place.load(dy)); }));
-  Sweep(d, count, [&](auto place) {
-    place.store(hn::NegMulAdd(ExpNonPositive(d, place.load(y)), sum, place.load(dy)), dx);
-  });
+  const auto sum =
+      hn::Set(d, FoldSum(d, count, [&](auto place, auto total) { return hn::Add(total, place.load(dy)); }));
+  Sweep(d, count,
+        [&](auto place) { place.store(hn::NegMulAdd(ExpNonPositive(d, place.load(y)), sum, place.load(dy)), dx); });
 }
 
 void Softmax(ConstRows x, Rows y) {

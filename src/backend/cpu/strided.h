@@ -12,16 +12,26 @@ namespace attend::cpu {
 template <class F>
 void with_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::f16: return f(Float16{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::i64: return f(int64_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::i16: return f(int16_t{});
-    case DType::i8: return f(int8_t{});
-    case DType::u8: return f(uint8_t{});
-    case DType::boolean: return f(bool{});
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::f16:
+      return f(Float16{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::boolean:
+      return f(bool{});
   }
 }
 

@@ -53,8 +53,9 @@ HWY_INLINE void Sweep(D d, int64_t count, F&& step) {
   if (i < count) step(Rest<D>{i, count - i});
 }
 
-/// y[i] = step(place) with stores that bypass the caches: for results too large to be read again from there. The line is
-/// not read before it is overwritten, which saves a third of the traffic of a pass that reads one array and writes one.
+/// y[i] = step(place) with stores that bypass the caches: for results too large to be read again from there. The line
+/// is not read before it is overwritten, which saves a third of the traffic of a pass that reads one array and writes
+/// one.
 template <class D, class F>
 HWY_INLINE void SweepStreaming(D d, int64_t count, hn::TFromD<D>* y, F&& step) {
   using T = hn::TFromD<D>;

@@ -53,12 +53,12 @@ template <class T>
 struct TileProduct {
   TileOperands<T> in;
   int64_t depth = 0;
-  int64_t segments = 1;                     ///< how many stretches of `depth`
-  int64_t a_segment = 0, b_segment = 0;     ///< from one stretch to the next
+  int64_t segments = 1;                  ///< how many stretches of `depth`
+  int64_t a_segment = 0, b_segment = 0;  ///< from one stretch to the next
   T* c = nullptr;
   int64_t c_row = 0;
-  bool add = false;           ///< c += a b instead of c = a b
-  const T* decay = nullptr;   ///< with add: c is first multiplied by these, one for each column
+  bool add = false;          ///< c += a b instead of c = a b
+  const T* decay = nullptr;  ///< with add: c is first multiplied by these, one for each column
 };
 
 template <int kRows, int kVectors, class T>
@@ -122,8 +122,10 @@ void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows,
       for (; c + 4 <= cols; c += 4) {
         const auto a = hn::LoadU(d, p + c), b = hn::LoadU(d, p + from_row + c);
         const auto e = hn::LoadU(d, p + 2 * from_row + c), f = hn::LoadU(d, p + 3 * from_row + c);
-        const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)), ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
-        const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)), ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
+        const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)),
+                   ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
+        const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)),
+                   ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
         T* out = to + c * to_row + r;
         hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low))), d, out);
         hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low))), d, out + to_row);
