@@ -44,6 +44,12 @@ class StateReader {
   std::map<std::string, Tensor> left_;
 };
 
+/// Throws for a parameter that could not be written: one that lies in a mapped file.
+inline void require_writable(const Tensor& parameter, const char* optimizer, const std::string& name) {
+  require<ShapeError>(parameter && !parameter.storage()->is_read_only(), optimizer, ": parameter ", name,
+                      " lies in a read-only file; clone() it, or load_parameters() into the model");
+}
+
 /// Throws unless the value is at least 0 (NaN is not).
 inline void require_not_negative(double value, const char* optimizer, const char* name) {
   require<ShapeError>(value >= 0, optimizer, ": ", name, " must not be negative, got ", value);

@@ -85,6 +85,17 @@ TEST(Shape, Gradients) {
                    {x});
 }
 
+TEST(Shape, SameBitsOnAnyThreads) {
+  const Tensor x = host_values({3, 257, 65}, 1), y = host_values({3, 1, 65}, 2);
+  testing::expect_same_bits(
+      [](const Inputs& in) {
+        const Tensor joined = concat({in[0], expand(in[1], {3, 31, 65}), slice(in[0], 1, 3, 200)}, 1);
+        const Tensor turned = contiguous(transpose(joined, 0, 2));
+        return stack({turned, reshape(transpose(turned, 0, 2), turned.shape()), multiply(turned, turned)}, -1);
+      },
+      {x, y});
+}
+
 TEST(Shape, ErrorsNameTheMistake) {
   const Tensor x = zeros({2, 3});
   expect_error<ShapeError>([&] { reshape(x, {4, -1}); }, "reshape: [2, 3] does not fit [4, -1]");

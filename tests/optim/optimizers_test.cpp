@@ -162,5 +162,21 @@ TEST(ClipGradNorm, ScalesByTheNormOfAllTogether) {
   expect_error<ShapeError>([&] { clip_grad_norm(all, 0); }, "clip_grad_norm: max_norm must be positive, got 0");
 }
 
+TEST(Optimizers, RefuseParametersOfAMappedFile) {
+  const auto bytes = std::make_shared<std::vector<float>>(4, 1.0f);
+  const auto storage = std::make_shared<Storage>(bytes->data(), 16, kCpu, bytes);
+  const Tensor mapped = parameter(Tensor(storage, DType::f32, {4}, {1}));
+  testing::expect_error<ShapeError>(
+      [&] {
+        Adam({{"layer.weight", mapped}}, {});
+      },
+      "Adam: parameter layer.weight lies in a read-only file; clone() it, or load_parameters() into the model");
+  testing::expect_error<ShapeError>(
+      [&] {
+        Sgd({{"layer.weight", mapped}}, {});
+      },
+      "Sgd: parameter layer.weight lies in a read-only file; clone() it, or load_parameters() into the model");
+}
+
 }  // namespace
 }  // namespace attend
