@@ -116,6 +116,12 @@ void set_grad(const Tensor& tensor, Tensor value) {
   require<ShapeError>(tensor.variable() && tensor.variable()->is_leaf, "set_grad: the tensor requires no gradient");
   require<ShapeError>(!value || value.shape() == tensor.shape(), "set_grad: expected shape ", tensor.shape(), ", got ",
                       value.shape());
+  require<ShapeError>(!value || value.dtype() == tensor.dtype(), "set_grad: expected ", tensor.dtype(), ", got ",
+                      value.dtype());
+  require<DeviceError>(!value || value.device() == tensor.device(), "set_grad: expected a tensor on ", tensor.device(),
+                       ", got one on ", value.device());
+  // Gradients are added to in place: they must be dense memory of our own.
+  if (value && (value.storage()->is_read_only() || !value.is_contiguous())) value = value.clone();
   tensor.variable()->grad = std::move(value);
 }
 
@@ -145,6 +151,10 @@ void backward(const Tensor& y, const Tensor& dy) {
   require<ShapeError>(dy || y.numel() == 1, "backward: shape ", y.shape(), " needs an upstream gradient");
   require<ShapeError>(!dy || dy.shape() == y.shape(), "backward: upstream gradient has shape ", dy.shape(),
                       " but the tensor has ", y.shape());
+  require<ShapeError>(!dy || dy.dtype() == y.dtype(), "backward: upstream gradient is ", dy.dtype(),
+                      " but the tensor is ", y.dtype());
+  require<DeviceError>(!dy || dy.device() == y.device(), "backward: upstream gradient is on ", dy.device(),
+                       " but the tensor is on ", y.device());
   const NoGrad no_grad;
   Pending pending;
   deliver(y.variable(), dy ? dy.detach() : ones(y.shape(), {y.dtype(), y.device()}), pending);

@@ -33,7 +33,7 @@ Tensor position_mask(const PositionMaskOptions& options) {
     const int64_t position = i + shift;
     for (int64_t j = 0; j < options.keys; ++j) {
       const bool past = !options.causal || j <= position;
-      const bool near = options.window == 0 || (position - options.window < j && j < position + options.window);
+      const bool near = options.window == 0 || std::abs(position - j) < options.window;
       seen[static_cast<size_t>(i * options.keys + j)] = past && near;
     }
   }

@@ -96,9 +96,9 @@ AttentionOptions attention_options(const MultiheadAttentionConfig& config, const
     options.mask = logical_and(options.mask ? to(seen, options.mask.device()) : seen, options.mask);
   }
   if (options.mask) options.mask = extended(options.mask, counts.real, counts.extra);
-  if (options.bias && options.bias.dim(-1) != 1) {
-    const Shape more = options.bias.shape().with_last(counts.extra);
-    options.bias = concat({options.bias, zeros(more, {options.bias.dtype(), options.bias.device()})}, -1);
+  if (options.bias) {
+    const Shape all = options.bias.shape().with_last(counts.real), more = all.with_last(counts.extra);
+    options.bias = concat({expand(options.bias, all), zeros(more, {options.bias.dtype(), options.bias.device()})}, -1);
   }
   return options;
 }

@@ -5,6 +5,7 @@
 #include "attend/nn/init.h"
 #include "attend/nn/masks.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/padding.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "nn/recurrent_scan.h"
@@ -98,7 +99,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardC
     options.alive = alive_at(real, length, inputs.lengths);
   }
 
-  Tensor y = x;
+  Tensor y = inputs.lengths ? zero_padding(x, inputs.lengths) : x;  // padding may hold anything
   std::vector<Tensor> last;
   const auto run = [&](const RecurrentWeights& weights, bool reverse) {
     options.reverse = reverse;

@@ -24,8 +24,8 @@ void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require<DeviceError>(q.device() == k.device(), op, ": q is on ", q.device(), " but k is on ", k.device());
   require<ShapeError>(q.dim(0) == k.dim(0), op, ": q has batch ", q.dim(0), " but k has ", k.dim(0));
   require<ShapeError>(q.dim(3) == k.dim(3), op, ": q has head size ", q.dim(3), " but k has ", k.dim(3));
-  require<ShapeError>(k.dim(1) >= 1 && q.dim(1) % k.dim(1) == 0, op, ": ", q.dim(1), " query heads cannot share ",
-                      k.dim(1), " key heads evenly");
+  require<ShapeError>(q.dim(1) >= 1 && k.dim(1) >= 1 && q.dim(1) % k.dim(1) == 0, op, ": ", q.dim(1),
+                      " query heads cannot share ", k.dim(1), " key heads evenly");
 }
 
 void check_value(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -121,22 +121,23 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
     call.k_offsets = dense(options.k_offsets);
   }
   const double default_scale = q.dim(3) > 0 ? 1 / std::sqrt(static_cast<double>(q.dim(3))) : 1;
-  call.problem = {.q = call.q.view(),
-                  .k = call.k.view(),
-                  .v = view_or_empty(call.v),
-                  .mask = view_or_empty(call.mask),
-                  .bias = view_or_empty(call.bias),
-                  .lengths = view_or_empty(call.lengths),
-                  .q_offsets = view_or_empty(call.q_offsets),
-                  .k_offsets = view_or_empty(call.k_offsets),
-                  .alibi = view_or_empty(call.alibi),
-                  .causal = options.causal,
-                  .bottom_right = options.alignment == Alignment::bottom_right,
-                  .window = options.window,
-                  .scale = options.scale.value_or(default_scale),
-                  .softcap = options.softcap,
-                  .dropout = options.dropout,
-                  .random = options.random};
+  call.problem = {
+      .q = call.q.view(),
+      .k = call.k.view(),
+      .v = view_or_empty(call.v),
+      .mask = view_or_empty(call.mask),
+      .bias = view_or_empty(call.bias),
+      .lengths = view_or_empty(call.lengths),
+      .q_offsets = view_or_empty(call.q_offsets),
+      .k_offsets = view_or_empty(call.k_offsets),
+      .alibi = view_or_empty(call.alibi),
+      .causal = options.causal,
+      .bottom_right = options.alignment == Alignment::bottom_right,
+      .window = std::min(options.window, q.dim(2) + k.dim(2)),  // wider is no window at all, and must not overflow
+      .scale = options.scale.value_or(default_scale),
+      .softcap = options.softcap,
+      .dropout = options.dropout,
+      .random = options.random};
   return call;
 }
 
@@ -218,13 +219,16 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
                       lse.dtype(), " ", lse.shape());
   require<ShapeError>(selection.top >= 0 && selection.top <= k.dim(2), "attention_weights: top must be between 0 and ",
                       k.dim(2), " keys, got ", selection.top);
+  require<DeviceError>(lse.device() == q.device(), "attention_weights: q is on ", q.device(), " but lse is on ",
+                       lse.device());
+  const Tensor sums = dense(lse);
   const Tensor heads = selection_of(selection.heads, q.dim(1), "head");
   const Tensor chosen_rows = selection_of(selection.rows, q.dim(2), "row");
   const Shape shape{q.dim(0), heads.dim(0), chosen_rows.dim(0), selection.top > 0 ? selection.top : k.dim(2)};
   AttentionWeights result{empty(shape, {q.dtype(), q.device()}), {}};
   if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});
   kernels(q.device())
-      .attention.weights(call.problem, lse.view(),
+      .attention.weights(call.problem, sums.view(),
                          {.heads = heads.view(), .rows = chosen_rows.view(), .top = selection.top},
                          result.values.view(), view_or_empty(result.places));
   return result;
@@ -233,8 +237,9 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
 Tensor self_attention(const Tensor& x, bool causal) {
   require_float(x, "self_attention");
   require<ShapeError>(x.rank() >= 2, "self_attention: expected […, length, dim], got shape ", x.shape());
-  const int64_t length = x.dim(-2), dim = x.dim(-1);
-  const Tensor all = reshape(x, {-1, 1, length, dim});
+  int64_t batch = 1;
+  for (int64_t axis = 0; axis + 2 < x.rank(); ++axis) batch *= x.dim(axis);
+  const Tensor all = reshape(x, {batch, 1, x.dim(-2), x.dim(-1)});
   return reshape(attention(all, all, all, {.causal = causal, .scale = 1.0}), x.shape());
 }
 

@@ -12,7 +12,7 @@ Adam::Adam(std::vector<NamedTensor> parameters, const AdamConfig& config) : conf
   const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
   require<ShapeError>(is_rate(config.beta1) && is_rate(config.beta2), "Adam: beta1 and beta2 must be in [0, 1), got ",
                       config.beta1, " and ", config.beta2);
-  for (auto& [name, tensor] : parameters) {
+  for (auto& [name, tensor] : without_repeats(std::move(parameters))) {
     require_writable(tensor, "Adam", name);
     slots_.push_back({.name = std::move(name), .parameter = std::move(tensor)});
   }

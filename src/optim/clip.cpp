@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/kernels.h"
+#include "optim/state.h"
 
 namespace attend {
 
@@ -10,7 +11,7 @@ double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_nor
   require<ShapeError>(max_norm > 0, "clip_grad_norm: max_norm must be positive, got ", max_norm);
   std::vector<Tensor> gradients;
   double squares = 0;
-  for (const auto& [name, tensor] : parameters) {
+  for (const auto& [name, tensor] : without_repeats(parameters)) {
     if (const Tensor gradient = grad(tensor)) {
       gradients.push_back(gradient);
       squares += kernels(gradient.device()).reduce.sum_of_squares(rows(gradient));

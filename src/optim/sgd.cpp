@@ -12,7 +12,7 @@ Sgd::Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config) : config_
   require<ShapeError>(!config.nesterov || (config.momentum > 0 && config.dampening == 0),
                       "Sgd: nesterov needs a momentum and no dampening, got ", config.momentum, " and ",
                       config.dampening);
-  for (auto& [name, tensor] : parameters) {
+  for (auto& [name, tensor] : without_repeats(std::move(parameters))) {
     require_writable(tensor, "Sgd", name);
     slots_.push_back({.name = std::move(name), .parameter = std::move(tensor)});
   }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "attend/nn/parameters.h"
 #include "attend/tensor/creation.h"
@@ -43,6 +45,15 @@ class StateReader {
   const char* optimizer_;
   std::map<std::string, Tensor> left_;
 };
+
+/// The parameters, each once: a tensor that two fields share (tied embeddings) keeps its first name.
+inline std::vector<NamedTensor> without_repeats(std::vector<NamedTensor> parameters) {
+  std::set<const void*> seen;
+  std::erase_if(parameters, [&](const NamedTensor& entry) {
+    return entry.second.variable() && !seen.insert(entry.second.variable().get()).second;
+  });
+  return parameters;
+}
 
 /// Throws for a parameter that could not be written: one that lies in a mapped file.
 inline void require_writable(const Tensor& parameter, const char* optimizer, const std::string& name) {

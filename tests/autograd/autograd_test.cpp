@@ -92,6 +92,9 @@ TEST(Autograd, ErrorsSayWhatWasExpected) {
                            "backward: upstream gradient has shape [3] but the tensor has [2]");
   expect_error<ShapeError>([&] { backward(zeros({})); },
                            "backward: the tensor was not computed from anything with a gradient");
+  expect_error<ShapeError>([&] { backward(x * x, zeros({2}, {.dtype = DType::f64})); },
+                           "backward: upstream gradient is f64 but the tensor is f32");
+  expect_error<ShapeError>([&] { set_grad(x, zeros({2}, {.dtype = DType::f64})); }, "set_grad: expected f32, got f64");
   const Tensor y = sum(x);
   backward(y);
   expect_error<ShapeError>([&] { backward(y); }, "backward: the graph of sum was already used and freed");

@@ -178,5 +178,15 @@ TEST(Optimizers, RefuseParametersOfAMappedFile) {
       "Sgd: parameter layer.weight lies in a read-only file; clone() it, or load_parameters() into the model");
 }
 
+TEST(Optimizers, TiedParametersMoveOnce) {
+  const Tensor shared = value_of(1);
+  const std::vector<NamedTensor> parameters{{"embedding", shared}, {"output", shared}};
+  set_grad(shared, tensor<double>({3}, {1}));
+  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 100), 3);
+  Sgd sgd(parameters, {.lr = 0.1});
+  sgd.step();
+  EXPECT_DOUBLE_EQ(shared.item(), 0.7);
+}
+
 }  // namespace
 }  // namespace attend

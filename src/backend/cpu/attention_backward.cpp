@@ -93,6 +93,7 @@ struct Upstream {
   const T *lse = nullptr, *delta = nullptr;  ///< one for each query
   T* dbias = nullptr;
   int64_t dbias_row = 0, dbias_key = 0;
+  bool q_finite = true, dy_finite = true;  ///< else what a query may not see must be kept from it by force
 };
 
 /// Asks for the same keys of a row a little further on: rows of a bias lie far apart, and each would miss by itself.
@@ -225,6 +226,40 @@ void AddQueryGradients(KeyRange queries, KeyRange panels, const KeyBlockScratch<
   }
 }
 
+/// Some rows of q or dO.
+template <class T>
+struct QueryRows {
+  const T* data = nullptr;
+  int64_t stride = 0, count = 0, dim = 0;
+  bool finite = true;
+};
+
+/// out[dim][key] += Σ_rows row[dim] · factors[row][key]: dV from dO and the weights, dK from q and the score gradients.
+/// Where a row is not finite, a factor of 0 must not meet it.
+template <class T>
+void AddTurned(const QueryRows<T>& rows, const T* factors, T* out) {
+  const int64_t width = PanelWidth<T>();
+  if (rows.finite) {
+    MultiplyRows<kTileVectors, T>(
+        {.in = {rows.data, 1, rows.stride, factors, width}, .depth = rows.count, .c = out, .c_row = width, .add = true},
+        rows.dim);
+    return;
+  }
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < rows.dim; ++c) {
+    for (int64_t n = 0; n < width; n += lanes) {
+      auto sum = hn::LoadU(d, out + c * width + n);
+      for (int64_t r = 0; r < rows.count; ++r) {
+        const auto factor = hn::LoadU(d, factors + r * width + n);
+        const auto more = hn::MulAdd(hn::Set(d, rows.data[r * rows.stride + c]), factor, sum);
+        sum = hn::IfThenElse(hn::Eq(factor, hn::Zero(d)), sum, more);
+      }
+      hn::StoreU(sum, d, out + c * width + n);
+    }
+  }
+}
+
 /// One block of queries against one block of keys.
 template <class T>
 void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys, KeyRange queries, bool keys_finite,
@@ -236,20 +271,11 @@ void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange key
   if (panels.begin >= panels.end) return;
   WeighQueries(head, up, keys, queries, panels, block);
   for (int64_t p = panels.begin; p < panels.end; ++p) {
-    MultiplyRows<kTileVectors, T>(
-        {.in = {up.dy + queries.begin * up.dy_row, 1, up.dy_row, block.weights.data() + p * kQueryBlock * width, width},
-         .depth = count,
-         .c = block.dv_turned.data() + p * head.value_dim * width,
-         .c_row = width,
-         .add = true},
-        head.value_dim);
-    MultiplyRows<kTileVectors, T>({.in = {head.q + queries.begin * head.q_row, 1, head.q_row,
-                                          block.gradients.data() + p * kQueryBlock * width, width},
-                                   .depth = count,
-                                   .c = block.dk_turned.data() + p * head.dim * width,
-                                   .c_row = width,
-                                   .add = true},
-                                  head.dim);
+    const int64_t panel = p * kQueryBlock * width;
+    AddTurned<T>({up.dy + queries.begin * up.dy_row, up.dy_row, count, head.value_dim, up.dy_finite},
+                 block.weights.data() + panel, block.dv_turned.data() + p * head.value_dim * width);
+    AddTurned<T>({head.q + queries.begin * head.q_row, head.q_row, count, head.dim, up.q_finite},
+                 block.gradients.data() + panel, block.dk_turned.data() + p * head.dim * width);
   }
   if (dq.data == nullptr) return;
   if (keys_finite)
@@ -291,6 +317,42 @@ struct BackwardCall {
   }
 };
 
+/// One query head of a unit: what comes in and where its gradients go.
+template <class T>
+struct HeadWork {
+  HeadSlice<T> head;
+  Upstream<T> up;
+  QueryGradients<T> dq;
+};
+
+template <class T>
+HeadWork<T> WorkOf(const BackwardCall<T>& call, const GradientUnit& unit, int64_t h) {
+  const AttentionGradients& out = call.gradients;
+  const Shape& shape = call.problem.q.shape;
+  const int64_t batch = unit.span.batch, row = (batch * shape[1] + h) * shape[2] + unit.span.q_begin;
+  HeadWork<T> work{slice_of<T>(call.problem, unit.span, h),
+                   {.dy = element<T>(out.dy, batch, h, unit.span.q_begin),
+                    .dy_row = out.dy.strides[2],
+                    .lse = call.lse + row,
+                    .delta = call.delta + row},
+                   call.query_gradients(unit, h)};
+  const HeadSlice<T>& head = work.head;
+  if (out.dbias) {
+    work.up.dbias = mutable_element<T>(out.dbias, batch, h, unit.span.q_begin, unit.span.k_begin);
+    work.up.dbias_row = out.dbias.strides[2];
+    work.up.dbias_key = out.dbias.strides[3];
+  }
+  if (head.may_hide_keys()) {
+    work.up.q_finite = AllFinite(head.q, head.q_row, head.queries, head.dim);
+    work.up.dy_finite = AllFinite(work.up.dy, work.up.dy_row, head.queries, head.value_dim);
+  }
+  const int64_t width = call.partial != nullptr ? call.padded : head.dim;
+  for (int64_t i = 0; work.dq.data != nullptr && i < head.queries; ++i) {
+    std::fill_n(work.dq.data + i * work.dq.row, width, T{0});
+  }
+  return work;
+}
+
 template <class T>
 void BackwardUnit(const BackwardCall<T>& call, const GradientUnit& unit) {
   const AttentionProblem& problem = call.problem;
@@ -298,41 +360,28 @@ void BackwardUnit(const BackwardCall<T>& call, const GradientUnit& unit) {
   const int64_t group = problem.q.shape[1] / problem.k.shape[1], batch = unit.span.batch;
   const KeyBlockScratch<T> block(problem.q.shape[3], problem.v.shape[3]);
   const int64_t step = block.panels * block.width;
-  const HeadSlice<T> keys_of = slice_of<T>(problem, unit.span, unit.kv_head * group);
-  for (int64_t h = unit.kv_head * group; h < (unit.kv_head + 1) * group; ++h) {
-    const QueryGradients<T> dq = call.query_gradients(unit, h);
-    const int64_t width = call.partial != nullptr ? call.padded : keys_of.dim;
-    for (int64_t i = 0; dq.data != nullptr && i < keys_of.queries; ++i) std::fill_n(dq.data + i * dq.row, width, T{0});
-  }
+  std::vector<HeadWork<T>> works;
+  for (int64_t h = unit.kv_head * group; h < (unit.kv_head + 1) * group; ++h) works.push_back(WorkOf(call, unit, h));
+  const HeadSlice<T>& keys_of = works.front().head;
   for (int64_t begin = unit.keys.begin; begin < unit.keys.end; begin += step) {
     const KeyRange keys{begin, std::min(begin + step, unit.keys.end)};
     PackKeys(keys_of, keys, block);
     const bool finite = !keys_of.may_hide_keys() ||
                         AllFinite(keys_of.k + begin * keys_of.k_row, keys_of.k_row, keys.end - begin, keys_of.dim);
-    for (int64_t h = unit.kv_head * group; h < (unit.kv_head + 1) * group; ++h) {
-      const HeadSlice<T> head = slice_of<T>(problem, unit.span, h);
-      const int64_t row = (batch * problem.q.shape[1] + h) * problem.q.shape[2] + unit.span.q_begin;
-      Upstream<T> up{.dy = element<T>(out.dy, batch, h, unit.span.q_begin),
-                     .dy_row = out.dy.strides[2],
-                     .lse = call.lse + row,
-                     .delta = call.delta + row};
-      if (out.dbias) {
-        up.dbias = mutable_element<T>(out.dbias, batch, h, unit.span.q_begin, unit.span.k_begin);
-        up.dbias_row = out.dbias.strides[2];
-        up.dbias_key = out.dbias.strides[3];
-      }
-      const QueryGradients<T> dq = call.query_gradients(unit, h);
-      const KeyRange queries = head.queries_seeing(keys.begin, keys.end);
+    for (const HeadWork<T>& work : works) {
+      const KeyRange queries = work.head.queries_seeing(keys.begin, keys.end);
       for (int64_t i = queries.begin; i < queries.end; i += kQueryBlock) {
-        StreamQueries(head, up, keys, {i, std::min(i + kQueryBlock, queries.end)}, finite, block, dq);
+        StreamQueries(work.head, work.up, keys, {i, std::min(i + kQueryBlock, queries.end)}, finite, block, work.dq);
       }
     }
-    if (out.dk)
+    if (out.dk) {
       WriteTurned(block.dk_turned.data(), keys_of.dim, keys_of.scale, keys, block.width,
                   mutable_element<T>(out.dk, batch, unit.kv_head, unit.span.k_begin), out.dk.strides[2]);
-    if (out.dv)
+    }
+    if (out.dv) {
       WriteTurned(block.dv_turned.data(), keys_of.value_dim, T{1}, keys, block.width,
                   mutable_element<T>(out.dv, batch, unit.kv_head, unit.span.k_begin), out.dv.strides[2]);
+    }
   }
 }
 

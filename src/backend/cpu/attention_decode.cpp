@@ -27,6 +27,12 @@ struct Partial {
   T* output;
 };
 
+/// The larger of two; a NaN wins, so that what is wrong with a score shows.
+template <class T>
+HWY_INLINE T Larger(T a, T b) {
+  return b > a || b != b ? b : a;
+}
+
 /// Asks for a row of `count` elements ahead of its use.
 template <class T>
 HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
@@ -125,7 +131,8 @@ void DecodeBlock(const HeadSlice<T>& head, const T* query, int64_t i, KeyRange k
   DotKeys(head, query, keys, scores);
   FinishScores(head, i, keys, scores);
   std::fill(scores + count, scores + kKeyBlock, kHidden<T>);
-  const T top = std::max(*state.max, *std::max_element(scores, scores + count));
+  T top = *state.max;
+  for (int64_t j = 0; j < count; ++j) top = Larger(top, scores[j]);
   if (top == kHidden<T>) return;
   const hn::CappedTag<T, 1> one;
   const T decay = hn::GetLane(WeightExp(one, hn::Set(one, *state.max - top)));
@@ -152,7 +159,7 @@ void DecodeBlock(const HeadSlice<T>& head, const T* query, int64_t i, KeyRange k
 template <class T>
 void JoinPartials(const T* partials, int64_t chunks, int64_t step, int64_t width, T* y, T* lse) {
   T top = kHidden<T>, sum = 0;
-  for (int64_t c = 0; c < chunks; ++c) top = std::max(top, partials[c * step]);
+  for (int64_t c = 0; c < chunks; ++c) top = Larger(top, partials[c * step]);
   std::fill_n(y, width, T{0});
   *lse = kHidden<T>;
   if (top == kHidden<T>) return;
