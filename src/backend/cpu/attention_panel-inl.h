@@ -30,7 +30,7 @@ template <class T>
 constexpr T kHidden = -std::numeric_limits<T>::infinity();
 
 /// While alive, numbers too small to be normal count as 0 on this thread: weights of far keys are often that small, and
-/// each such number costs Intel's cores 150 cycles.
+/// Intel's cores are slow with them.
 class FlushTinyNumbers {
  public:
 #if HWY_ARCH_X86
