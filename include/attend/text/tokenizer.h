@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attend {
+
+/// The ids with a meaning of their own; -1 where a vocabulary has none.
+struct SpecialTokens {
+  int32_t pad = -1;
+  int32_t unknown = -1;
+  int32_t begin = -1;  ///< first token of a sequence, and what a decoder starts from
+  int32_t end = -1;    ///< last token of a sequence, and where generation stops
+  int32_t mask = -1;   ///< a word held out, for masked-word training
+};
+
+/// Text into ids and back. Immutable after loading or training: safe to use from many threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// With `add_special`, what the tokenizer's own template puts around a text ([CLS] … [SEP], <s> …). Throws FormatError
+  /// if the text is not UTF-8.
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special = false) const = 0;
+  /// The text of ids. Special tokens are left out unless `keep_special`. Pieces that are not whole UTF-8 become U+FFFD.
+  virtual std::string decode(std::span<const int32_t> ids, bool keep_special = false) const = 0;
+
+  /// Ids are in [0, size).
+  virtual int64_t size() const = 0;
+  /// A token as the vocabulary spells it (`Ġthe`, `##ing`, `▁the`); throws ShapeError for an id out of range.
+  virtual std::string token(int32_t id) const = 0;
+  virtual std::optional<int32_t> find(std::string_view token) const = 0;
+  virtual const SpecialTokens& special() const = 0;
+
+  /// Writes the files (tokenizer.json, or tokenizer.model) that load_tokenizer reads back, each atomically.
+  virtual void save(const std::string& folder) const = 0;
+};
+
+/// Reads a folder (tokenizer.json; or tokenizer.model / spiece.model; or vocab.json with merges.txt; or vocab.txt; with
+/// tokenizer_config.json beside them where there is one), or one such file. Nothing in it is trusted: FormatError.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+
+enum class TokenizerKind { characters, words, bpe, wordpiece, sentencepiece };
+/// Throws Error that lists the kinds for a name that is none of them: "char", "word", "bpe", "wordpiece", "sentencepiece".
+TokenizerKind tokenizer_kind(std::string_view name);
+
+struct TokenizerTraining {
+  TokenizerKind kind = TokenizerKind::bpe;
+  int64_t vocabulary = 8000;   ///< at most this many tokens, special ones included
+  int64_t min_count = 2;       ///< words or merges seen less often are left out
+  bool lowercase = false;      ///< (NFC otherwise untouched text)
+  double coverage = 0.9995;    ///< of characters, for sentencepiece; the rest falls back to bytes
+};
+
+/// Gives the next line of the corpus, or nothing at the end.
+using LineSource = std::function<std::optional<std::string>()>;
+/// Learns a vocabulary. Ids 0 … 4 are <pad>, <unk>, <s>, </s>, <mask>. The same lines give the same tokenizer.
+std::shared_ptr<const Tokenizer> train_tokenizer(const LineSource& lines, const TokenizerTraining& options);
+
+}  // namespace attend
