@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "attend/base/error.h"
@@ -10,8 +11,6 @@
 namespace attend {
 
 namespace detail {
-
-constexpr int64_t kLargest = int64_t{1} << 32;  // no setting of a sane model is larger
 
 template <class T>
 concept Choice = std::is_enum_v<T>;
@@ -25,8 +24,14 @@ nlohmann::json setting_json(const T& value) {
   }
 }
 
+inline std::string up_to(double most) {
+  std::ostringstream text;
+  if (most < kNoLimit) text << " to " << most;
+  return text.str();
+}
+
 template <class T>
-void read_setting(const nlohmann::json& json, const char* name, T& value) {
+void read_setting(const nlohmann::json& json, const char* name, double most, T& value) {
   const auto wrong = [&](const std::string& expected) {
     throw FormatError(std::string("config: '") + name + "' must be " + expected + ", got " +
                       json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 60));
@@ -42,15 +47,22 @@ void read_setting(const nlohmann::json& json, const char* name, T& value) {
     if (!json.is_boolean()) wrong("true or false");
     value = json.get<bool>();
   } else if constexpr (std::is_same_v<T, int64_t>) {
-    const bool fits = json.is_number_integer() && (!json.is_number_unsigned() || json.get<uint64_t>() <= kLargest);
-    if (!fits || json.get<int64_t>() < 0 || json.get<int64_t>() > kLargest) wrong("a whole number from 0");
+    if (!json.is_number_integer() || !(json.get<double>() >= 0 && json.get<double>() <= most)) {
+      wrong("a whole number from 0" + up_to(most));
+    }
     value = json.get<int64_t>();
   } else if constexpr (std::is_same_v<T, double>) {
-    if (!json.is_number() || !(json.get<double>() >= 0 && json.get<double>() <= 1)) wrong("a number from 0 to 1");
+    if (!json.is_number() || !(json.get<double>() >= 0 && json.get<double>() <= most)) {
+      wrong("a number from 0" + up_to(most));
+    }
     value = json.get<double>();
   } else {
     const bool strings = json.is_array() && std::ranges::all_of(json, [](const auto& j) { return j.is_string(); });
-    if (!strings) wrong("a list of texts");
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (!json.is_string()) wrong("a text");
+    } else if (!strings) {
+      wrong("a list of texts");
+    }
     value = json.get<T>();
   }
 }
@@ -67,6 +79,8 @@ SettingInfo setting_info(const char* name, const char* help) {
     info.kind = "integer";
   } else if constexpr (std::is_same_v<T, double>) {
     info.kind = "number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    info.kind = "text";
   }
   return info;
 }
@@ -92,7 +106,7 @@ Config config_from(const nlohmann::json& json) {
           require<FormatError>(known, "config: there is no setting '", key, "'");
         }
         const auto read = [&](const auto& one) {
-          if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, config.*(one.member));
+          if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, one.most, config.*(one.member));
         };
         (read(s), ...);
       },

@@ -260,7 +260,7 @@ TEST(Registry, ErrorsNameTheSetting) {
   EXPECT_NE(create("gpt", {{"positions", "everywhere"}}).find("'positions' must be one of none, sinusoidal"),
             std::string::npos);
   EXPECT_NE(create("gpt", {{"dim", "-4"}}).find("'dim' must be a whole number"), std::string::npos);
-  EXPECT_NE(create("gpt", {{"dropout", "2"}}).find("'dropout' must be a number from 0 to 1"), std::string::npos);
+  EXPECT_NE(create("gpt", {{"dropout", "2"}}).find("'dropout' must be a number from 0 to 0.99"), std::string::npos);
   EXPECT_NE(create("rnn", {{"bidirectional", "perhaps"}}).find("'bidirectional' must be true or false"),
             std::string::npos);
   EXPECT_NE(message_of([] { preset_config("lstm", "tiny"); }).find("there are rnn, rnn-attention"), std::string::npos);

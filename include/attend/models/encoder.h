@@ -34,7 +34,7 @@ struct EncoderConfig {
                       setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
                       setting("positions", &C::positions, "how positions are known"),
                       setting("pooling", &C::pooling, "which vector stands for the text"),
-                      setting("dropout", &C::dropout, "share of values dropped while training")};
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
 };
 

@@ -36,7 +36,7 @@ struct GptConfig {
                       setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
                       setting("bias", &C::bias, "biases on projections and norms"),
                       setting("positions", &C::positions, "how positions are known"),
-                      setting("dropout", &C::dropout, "share of values dropped while training")};
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
 };
 

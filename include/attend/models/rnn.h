@@ -28,7 +28,7 @@ struct RnnConfig {
                       setting("layers", &C::layers, "recurrent layers, in the encoder and in the decoder"),
                       setting("cell", &C::cell, "kind of recurrent cell"),
                       setting("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width"),
-                      setting("dropout", &C::dropout, "share of values dropped while training"),
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
                       setting("context", &C::context, "longest sentence, in tokens"),
                       setting("score", &C::score, "how the decoder compares its state with the encoder's")};
   }

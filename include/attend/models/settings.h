@@ -15,16 +15,22 @@
 // what they mean.
 namespace attend {
 
+constexpr double kNoLimit = 4294967296.0;
+
 template <class Owner, class Member>
 struct Setting {
   const char* name;
   Member Owner::*member;
   const char* help;
+  double most;  ///< the largest number it may be; the least is 0
 };
 template <class Owner, class Member>
-constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member, const char* help) {
-  return {name, member, help};
+constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member, const char* help,
+                                         double most = kNoLimit) {
+  return {name, member, help, most};
 }
+/// The largest share of values that may be dropped.
+constexpr double kMostDropout = 0.99;
 
 /// How a model knows the order of its tokens.
 enum class Positions { none, sinusoidal, learned, rotary, alibi };
@@ -47,7 +53,7 @@ constexpr std::array<std::string_view, 6> names_of(Activation) {
 /// A setting as a command line or a page shows it.
 struct SettingInfo {
   std::string name, help;
-  std::string kind;                  ///< "integer", "number", "yes or no", "choice" or "list"
+  std::string kind;                  ///< "integer", "number", "yes or no", "choice", "text" or "list"
   std::vector<std::string> choices;  ///< of a choice
 };
 

@@ -37,7 +37,7 @@ struct TransformerModelConfig {
                       setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
                       setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
                       setting("positions", &C::positions, "how positions are known"),
-                      setting("dropout", &C::dropout, "share of values dropped while training"),
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
                       setting("context", &C::context, "longest sentence, in tokens")};
   }
 };
