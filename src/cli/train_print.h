@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "attend/train/job.h"
+#include "cli/terminal.h"
+
+namespace attend::cli {
+
+/// Shows training as it goes: on a terminal one line that is written over, elsewhere a line for each report.
+class TrainingPrinter {
+ public:
+  TrainingPrinter(std::ostream& out, bool quiet);
+
+  Progress progress();
+  TrainingObserver observer();
+  void start(const TrainingFolder& folder);
+  void finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path);
+
+ private:
+  void status(const std::string& text);  // written over by the next
+  void line(const std::string& text);
+  std::ostream& out_;
+  bool quiet_, live_;
+  size_t shown_ = 0;
+  std::string phase_;
+};
+
+/// 1:02:03, 4:05.
+std::string clock_time(double seconds);
+/// 12,345.
+std::string grouped(double number);
+
+}  // namespace attend::cli
