@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "metrics.h"
 #include "registry.h"
 
 namespace attend::golden {
@@ -21,7 +22,8 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
       continue;
     }
     for (const auto& entry : fs::recursive_directory_iterator(place)) {
-      if (entry.is_regular_file() && entry.path().extension() == ".safetensors") found.push_back(entry.path().string());
+      const std::string path = entry.path().string();
+      if (entry.is_regular_file() && (path.ends_with(".safetensors") || is_metrics_file(path))) found.push_back(path);
     }
   }
   std::sort(found.begin(), found.end());
@@ -30,6 +32,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
 
 /// Empty if the case passes, else what is wrong.
 std::string check(const std::string& path, const Registry& registry) {
+  if (is_metrics_file(path)) return check_metrics_file(path);
   Case reference(path);
   const auto checker = registry.find(reference.op());
   if (checker == registry.end()) return "unknown op '" + reference.op() + "'";
@@ -66,7 +69,7 @@ int run(const std::vector<std::string>& places) {
     ++(problem.empty() ? passed : failed);
     if (!problem.empty()) std::cout << "FAILED " << path << ": " << problem << '\n';
   }
-  if (passed + failed == 0) std::cout << "no *.safetensors files found\n";
+  if (passed + failed == 0) std::cout << "no reference cases found\n";
   std::cout << passed << " passed, " << failed << " failed" << std::endl;
   return failed == 0 && passed > 0 ? 0 : 1;
 }
@@ -78,7 +81,8 @@ int main(int count, char** arguments) {
   const std::vector<std::string> places(arguments + 1, arguments + count);
   const bool help = count == 2 && (places[0] == "--help" || places[0] == "-h");
   if (places.empty() || help || places[0].starts_with("--")) {
-    (help ? std::cout : std::cerr) << "usage: goldens DIR…   check every *.safetensors reference case below DIR\n";
+    (help ? std::cout : std::cerr)
+        << "usage: goldens DIR…   check every reference case below DIR: *.safetensors, metrics.json\n";
     return help ? 0 : 2;
   }
   try {
