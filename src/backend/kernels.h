@@ -97,7 +97,7 @@ struct CrossEntropyKernels {
   /// Mean over the rows that are not ignored, and each row's log-sum-exp. target is i64 [rows]. Returns that count.
   Kernel<int64_t(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse)> forward{
       "cross_entropy.forward"};
-  /// dloss is one element; dx = dloss / count · (softmax − smoothed target), 0 on ignored rows.
+  /// dloss is one element; dx = dloss / count · (softmax − smoothed target), 0 on ignored rows. dx may be x itself.
   Kernel<void(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
               const CrossEntropyOptions& options, Rows dx)>
       backward{"cross_entropy.backward"};

@@ -1,0 +1,174 @@
+#include "attend/ops/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "ops/broadcast.h"
+#include "ops/check.h"
+#include "ops/product.h"
+#include "ops/reshaped.h"
+
+namespace attend {
+namespace {
+
+/// Rows whose logits exist at a time. A product packs the weights once for each chunk, and the weights' gradient is
+/// read and written once: from 512 rows on both are a few percent. With very many classes memory decides, 128 MiB of
+/// f32.
+constexpr int64_t kMostRows = 512, kFewestRows = 64, kElements = int64_t{1} << 25;
+
+void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& target,
+           const LossOptions& options) {
+  constexpr const char* kOp = "linear_cross_entropy";
+  require_float(x, kOp);
+  require_float(weight, kOp, "weight");
+  require<ShapeError>(weight.rank() == 2 && weight.dim(0) >= 1, kOp,
+                      ": weight must be [classes, dim] with a class at least, got shape ", weight.shape());
+  require<ShapeError>(x.rank() >= 1 && x.dim(-1) == weight.dim(1), kOp, ": x has shape ", x.shape(),
+                      " but weight [classes, dim] is ", weight.shape());
+  require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, kOp, ": bias must be [", weight.dim(0),
+                      "] as weight is ", weight.shape(), ", got ", bias.shape());
+  require_same_kind(x, weight, kOp, "weight");
+  require_same_kind(x, bias, kOp, "bias");
+  require<ShapeError>(static_cast<bool>(target), kOp, ": target is empty");
+  require<ShapeError>(target.dtype() == DType::i64, kOp, ": target must be i64, got ", target.dtype());
+  const Shape leading(x.shape().span().first(static_cast<size_t>(x.rank() - 1)));
+  require<ShapeError>(target.shape() == leading, kOp, ": x ", x.shape(), " needs a target of shape ", leading, ", got ",
+                      target.shape());
+  require<DeviceError>(target.device() == x.device(), kOp, ": target is on ", target.device(), " but x is on ",
+                       x.device());
+  require<ShapeError>(options.label_smoothing >= 0 && options.label_smoothing <= 1, kOp,
+                      ": label_smoothing must be in [0, 1], got ", options.label_smoothing);
+}
+
+/// The rows that count, and where they stand in x.
+struct Counted {
+  Tensor x;       // [count, dim]
+  Tensor target;  // [count]
+  Tensor places;  // [count], or empty where every row counts
+};
+
+Counted counted_rows(const Tensor& x, const Tensor& target, int64_t classes, int64_t ignore_index) {
+  std::vector<int64_t> chosen, places;
+  const std::vector<int64_t> all = target.to_vector<int64_t>();
+  for (size_t row = 0; row < all.size(); ++row) {
+    if (all[row] == ignore_index) continue;
+    require<ShapeError>(all[row] >= 0 && all[row] < classes, "linear_cross_entropy: target ", all[row], " at row ", row,
+                        " is not in [0, ", classes, ") nor ignore_index ", ignore_index);
+    chosen.push_back(all[row]);
+    places.push_back(static_cast<int64_t>(row));
+  }
+  const Tensor matrix = as_matrix(x.detach());
+  const auto count = static_cast<int64_t>(chosen.size());
+  if (count == matrix.dim(0)) return {matrix, reshaped(target, {count}), {}};
+  const Tensor index = to(tensor(places, {count}), x.device());
+  const Tensor kept = empty({count, x.dim(-1)}, {x.dtype(), x.device()});
+  kernels(x.device()).index.take_rows(rows(dense(matrix)), rows(index), rows(kept));
+  return {kept, to(tensor(chosen, {count}), x.device()), index};
+}
+
+/// Whose gradients are wanted.
+struct Wanted {
+  bool x = false, weight = false, bias = false;
+  bool any() const { return x || weight || bias; }
+};
+
+Tensor row_range(const Tensor& x, int64_t begin, int64_t end) {
+  Shape shape = x.shape();
+  shape[0] = end - begin;
+  return x.as_strided(shape, x.strides(), x.offset() + begin * x.strides()[0]);
+}
+
+/// The loss and its gradients, chunk after chunk.
+class ChunkedLoss {
+ public:
+  ChunkedLoss(const Counted& counted, const Tensor& weight, const Tensor& bias, const CrossEntropyOptions& options,
+              Wanted wanted)
+      : in_(counted), weight_(weight), bias_(bias), options_(options), wanted_(wanted) {
+    const TensorOptions kind{weight.dtype(), weight.device()};
+    if (wanted.x) dx = empty(in_.x.shape(), kind);
+    if (wanted.weight) dweight = in_.x.dim(0) > 0 ? empty(weight.shape(), kind) : zeros(weight.shape(), kind);
+    if (wanted.bias) dbias = zeros(bias.shape(), kind);
+    run();
+  }
+
+  double sum = 0;             ///< of the counted rows' losses
+  Tensor dx, dweight, dbias;  ///< of the mean; dx only for the counted rows
+
+ private:
+  void run() {
+    const int64_t count = in_.x.dim(0);
+    const int64_t most = std::clamp(kElements / weight_.dim(0), kFewestRows, kMostRows);
+    const int64_t chunks = (count + most - 1) / most;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) add_rows(count * chunk / chunks, count * (chunk + 1) / chunks);
+  }
+
+  void add_rows(int64_t begin, int64_t end) {
+    const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
+    const Tensor logits = product(x, transposed(weight_, 0, 1), bias_);
+    const TensorOptions kind{x.dtype(), x.device()};
+    const Tensor loss = empty({}, kind), lse = empty({end - begin}, kind);
+    const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
+    kernel.forward(rows(logits), rows(target), options_, rows(loss), rows(lse));
+    sum += loss.item() * static_cast<double>(end - begin);
+    if (!wanted_.any()) return;
+    // The gradient takes the logits' place.
+    kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), in_.x.dim(0), options_, rows(logits));
+    add_gradients(x, logits, begin);
+  }
+
+  void add_gradients(const Tensor& x, const Tensor& dlogits, int64_t begin) {
+    const Kernels& table = kernels(x.device());
+    if (wanted_.x) {
+      const Tensor part = row_range(dx, begin, begin + x.dim(0));
+      table.matmul.multiply(dlogits.view(), weight_.view(), part.view(), {});
+    }
+    if (wanted_.weight) {
+      table.matmul.multiply(transposed(dlogits, 0, 1).view(), x.view(), dweight.view(), {.accumulate = begin > 0});
+    }
+    if (wanted_.bias) table.elementwise.accumulate(reduced_to(dlogits, dbias.shape()).view(), dbias.view());
+  }
+
+  const Counted& in_;
+  const Tensor& weight_;
+  const Tensor& bias_;
+  const CrossEntropyOptions options_;
+  const Wanted wanted_;
+};
+
+/// The counted rows' gradients in the places they came from, 0 elsewhere.
+Tensor spread_out(const Tensor& dx, const Tensor& places, const Shape& shape) {
+  if (!places) return reshaped(dx, shape);
+  const Tensor all = zeros(shape, {dx.dtype(), dx.device()});
+  kernels(dx.device()).index.take_rows_backward(rows(dx), rows(places), rows(all));
+  return all;
+}
+
+/// gradient · factor, in its own memory.
+Tensor scaled(const Tensor& gradient, double factor) {
+  if (gradient && factor != 1) {
+    kernels(gradient.device()).elementwise.affine(gradient.view(), factor, 0, gradient.view());
+  }
+  return gradient;
+}
+
+}  // namespace
+
+// With g = (softmax(x Wᵀ + b) − t) / count, t the smoothed target: dx = g W, dW = gᵀ x, db = Σ_rows g, all times dloss.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& target,
+                            LossOptions options) {
+  check(x, weight, bias, target, options);
+  const Counted counted = counted_rows(x, target, weight.dim(0), options.ignore_index);
+  const ChunkedLoss chunks(counted, weight.detach(), bias ? bias.detach() : Tensor{},
+                           {options.label_smoothing, options.ignore_index},
+                           {.x = needs_grad(x), .weight = needs_grad(weight), .bias = needs_grad(bias)});
+  const auto count = static_cast<double>(std::max<int64_t>(1, counted.x.dim(0)));
+  const Tensor loss = full({}, chunks.sum / count, {x.dtype(), x.device()});
+  return record("linear_cross_entropy", loss, {x, weight, bias},
+                [dx = chunks.dx, dweight = chunks.dweight, dbias = chunks.dbias, places = counted.places,
+                 shape = x.shape()](const Tensor& dloss) -> Gradients {
+                  const double factor = dloss.item();
+                  return {dx ? spread_out(scaled(dx, factor), places, shape) : Tensor{}, scaled(dweight, factor),
+                          scaled(dbias, factor)};
+                });
+}
+
+}  // namespace attend
