@@ -169,6 +169,13 @@ BleuTokenizer bleu_tokenizer(std::string_view name) {
   return found->second;
 }
 
+BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines) {
+  for (const std::string& line : lines) {
+    if (std::ranges::any_of(code_points(line), is_chinese)) return BleuTokenizer::zh;
+  }
+  return BleuTokenizer::v13a;
+}
+
 std::vector<std::string> bleu_words(std::string_view line, BleuTokenizer tokenizer) {
   const Text text = metric::tokenize(code_points(line), tokenizer);
   std::vector<std::string> words;

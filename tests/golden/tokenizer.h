@@ -1,0 +1,19 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace attend::golden {
+
+/// A reference that cannot be checked, and why: said aloud, neither passed nor failed.
+struct Skipped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// tokenizer_cases.json beside a tokenizer; golden.inp with golden.out beside one; NAME.golden.json beside NAME.model.
+bool is_tokenizer_case(const std::string& path);
+
+/// Empty if ids, tokens and decoded text of every case in the file are as expected, else what is wrong.
+std::string check_tokenizer(const std::string& path);
+
+}  // namespace attend::golden
