@@ -7,7 +7,9 @@
 
 #include "attend/base/error.h"
 #include "cli/bench.h"
+#include "cli/demo.h"
 #include "cli/explain.h"
+#include "cli/train.h"
 
 namespace {
 
@@ -56,6 +58,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
   app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
+  attend::cli::add_train(app);
+  attend::cli::add_demo(app);
   attend::cli::add_explain(app);
   attend::cli::add_bench(app);
 
