@@ -8,6 +8,7 @@
 #include "attend/base/error.h"
 #include "cli/bench.h"
 #include "cli/explain.h"
+#include "cli/tokenize.h"
 
 namespace {
 
@@ -57,6 +58,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
   attend::cli::add_explain(app);
+  attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
