@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/demo.h"
 #include "cli/explain.h"
+#include "cli/tokenize.h"
 #include "cli/train.h"
 
 namespace {
@@ -61,6 +62,7 @@ int run(int argc, char** argv) {
   attend::cli::add_train(app);
   attend::cli::add_demo(app);
   attend::cli::add_explain(app);
+  attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");

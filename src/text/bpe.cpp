@@ -113,7 +113,9 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& ids) const {
 }
 
 int32_t Bpe::find_character(std::string_view character, bool is_first, bool is_last) const {
-  if (raw_bytes_ && prefix_.empty() && suffix_.empty()) return byte_ids_[static_cast<unsigned char>(character[0])];
+  if (prefix_.empty() && suffix_.empty()) {
+    return raw_bytes_ ? byte_ids_[static_cast<unsigned char>(character[0])] : vocabulary_.find(character);
+  }
   std::string token;
   if (!is_first) token += prefix_;
   token += raw_bytes_ ? spelled_bytes(character) : std::string(character);
@@ -149,7 +151,7 @@ void Bpe::append_characters(std::string_view piece, std::vector<int32_t>& symbol
 
 void Bpe::merge(std::vector<int32_t>& symbols, size_t begin) const {
   const size_t count = symbols.size() - begin;
-  if (count < 2) return;
+  if (count < 2 || merges_.empty()) return;
   int32_t* first = symbols.data() + begin;
   symbols.resize(begin + (count <= kFew ? merge_few(first, count) : merge_many(first, count)));
 }

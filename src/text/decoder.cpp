@@ -26,7 +26,7 @@ void byte_level(Tokens& tokens) {
     if (auto bytes = bytes_of_spelling(token)) token = std::move(*bytes);
   }
   fuse(tokens);
-  tokens[0] = lossy_utf8(tokens[0]);
+  tokens[0] = repair_utf8(tokens[0]).text;
 }
 
 /// Runs of <0x..> become characters, or one U+FFFD for each byte where they are none.
@@ -35,7 +35,7 @@ void byte_fallback(Tokens& tokens) {
   std::string bytes;
   const auto flush = [&] {
     if (bytes.empty()) return;
-    std::string text = lossy_utf8(bytes);
+    std::string text = repair_utf8(bytes).text;
     if (text != bytes) text = replaced(std::string(bytes.size(), '?'), "?", "\ufffd");
     out.push_back(std::move(text));
     bytes.clear();
@@ -76,7 +76,7 @@ Decoder wordpiece(const Json& json) {
   return [=](Tokens& tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
-      if (i > 0) token = token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+      if (i > 0) token = token.starts_with(prefix) ? token.substr(prefix.size()) : std::string(1, ' ').append(token);
       if (cleanup) token = cleaned_up(std::move(token));
     }
   };
@@ -149,7 +149,7 @@ const std::map<std::string, Decoder (*)(const Json&)>& makers() {
 }
 
 void join_with_blanks(Tokens& tokens) {
-  for (size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, " ");
+  for (size_t i = 1; i < tokens.size(); ++i) tokens[i] = std::string(1, ' ').append(tokens[i]);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ class PairTable {
     count_ += entry.value == kAbsent;
     entry = {key_of(left, right), value};
   }
+  bool empty() const { return count_ == 0; }
   uint64_t find(uint32_t left, uint32_t right) const {
     return entries_.empty() ? kAbsent : entries_[slot(key_of(left, right))].value;
   }

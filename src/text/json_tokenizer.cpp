@@ -78,7 +78,7 @@ std::string JsonTokenizer::decode(std::span<const int32_t> ids, bool keep_specia
   decoder_(tokens);
   std::string text;
   for (const std::string& token : tokens) text += token;
-  return lossy_utf8(text);
+  return repair_utf8(text).text;
 }
 
 std::string JsonTokenizer::token(int32_t id) const {

@@ -72,7 +72,7 @@ std::string MarianTokenizer::decode(std::span<const int32_t> ids, bool keep_spec
   flush();
   out = replaced(out, "▁", " ");
   const size_t begin = out.find_first_not_of(" \n\t\r"), end = out.find_last_not_of(" \n\t\r");
-  return begin == std::string::npos ? "" : lossy_utf8(out.substr(begin, end + 1 - begin));
+  return begin == std::string::npos ? "" : repair_utf8(out.substr(begin, end + 1 - begin)).text;
 }
 
 std::string MarianTokenizer::token(int32_t id) const {

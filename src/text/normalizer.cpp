@@ -116,7 +116,7 @@ Normalizer prepend(const Json& json) {
 Normalizer precompiled(const Json& json) {
   const auto map = std::make_shared<const Charsmap>(from_base64(required_string(json, "precompiled_charsmap")));
   // The blob's strings need not be UTF-8; everything after this relies on it.
-  return [map](std::string_view text) { return lossy_utf8(apply_by_grapheme(*map, text)); };
+  return [map](std::string_view text) { return repair_utf8(apply_by_grapheme(*map, text)).text; };
 }
 
 Normalizer sequence(const Json& json) {

@@ -38,11 +38,11 @@ SentencePieceModel::Prefix SentencePieceModel::normalized_prefix(std::string_vie
   }
   if (charsmap_) {
     if (const auto match = charsmap_->find(text, Charsmap::Take::longest)) {
-      return {match->length, lossy_utf8(match->by)};
+      return {match->length, repair_utf8(match->by).text};
     }
   }
   const size_t length = std::min(utf8_length(text[0]), text.size());
-  return {length, lossy_utf8(text.substr(0, length))};
+  return {length, repair_utf8(text.substr(0, length)).text};
 }
 
 std::string SentencePieceModel::normalize(std::string_view text) const {
@@ -70,7 +70,7 @@ std::string SentencePieceModel::normalize(std::string_view text) const {
     if (!added.empty()) behind_blank = trims && added.ends_with(' ');
     text.remove_prefix(prefix.length);
   }
-  while (trims && out.ends_with(space)) out.resize(out.size() - space.size());
+  while (trims && out.ends_with(space)) out.erase(out.size() - space.size());
   if (proto_.add_dummy_prefix && proto_.treat_whitespace_as_suffix) out += space;
   return out;
 }

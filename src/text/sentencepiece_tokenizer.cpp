@@ -40,7 +40,8 @@ int64_t count_extra_ids(const TokenizerConfig& files, int64_t pieces) {
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string source, const TokenizerConfig& files)
-    : source_(std::move(source)), config_(files.config), model_(source_), tokens_(model_.vocabulary()) {
+    : source_(std::move(source)), config_(files.config), model_(source_), tokens_(model_.vocabulary()),
+      lowercase_(field(files.config, "do_lower_case", false)) {
   add_tokens(files);
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });
   if (special_.unknown < 0) special_.unknown = model_.unknown();
@@ -98,7 +99,8 @@ std::vector<int32_t> SentencePieceTokenizer::encode(std::string_view text, bool 
   std::vector<int32_t> ids;
   finder_.split(text, [&](TokenFinder::Part part) {
     if (part.id != kNone) return ids.push_back(part.id);
-    model_.encode(part.text, [&](std::string_view, int32_t id) { ids.push_back(id); });
+    const std::string lower = lowercase_ ? lowercased(part.text) : "";
+    model_.encode(lowercase_ ? lower : part.text, [&](std::string_view, int32_t id) { ids.push_back(id); });
   });
   return add_special ? fill(template_, ids) : ids;
 }
@@ -112,7 +114,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids, bool ke
     const bool unknown = id == model_.unknown();
     pieces.push_back(unknown ? model_.proto().unknown_surface : tokens_.token(id));
   }
-  return lossy_utf8(model_.decode(pieces));
+  return repair_utf8(model_.decode(pieces)).text;
 }
 
 std::string SentencePieceTokenizer::token(int32_t id) const {

@@ -34,6 +34,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   Json config_;  // what save() writes beside it
   SentencePieceModel model_;
   Vocabulary tokens_;  // the model's pieces and the added ones
+  bool lowercase_ = false;
   TokenFinder finder_;
   std::unordered_set<int32_t> added_special_;
   TextTemplate template_;

@@ -53,25 +53,6 @@ char32_t next_code_point(std::string_view text, size_t& at) {
   return static_cast<char32_t>(code);
 }
 
-void append_utf8(std::string& out, char32_t code) {
-  char bytes[U8_MAX_LENGTH];
-  int32_t length = 0;
-  U8_APPEND_UNSAFE(bytes, length, static_cast<UChar32>(code));
-  out.append(bytes, static_cast<size_t>(length));
-}
-
-std::string lossy_utf8(std::string_view bytes) {
-  if (valid_utf8_prefix(bytes) == bytes.size()) return std::string(bytes);
-  std::string out;
-  const auto size = static_cast<int64_t>(bytes.size());
-  for (int64_t at = 0; at < size;) {
-    UChar32 code = 0;
-    U8_NEXT_OR_FFFD(bytes.data(), at, size, code);
-    append_utf8(out, static_cast<char32_t>(code));
-  }
-  return out;
-}
-
 bool is_space(char32_t code) { return u_isUWhiteSpace(static_cast<UChar32>(code)); }
 bool is_word(char32_t code) {
   constexpr uint32_t kMask = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "attend/text/utf8.h"
+
 namespace attend::text {
 
 /// Throws FormatError unless the text is UTF-8 and at most 2 GiB long.
@@ -26,14 +28,11 @@ void for_each_code_point(std::string_view text, Visit&& visit) {
   }
 }
 
-void append_utf8(std::string& out, char32_t code);
 /// Length of the character that begins with this byte of valid UTF-8.
 inline size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
-/// The bytes as text: each longest part of a character that is cut short or wrong becomes one U+FFFD.
-std::string lossy_utf8(std::string_view bytes);
 
 bool is_space(char32_t code);        ///< Unicode's White_Space, what \s means
 bool is_word(char32_t code);         ///< what \w means

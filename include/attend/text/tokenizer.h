@@ -28,7 +28,8 @@ class Tokenizer {
   /// With `add_special`, what the tokenizer's own template puts around a text ([CLS] … [SEP], <s> …). Throws FormatError
   /// if the text is not UTF-8.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = false) const = 0;
-  /// The text of ids. Special tokens are left out unless `keep_special`. Pieces that are not whole UTF-8 become U+FFFD.
+  /// The text of ids. Special tokens are left out unless `keep_special`, and ids out of range always (models may have
+  /// more rows than their vocabulary). Pieces that are not whole UTF-8 become U+FFFD.
   virtual std::string decode(std::span<const int32_t> ids, bool keep_special = false) const = 0;
 
   /// Ids are in [0, size).
@@ -42,25 +43,35 @@ class Tokenizer {
   virtual void save(const std::string& folder) const = 0;
 };
 
-/// Reads a folder (tokenizer.json; or tokenizer.model / spiece.model; or vocab.json with merges.txt; or vocab.txt; with
-/// tokenizer_config.json beside them where there is one), or one such file. Nothing in it is trusted: FormatError.
+/// Reads a folder (tokenizer.json; or tokenizer.model / spiece.model; or vocab.json with merges.txt, or with Marian's
+/// source.spm and target.spm; or vocab.txt; with tokenizer_config.json, special_tokens_map.json and config.json beside
+/// them where there are any), or one such file. Nothing in it is trusted: FormatError.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
+/// What each kind keeps of a text, decode(encode(text)):
+///   characters     every code point it has seen; others become <unk>
+///   words          single blanks between words; other blanks, unknown and rare words are lost
+///   bpe            everything: unseen characters become bytes (GPT-2's scheme)
+///   wordpiece      as words, in pieces; control characters, and characters it has not seen, are lost
+///   sentencepiece  everything but U+2581 (▁), by which it spells blanks: it comes back as a blank
 enum class TokenizerKind { characters, words, bpe, wordpiece, sentencepiece };
 /// Throws Error that lists the kinds for a name that is none of them: "char", "word", "bpe", "wordpiece", "sentencepiece".
 TokenizerKind tokenizer_kind(std::string_view name);
 
 struct TokenizerTraining {
   TokenizerKind kind = TokenizerKind::bpe;
-  int64_t vocabulary = 8000;   ///< at most this many tokens, special ones included
-  int64_t min_count = 2;       ///< words or merges seen less often are left out
-  bool lowercase = false;      ///< (NFC otherwise untouched text)
-  double coverage = 0.9995;    ///< of characters, for sentencepiece; the rest falls back to bytes
+  int64_t vocabulary = 8000;  ///< at most this many tokens, special ones included; bpe needs at least 261
+  int64_t min_count = 2;      ///< characters, words or merges seen less often are left out (not by sentencepiece)
+  bool lowercase = false;     ///< of all text, also when encoding; otherwise nothing is normalised
+  double coverage = 0.9995;   ///< of characters, for sentencepiece; the rest falls back to bytes
 };
 
 /// Gives the next line of the corpus, or nothing at the end.
 using LineSource = std::function<std::optional<std::string>()>;
-/// Learns a vocabulary. Ids 0 … 4 are <pad>, <unk>, <s>, </s>, <mask>. The same lines give the same tokenizer.
+/// Learns a vocabulary. Ids 0 … 4 are <pad>, <unk>, <s>, </s>, <mask>, and <s> … </s> is what encode puts around a text
+/// when asked. The same lines give the same tokenizer. Saved, it is a tokenizer.json (sentencepiece: a tokenizer.model)
+/// that Hugging Face's libraries read too. Throws ShapeError for options that cannot be, Error for a corpus that is empty
+/// or too small, FormatError for lines that are not UTF-8.
 std::shared_ptr<const Tokenizer> train_tokenizer(const LineSource& lines, const TokenizerTraining& options);
 
 }  // namespace attend
