@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "attend/base/error.h"
+
 namespace attend {
 namespace {
 
@@ -25,6 +27,19 @@ EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int
 
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
   return between(tokenizer, text, longest, tokenizer.special().begin);
+}
+
+int32_t text_start(const Tokenizer& tokenizer) {
+  const SpecialTokens& special = tokenizer.special();
+  return special.end >= 0 ? special.end : special.begin;
+}
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
+  std::vector<int32_t> ids = tokenizer.encode(prompt);
+  if (!ids.empty()) return ids;
+  require<FormatError>(text_start(tokenizer) >= 0,
+                       "generate: the tokenizer has no token a text begins with: a prompt is needed");
+  return {text_start(tokenizer)};
 }
 
 }  // namespace attend

@@ -19,5 +19,10 @@ struct EncodedText {
 EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is
+/// what follows an end; a vocabulary without one has the begin. Throws FormatError if there is nothing to start from.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
+/// The token that stands before a new text: see encode_prompt. -1 if there is none.
+int32_t text_start(const Tokenizer& tokenizer);
 
 }  // namespace attend
