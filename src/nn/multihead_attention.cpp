@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
@@ -118,6 +119,48 @@ void check_inputs(const MultiheadAttentionConfig& config, const MultiheadAttenti
                       " keys but ", inputs.value.dim(1), " values");
 }
 
+struct Heads {
+  Tensor q, k, v;  // [batch, heads, length, head_dim]
+};
+
+/// The fused call on projected heads, joined and projected again.
+TracedAttention attend_heads(const MultiheadAttention& module, const Heads& heads, AttentionOptions options,
+                             const ForwardContext& context) {
+  const auto& [q, k, v] = heads;
+  const MultiheadAttentionConfig& config = module.config;
+  if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
+  if (context.rng && config.dropout > 0) options.dropout = config.dropout, options.random = context.rng->stream();
+  const AttentionResult attended = attention_with_lse(q, k, v, options);
+  if (options.bias) options.bias = options.bias.detach();  // a kept trace must not keep the graph
+  TracedAttention result{module.output.forward(join_heads(attended.output)),
+                         {q.detach(), k.detach(), attended.lse.detach(), options}};
+  if (context.traces) context.traces->push_back(result.trace);
+  return result;
+}
+
+/// Rotary positions of a step's new tokens. Rows that stand at different places bring one token each: there the rows
+/// take the place of the positions.
+Tensor turn(const Tensor& x, RopeOptions options, const CacheStep& step) {
+  if (step.is_even()) {
+    options.offset = step.held[0];
+    return rope(x, options);
+  }
+  options.positions = reshape(step.positions(), {-1});
+  return transpose(rope(transpose(x, 0, 2), options), 0, 2);
+}
+
+/// Who sees whom in a step. With one token a row the causal mask is each row's length. ALiBi needs nothing more: a
+/// shift of all positions of a row cancels out in its softmax.
+MaskOptions cached_masks(const MultiheadAttentionConfig& config, const CacheStep& step) {
+  if (step.is_even()) return {.causal = true, .alignment = Alignment::bottom_right};
+  if (config.window == 0) return {.alignment = Alignment::bottom_right, .lengths = step.lengths()};
+  std::vector<uint8_t> seen;
+  for (const int64_t held : step.held) {
+    for (int64_t j = 0; j < step.longest(); ++j) seen.push_back(j <= held && j > held - config.window);
+  }
+  return {.keys = bool_tensor(seen, {static_cast<int64_t>(step.held.size()), step.longest()})};
+}
+
 }  // namespace
 
 MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& config, Rng& rng) {
@@ -155,14 +198,37 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
 
   AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = real, .extra = k.dim(2) - real});
-  if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
-  if (context.rng && config.dropout > 0) options.dropout = config.dropout, options.random = context.rng->stream();
-  const AttentionResult attended = attention_with_lse(q, k, v, options);
-  if (options.bias) options.bias = options.bias.detach();  // a kept trace must not keep the graph
-  TracedAttention result{output.forward(join_heads(attended.output)),
-                         {q.detach(), k.detach(), attended.lse.detach(), options}};
-  if (context.traces) context.traces->push_back(result.trace);
-  return result;
+  return attend_heads(*this, {.q = q, .k = k, .v = v}, options, context);
+}
+
+Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
+                                          const ForwardContext& context) const {
+  require<ShapeError>(!config.bias_kv && !config.zero_key,
+                      "MultiheadAttention: a cache cannot be used with the extra keys of bias_kv and zero_key");
+  const NoGrad scope;
+  Tensor q = split_heads(query.forward(x), config.heads);
+  Tensor k = split_heads(key.forward(x), config.key_heads);
+  const Tensor v = split_heads(value.forward(x), config.key_heads);
+  if (config.rope) q = turn(q, *config.rope, step), k = turn(k, *config.rope, step);
+  const KeyValues all = cache.append({k, v}, step);
+  AttentionOptions options =
+      attention_options(config, cached_masks(config, step), {.queries = q.dim(2), .real = all.keys.dim(2), .extra = 0});
+  if (!step.is_even()) options.window = 0;  // the mask has it
+  return attend_heads(*this, {.q = q, .k = all.keys, .v = all.values}, options, context).output;
+}
+
+KeyValues MultiheadAttention::project_memory(const Tensor& memory) const {
+  return {split_heads(key.forward(memory), config.key_heads), split_heads(value.forward(memory), config.key_heads)};
+}
+
+Tensor MultiheadAttention::forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks,
+                                          const ForwardContext& context) const {
+  require<ShapeError>(!config.bias_kv && !config.zero_key && !config.rope,
+                      "MultiheadAttention: forward_memory is for attention without extra keys and rotary positions");
+  const Tensor q = split_heads(query.forward(x), config.heads);
+  const AttentionOptions options =
+      attention_options(config, masks, {.queries = q.dim(2), .real = memory.keys.dim(2), .extra = 0});
+  return attend_heads(*this, {.q = q, .k = memory.keys, .v = memory.values}, options, context).output;
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {

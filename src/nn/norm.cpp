@@ -26,4 +26,8 @@ RMSNorm RMSNorm::create(const RMSNormConfig& config) {
 
 Tensor RMSNorm::forward(const Tensor& x) const { return rms_norm(x, weight, {.eps = eps}); }
 
+Tensor Norm::forward(const Tensor& x) const {
+  return rms ? rms_norm(x, weight, {.eps = eps}) : layer_norm(x, weight, bias, {.eps = eps});
+}
+
 }  // namespace attend

@@ -2,13 +2,32 @@
 
 #include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/shape.h"
 
 namespace attend {
 namespace {
 
+MultiheadAttention create_cross_attention(const TransformerLayerConfig& config, Rng& rng) {
+  return MultiheadAttention::create({.dim = config.dim,
+                                     .heads = config.heads,
+                                     .key_heads = config.key_heads,
+                                     .head_dim = config.head_dim,
+                                     .bias = config.bias,
+                                     .dropout = config.dropout},
+                                    rng);
+}
+
 MultiheadAttention create_attention(const TransformerLayerConfig& config, Rng& rng) {
-  return MultiheadAttention::create(
-      {.dim = config.dim, .heads = config.heads, .bias = config.bias, .dropout = config.dropout}, rng);
+  return MultiheadAttention::create({.dim = config.dim,
+                                     .heads = config.heads,
+                                     .key_heads = config.key_heads,
+                                     .head_dim = config.head_dim,
+                                     .bias = config.bias,
+                                     .dropout = config.dropout,
+                                     .window = config.window,
+                                     .alibi = config.alibi,
+                                     .rope = config.rope},
+                                    rng);
 }
 
 FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) {
@@ -21,14 +40,10 @@ FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) 
                              rng);
 }
 
-LayerNorm create_norm(const TransformerLayerConfig& config) {
-  return LayerNorm::create({.dim = config.dim, .eps = config.eps, .bias = config.bias});
-}
-
 /// One branch with its residual: norm(x + f(x)), or x + f(norm(x)) where the norm comes first.
 template <class F>
-Tensor residual(const TransformerLayerConfig& config, const LayerNorm& norm, const Tensor& x,
-                const ForwardContext& context, F&& f) {
+Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, const ForwardContext& context,
+                F&& f) {
   if (config.norm_first) return x + drop(f(norm.forward(x)), config.dropout, context);
   return norm.forward(x + drop(f(x), config.dropout, context));
 }
@@ -44,6 +59,11 @@ void reset_xavier(FeedForward& feed_forward, Rng& rng) {
 }
 
 }  // namespace
+
+Norm create_norm(const TransformerLayerConfig& config) {
+  if (config.rms_norm) return RMSNorm::create({.dim = config.dim, .eps = config.eps});
+  return LayerNorm::create({.dim = config.dim, .eps = config.eps, .bias = config.bias});
+}
 
 TransformerEncoderLayer TransformerEncoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
   return {.config = config,
@@ -61,10 +81,19 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& mask
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });
 }
 
+Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
+                                               const ForwardContext& context) const {
+  const Tensor attended = residual(config, attention_norm, x, context, [&](const Tensor& in) {
+    return attention.forward_cached(in, cache, step, context);
+  });
+  return residual(config, feed_forward_norm, attended, context,
+                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+}
+
 TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
   return {.config = config,
           .attention = create_attention(config, rng),
-          .cross_attention = create_attention(config, rng),
+          .cross_attention = create_cross_attention(config, rng),
           .feed_forward = create_feed_forward(config, rng),
           .attention_norm = create_norm(config),
           .cross_attention_norm = create_norm(config),
@@ -77,6 +106,19 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, c
                               [&](const Tensor& in) { return attention.forward(in, masks.target, context); });
   const Tensor crossed = residual(config, cross_attention_norm, own, context, [&](const Tensor& in) {
     return cross_attention.forward_cross(in, memory, masks.memory, context);
+  });
+  return residual(config, feed_forward_norm, crossed, context,
+                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+}
+
+Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step,
+                                               const MaskOptions& memory_masks, const ForwardContext& context) const {
+  const Tensor own = residual(config, attention_norm, x, context,
+                              [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, context); });
+  const Tensor crossed = residual(config, cross_attention_norm, own, context, [&](const Tensor& in) {
+    // The rows of one sequence are so many queries to its memory.
+    const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
+    return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, context), in.shape());
   });
   return residual(config, feed_forward_norm, crossed, context,
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "attend/nn/cache.h"
 #include "attend/nn/context.h"
 #include "attend/nn/linear.h"
 #include "attend/nn/masks.h"
@@ -57,6 +58,15 @@ struct MultiheadAttention {
   /// they make a mask of queries × keys, the one case that is not linear in memory.
   TracedAttention forward_traced(const Inputs& inputs, const MaskOptions& masks = {},
                                  const ForwardContext& context = {}) const;
+
+  /// Self-attention of new tokens x [rows, step.count, dim] that come after what `cache` holds, causally; they are
+  /// added to it. For generation: not recorded. Throws ShapeError with bias_kv or zero_key.
+  Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
+                        const ForwardContext& context = {}) const;
+  /// The keys and values of a memory that many steps will look at, and attention to them: the same as forward_cross.
+  KeyValues project_memory(const Tensor& memory) const;
+  Tensor forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks = {},
+                        const ForwardContext& context = {}) const;
 
   static constexpr auto fields() {
     using Self = MultiheadAttention;

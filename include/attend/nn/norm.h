@@ -42,4 +42,18 @@ struct RMSNorm {
   static constexpr auto fields() { return std::tuple{field("weight", &RMSNorm::weight)}; }
 };
 
+/// Either of the two, as a layer's config chooses.
+struct Norm {
+  bool rms = false;
+  double eps = 1e-5;
+  Tensor weight, bias;
+
+  Norm() = default;
+  Norm(LayerNorm norm) : eps(norm.eps), weight(std::move(norm.weight)), bias(std::move(norm.bias)) {}
+  Norm(RMSNorm norm) : rms(true), eps(norm.eps), weight(std::move(norm.weight)) {}
+  Tensor forward(const Tensor& x) const;
+
+  static constexpr auto fields() { return std::tuple{field("weight", &Norm::weight), field("bias", &Norm::bias)}; }
+};
+
 }  // namespace attend

@@ -17,17 +17,28 @@ struct TransformerLayerConfig {
   bool bias = true;         ///< on every projection and norm
   double dropout = 0.1;     ///< of attention weights, inside the feed-forward network and on every residual branch
   double eps = 1e-5;        ///< of the norms
+  bool rms_norm = false;    ///< RMSNorm in place of LayerNorm
+  // Of self-attention: see MultiheadAttentionConfig.
+  int64_t key_heads = 0;
+  int64_t head_dim = 0;
+  int64_t window = 0;
+  bool alibi = false;
+  std::optional<RopeOptions> rope;
 };
+Norm create_norm(const TransformerLayerConfig& config);
 
 struct TransformerEncoderLayer {
   TransformerLayerConfig config;
   MultiheadAttention attention;
   FeedForward feed_forward;
-  LayerNorm attention_norm, feed_forward_norm;
+  Norm attention_norm, feed_forward_norm;
 
   static TransformerEncoderLayer create(const TransformerLayerConfig& config, Rng& rng);
   /// x and the result are [batch, length, dim].
   Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  /// Causally, behind what the cache holds; see MultiheadAttention::forward_cached.
+  Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
+                        const ForwardContext& context = {}) const;
 
   static constexpr auto fields() {
     using Self = TransformerEncoderLayer;
@@ -35,6 +46,13 @@ struct TransformerEncoderLayer {
                       field("attention_norm", &Self::attention_norm),
                       field("feed_forward_norm", &Self::feed_forward_norm)};
   }
+};
+
+/// What a decoder layer looks at while generating: its own past, and a memory projected once. Rows of one sequence of
+/// the memory stand together: [sequences · n, …] rows look at [sequences, …].
+struct DecoderCache {
+  KeyValueCache own;
+  KeyValues memory;
 };
 
 /// A target looks at itself (causally unless told otherwise) and at the encoder's result.
@@ -47,12 +65,14 @@ struct TransformerDecoderLayer {
   TransformerLayerConfig config;
   MultiheadAttention attention, cross_attention;
   FeedForward feed_forward;
-  LayerNorm attention_norm, cross_attention_norm, feed_forward_norm;
+  Norm attention_norm, cross_attention_norm, feed_forward_norm;
 
   static TransformerDecoderLayer create(const TransformerLayerConfig& config, Rng& rng);
   /// x and the result are [batch, targets, dim], memory [batch, sources, dim].
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  const ForwardContext& context = {}) const;
+  Tensor forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step, const MaskOptions& memory_masks,
+                        const ForwardContext& context = {}) const;
 
   static constexpr auto fields() {
     using Self = TransformerDecoderLayer;
@@ -73,7 +93,7 @@ struct TransformerStackConfig {
 
 struct TransformerEncoder {
   std::vector<TransformerEncoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  std::optional<Norm> norm;
 
   static TransformerEncoder create(const TransformerStackConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
@@ -85,7 +105,7 @@ struct TransformerEncoder {
 
 struct TransformerDecoder {
   std::vector<TransformerDecoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  std::optional<Norm> norm;
 
   static TransformerDecoder create(const TransformerStackConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attend/nn/context.h"
+#include "attend/nn/parameters.h"
+#include "attend/ops/cross_entropy.h"
+
+// What the rest of the program asks of a network, whatever its architecture. Each architecture is a plain struct in a
+// file of its own that fulfils one of these.
+namespace attend {
+
+enum class Task { translation, language, classification };
+
+/// The last layer: logits = hidden · weightᵀ + bias.
+struct Head {
+  Tensor weight;  ///< [words, dim]
+  Tensor bias;    ///< [words] or empty
+
+  Tensor logits(const Tensor& hidden) const;
+  /// cross_entropy(logits(hidden), labels) without ever holding all logits. hidden […, dim], labels i64 of its leading
+  /// shape.
+  Tensor loss(const Tensor& hidden, const Tensor& labels, LossOptions options = {}) const;
+};
+
+/// Generation in progress: a number of rows, each with all it has read and written so far. Nothing is recorded.
+class Decoding {
+ public:
+  virtual ~Decoding() = default;
+
+  /// Adds ids (i64 [rows, count]) to the rows and returns the logits after each row's last token, [rows, words]. While
+  /// nothing is held rows may differ: `lengths` (i64 [rows]) says how many of the ids are real, the rest is padding.
+  virtual Tensor step(const Tensor& ids, const Tensor& lengths = {}, const ForwardContext& context = {}) = 0;
+  /// Row i goes on from what row order[i] was; rows may be repeated, moved and dropped. The rows of one source sentence
+  /// stay together, as many as start() was told.
+  virtual void select(std::span<const int64_t> order) = 0;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual std::string architecture() const = 0;
+  virtual Task task() const = 0;
+  /// The settings as JSON text, with "architecture": what create_model takes.
+  virtual std::string config() const = 0;
+  /// Handles that share the model's data and gradients. A tied matrix is there once.
+  virtual std::vector<NamedTensor> parameters() const = 0;
+  virtual int64_t words() const = 0;    ///< size of the vocabulary
+  virtual int64_t context() const = 0;  ///< the longest sequence it takes, in tokens
+};
+
+struct PairInputs {
+  Tensor source;          ///< i64 [batch, sources]
+  Tensor source_lengths;  ///< i64 [batch]; empty: no padding
+  Tensor target;          ///< i64 [batch, targets]: begin, y₁, y₂, …; padded at the end
+};
+
+/// A sentence in, a sentence out.
+class PairModel : public Model {
+ public:
+  Task task() const final { return Task::translation; }
+  /// What the head turns into logits: [batch, targets, dim].
+  virtual Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Head head() const = 0;
+  /// Where the target looked at the source, from the traces of one call of hidden(): for each decoder layer that looks
+  /// back [batch, heads, targets, sources]. Empty for a model that never does.
+  virtual std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const = 0;
+  /// Reads the sources; `rows` hypotheses of each will be written side by side.
+  virtual std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const = 0;
+};
+
+/// Text goes on.
+class LanguageModel : public Model {
+ public:
+  Task task() const final { return Task::language; }
+  /// [batch, length, dim] for ids i64 [batch, length].
+  virtual Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const = 0;
+  virtual Head head() const = 0;
+  virtual std::unique_ptr<Decoding> start() const = 0;
+};
+
+struct TextInputs {
+  Tensor ids;      ///< i64 [batch, length]
+  Tensor lengths;  ///< i64 [batch]; empty: no padding
+};
+
+/// A text in, a label out.
+class EncoderModel : public Model {
+ public:
+  Task task() const final { return Task::classification; }
+  virtual std::vector<std::string> labels() const = 0;
+  /// A vector for each token: [batch, length, dim].
+  virtual Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  /// [batch, labels].
+  virtual Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
+  virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Head masked_head() const = 0;
+};
+
+}  // namespace attend

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "attend/models/model.h"
+#include "attend/models/settings.h"
+#include "attend/nn/embedding.h"
+#include "attend/nn/linear.h"
+#include "attend/nn/memory_attention.h"
+#include "attend/nn/recurrent.h"
+
+namespace attend {
+
+struct RnnConfig {
+  int64_t words = 0;
+  int64_t dim = 256;
+  int64_t hidden = 512;
+  int64_t layers = 1;
+  CellKind cell = CellKind::gru;
+  bool bidirectional = true;
+  double dropout = 0.2;
+  int64_t context = 1024;
+  Score score = Score::additive;  ///< used with attention
+
+  static constexpr auto settings() {
+    using C = RnnConfig;
+    return std::tuple{setting("words", &C::words, "size of the vocabulary"),
+                      setting("dim", &C::dim, "width of the word vectors"),
+                      setting("hidden", &C::hidden, "width of the recurrent state"),
+                      setting("layers", &C::layers, "recurrent layers, in the encoder and in the decoder"),
+                      setting("cell", &C::cell, "kind of recurrent cell"),
+                      setting("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width"),
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
+                      setting("context", &C::context, "longest sentence, in tokens"),
+                      setting("score", &C::score, "how the decoder compares its state with the encoder's")};
+  }
+};
+
+/// The encoder–decoder of Cho et al. and Sutskever et al. (2014): a sentence is read into the encoder's last state, and
+/// the decoder has nothing but that to write from. With attention (`look_back`) the decoder sees all of the encoder's
+/// states at every word: Bahdanau et al. (2015) for additive scores, Luong et al. (2015) for the others.
+struct Rnn final : PairModel {
+  RnnConfig settings;
+  bool look_back = false;
+  Embedding embedding;  ///< of both languages, and the head's weight
+  Tensor output_bias;
+  Recurrent encoder, decoder;
+  std::vector<Linear> bridges;  ///< from the encoder's last state to the decoder's first, one for each layer
+  std::optional<BahdanauAttention> additive;
+  std::optional<LuongAttention> multiplicative;
+  Linear readout;  ///< from state (and context and last word) to the width of the word vectors
+
+  static std::unique_ptr<Rnn> create(const RnnConfig& config, bool look_back, Rng& rng);
+
+  std::string architecture() const override { return look_back ? "rnn-attention" : "rnn"; }
+  std::string config() const override;
+  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
+  int64_t words() const override { return settings.words; }
+  int64_t context() const override { return settings.context; }
+  Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
+  Head head() const override { return {embedding.weight, output_bias}; }
+  std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
+  std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const override;
+
+  static constexpr auto fields() {
+    return std::tuple{field("embedding", &Rnn::embedding),
+                      field("output_bias", &Rnn::output_bias),
+                      field("encoder", &Rnn::encoder),
+                      field("decoder", &Rnn::decoder),
+                      field("bridges", &Rnn::bridges),
+                      field("additive", &Rnn::additive),
+                      field("multiplicative", &Rnn::multiplicative),
+                      field("readout", &Rnn::readout)};
+  }
+};
+
+}  // namespace attend

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "attend/nn/feed_forward.h"
+#include "attend/nn/recurrent.h"
+
+// A model's config is a plain struct that lists its settings once: names in config.json and on the command line, and
+// what they mean.
+namespace attend {
+
+constexpr double kNoLimit = 4294967296.0;
+
+template <class Owner, class Member>
+struct Setting {
+  const char* name;
+  Member Owner::*member;
+  const char* help;
+  double most;  ///< the largest number it may be; the least is 0
+};
+template <class Owner, class Member>
+constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member, const char* help,
+                                         double most = kNoLimit) {
+  return {name, member, help, most};
+}
+/// The largest share of values that may be dropped.
+constexpr double kMostDropout = 0.99;
+
+/// How a model knows the order of its tokens.
+enum class Positions { none, sinusoidal, learned, rotary, alibi };
+/// How a recurrent decoder compares its state with the encoder's.
+enum class Score { additive, dot, general };
+/// How an encoder turns the vectors of a text into one.
+enum class Pooling { mean, first };
+
+// What the values of an enumeration are called, in order.
+constexpr std::array<std::string_view, 5> names_of(Positions) {
+  return {"none", "sinusoidal", "learned", "rotary", "alibi"};
+}
+constexpr std::array<std::string_view, 3> names_of(Score) { return {"additive", "dot", "general"}; }
+constexpr std::array<std::string_view, 2> names_of(Pooling) { return {"mean", "first"}; }
+constexpr std::array<std::string_view, 4> names_of(CellKind) { return {"tanh", "relu", "gru", "lstm"}; }
+constexpr std::array<std::string_view, 6> names_of(Activation) {
+  return {"relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"};
+}
+
+/// A setting as a command line or a page shows it.
+struct SettingInfo {
+  std::string name, help;
+  std::string kind;                  ///< "integer", "number", "yes or no", "choice", "text" or "list"
+  std::vector<std::string> choices;  ///< of a choice
+};
+
+}  // namespace attend

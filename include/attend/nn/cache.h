@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "attend/tensor/tensor.h"
+
+// What a decoder keeps so that a new token costs one row of work: the keys and values of everything before it.
+namespace attend {
+
+/// Keys and values of one attention layer, [rows, key_heads, length, head_dim].
+struct KeyValues {
+  Tensor keys, values;
+};
+
+/// One step of generation, the same for every layer: rows hold `held` tokens each, and `count` more come. Rows may hold
+/// different numbers as long as one token comes at a time, or nothing is held yet.
+struct CacheStep {
+  std::vector<int64_t> held;
+  int64_t count = 1;
+
+  int64_t longest() const;   ///< of the rows, with what comes
+  bool is_even() const;      ///< all rows hold the same number
+  Tensor lengths() const;    ///< i64 [rows]: held + count
+  Tensor positions() const;  ///< i64 [rows, count]: where the new tokens stand
+};
+
+/// A layer's cache, which grows as needed. Rows are sequences.
+class KeyValueCache {
+ public:
+  /// Writes keys and values [rows, key_heads, step.count, head_dim] behind what each row holds; gives a view of all up
+  /// to the longest row. Throws ShapeError where the step does not fit what is held.
+  KeyValues append(const KeyValues& fresh, const CacheStep& step);
+  /// Row i becomes what row order[i] was: repeats, drops and moves rows.
+  void select(std::span<const int64_t> order, int64_t length);
+
+ private:
+  Tensor keys_, values_;  // [rows, key_heads, capacity, head_dim]
+};
+
+/// Rows order[0], order[1], … of x, copied. Not recorded.
+Tensor select_rows(const Tensor& x, std::span<const int64_t> order);
+
+}  // namespace attend

@@ -1,0 +1,177 @@
+#include "attend/models/registry.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "attend/io/files.h"
+#include "attend/io/safetensors.h"
+#include "attend/models/encoder.h"
+#include "attend/models/gpt.h"
+#include "attend/models/rnn.h"
+#include "attend/models/transformer_model.h"
+#include "models/settings_json.h"
+
+namespace attend {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What the program needs to know of one architecture.
+struct Entry {
+  Architecture about;
+  std::vector<SettingInfo> (*settings)();
+  std::unique_ptr<Model> (*create)(const Json& config, Rng& rng);
+  Json tiny, small, base;
+};
+
+std::unique_ptr<Model> create_rnn(const Json& config, Rng& rng) {
+  return Rnn::create(config_from<RnnConfig>(config), false, rng);
+}
+std::unique_ptr<Model> create_rnn_attention(const Json& config, Rng& rng) {
+  return Rnn::create(config_from<RnnConfig>(config), true, rng);
+}
+template <class M, class Config>
+std::unique_ptr<Model> create_as(const Json& config, Rng& rng) {
+  return M::create(config_from<Config>(config), rng);
+}
+
+const std::vector<Entry>& entries() {
+  static const Json rnn_tiny{{"dim", 128}, {"hidden", 256}}, rnn_small{{"dim", 256}, {"hidden", 512}},
+      rnn_base{{"dim", 512}, {"hidden", 1024}};
+  static const std::vector<Entry> all{
+      {{"rnn", "encoder–decoder that squeezes a sentence into one vector", Task::translation},
+       config_settings<RnnConfig>,
+       create_rnn,
+       rnn_tiny,
+       rnn_small,
+       rnn_base},
+      {{"rnn-attention", "the same with a decoder that may look back (Bahdanau, Luong)", Task::translation},
+       config_settings<RnnConfig>,
+       create_rnn_attention,
+       rnn_tiny,
+       rnn_small,
+       rnn_base},
+      {{"transformer", "encoder–decoder of \"Attention Is All You Need\"", Task::translation},
+       config_settings<TransformerModelConfig>,
+       create_as<TransformerModel, TransformerModelConfig>,
+       {{"dim", 128}, {"heads", 4}, {"hidden", 256}, {"encoder_layers", 4}, {"decoder_layers", 4}},
+       {{"dim", 256}, {"heads", 4}, {"hidden", 1024}, {"encoder_layers", 4}, {"decoder_layers", 4}},
+       {{"dim", 512}, {"heads", 8}, {"hidden", 2048}, {"encoder_layers", 6}, {"decoder_layers", 6}}},
+      {{"gpt", "decoder-only language model", Task::language},
+       config_settings<GptConfig>,
+       create_as<Gpt, GptConfig>,
+       {{"dim", 128}, {"heads", 4}, {"layers", 4}, {"context", 128}},
+       {{"dim", 384}, {"heads", 6}, {"layers", 6}, {"context", 256}},
+       {{"dim", 768}, {"heads", 12}, {"layers", 12}, {"context", 1024}}},
+      {{"encoder", "encoder-only, for classification", Task::classification},
+       config_settings<EncoderConfig>,
+       create_as<Encoder, EncoderConfig>,
+       {{"dim", 128}, {"heads", 4}, {"layers", 2}},
+       {{"dim", 256}, {"heads", 4}, {"layers", 4}},
+       {{"dim", 768}, {"heads", 12}, {"layers", 12}}}};
+  return all;
+}
+
+const Entry& entry_of(std::string_view architecture) {
+  std::string names;
+  for (const Entry& entry : entries()) {
+    if (entry.about.name == architecture) return entry;
+    names += (names.empty() ? "" : ", ") + entry.about.name;
+  }
+  throw Error("there is no architecture '" + std::string(architecture) + "'; there are " + names);
+}
+
+Json parse_config(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  require<FormatError>(json.is_object(), "config: expected a JSON object");
+  const auto architecture = json.find("architecture");
+  require<FormatError>(architecture != json.end() && architecture->is_string(), "config: there is no \"architecture\"");
+  return json;
+}
+
+/// A setting's value as a user writes it.
+Json value_of(const SettingInfo& info, const std::string& text) {
+  if (info.kind == "choice") return text;
+  if (info.kind == "yes or no") {
+    for (const char* yes : {"yes", "true", "1", "on"}) {
+      if (text == yes) return true;
+    }
+    for (const char* no : {"no", "false", "0", "off"}) {
+      if (text == no) return false;
+    }
+    return text;  // refused by its type
+  }
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
+}
+
+}  // namespace
+
+const std::vector<Architecture>& architectures() {
+  static const std::vector<Architecture> result = [] {
+    std::vector<Architecture> all;
+    for (const Entry& entry : entries()) all.push_back(entry.about);
+    return all;
+  }();
+  return result;
+}
+
+std::vector<SettingInfo> settings_of(std::string_view architecture) { return entry_of(architecture).settings(); }
+
+std::string preset_config(std::string_view architecture, std::string_view preset) {
+  const Entry& entry = entry_of(architecture);
+  require<Error>(preset == "tiny" || preset == "small" || preset == "base", "there is no preset '", preset,
+                 "'; there are tiny, small, base");
+  Json json = preset == "tiny" ? entry.tiny : preset == "small" ? entry.small : entry.base;
+  json["architecture"] = entry.about.name;
+  return json.dump();
+}
+
+std::string with_settings(const std::string& config, const std::map<std::string, std::string>& settings) {
+  Json json = parse_config(config);
+  const std::string architecture = json["architecture"];
+  const std::vector<SettingInfo> known = settings_of(architecture);
+  for (const auto& [name, text] : settings) {
+    const auto info = std::ranges::find(known, name, &SettingInfo::name);
+    require<Error>(info != known.end(), "a model of architecture ", architecture, " has no setting '", name, "'");
+    json[name] = value_of(*info, text);
+  }
+  return json.dump();
+}
+
+std::unique_ptr<Model> create_model(const std::string& config, Rng& rng) {
+  const Json json = parse_config(config);
+  return entry_of(json["architecture"].get<std::string>()).create(json, rng);
+}
+
+void save_model(const Model& model, const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : model.parameters()) tensors.emplace_back(name, tensor.detach());
+  write_safetensors(folder + "/model.safetensors", tensors, {{"format", "attend"}});
+  write_file(folder + "/config.json", model.config() + "\n");
+}
+
+std::unique_ptr<Model> load_model(const std::string& folder) {
+  require<FormatError>(std::filesystem::is_directory(folder), folder, ": there is no such model folder");
+  const std::string config_path = folder + "/config.json", weights_path = folder + "/model.safetensors";
+  for (const std::string& path : {config_path, weights_path}) {
+    require<FormatError>(std::filesystem::exists(path), folder, ": this is not a model folder, it has no ",
+                         std::filesystem::path(path).filename().string());
+  }
+  try {
+    Rng rng;
+    const SafetensorsFile file = SafetensorsFile::open(weights_path);
+    std::unique_ptr<Model> model = create_model(read_file(config_path, 16 << 20), rng);
+    std::map<std::string, Tensor> values;
+    for (const TensorInfo& info : file.tensors()) values[info.name] = file.tensor(info.name);
+    load_values(model->parameters(), values);
+    return model;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    throw FormatError(what.starts_with(folder) ? what : folder + ": " + what);
+  }
+}
+
+}  // namespace attend

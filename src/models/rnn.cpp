@@ -1,0 +1,221 @@
+#include "attend/models/rnn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+#include "attend/autograd/autograd.h"
+#include "attend/nn/cache.h"
+#include "attend/nn/init.h"
+#include "attend/nn/masks.h"
+#include "attend/ops/activation.h"
+#include "attend/ops/shape.h"
+#include "models/position_table.h"
+#include "models/settings_json.h"
+
+namespace attend {
+namespace {
+
+/// What the decoder may look at.
+struct Memory {
+  Tensor states;     // [sentences, length, hidden]
+  Tensor projected;  // U h of additive scores
+  Tensor mask;       // [sentences, length]; empty: all
+};
+
+struct Encoded {
+  Memory memory;
+  RecurrentState state;  // the decoder's first
+};
+
+/// Layer l's last state, both directions side by side, through its bridge.
+Tensor bridged(const Rnn& model, const Tensor& last, size_t bridge, int64_t layer) {
+  const int64_t directions = model.settings.bidirectional ? 2 : 1;
+  std::vector<Tensor> parts;
+  for (int64_t d = 0; d < directions; ++d) parts.push_back(select(last, 0, layer * directions + d));
+  return tanh(model.bridges[bridge].forward(directions == 2 ? concat(parts, -1) : parts[0]));
+}
+
+Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, const ForwardContext& context) {
+  check_length("rnn", source.dim(1), model.settings.context);
+  const Tensor x = drop(model.embedding.forward(source), model.settings.dropout, context);
+  const RecurrentResult read = model.encoder.forward({.x = x, .lengths = lengths}, context);
+  std::vector<Tensor> h, c;
+  for (int64_t layer = 0; layer < model.settings.layers; ++layer) {
+    const auto l = static_cast<size_t>(layer);
+    h.push_back(bridged(model, read.state.h, l, layer));
+    if (read.state.c) c.push_back(bridged(model, read.state.c, static_cast<size_t>(model.settings.layers) + l, layer));
+  }
+  Encoded result;
+  result.state = {.h = stack(h, 0), .c = c.empty() ? Tensor{} : stack(c, 0)};
+  if (model.look_back) {
+    result.memory.states = drop(read.output, model.settings.dropout, context);
+    if (model.additive) result.memory.projected = model.additive->project(result.memory.states);
+    if (lengths) result.memory.mask = length_mask(lengths, source.dim(1));
+  }
+  return result;
+}
+
+/// Bahdanau's step: where to look depends on the state before, what was seen goes into the state after. `rows` of each
+/// sentence look at its memory.
+struct Step {
+  Tensor output, context;  // [sentences · rows, hidden]
+  RecurrentState state;
+};
+Step additive_step(const Rnn& model, const Tensor& word, const RecurrentState& state, const Memory& memory,
+                   const ForwardContext& context) {
+  const Tensor top = select(state.h, 0, model.settings.layers - 1);
+  const Tensor queries = reshape(top, {memory.states.dim(0), -1, top.dim(1)});
+  const Tensor seen =
+      model.additive
+          ->forward({.state = queries, .memory = memory.states, .mask = memory.mask}, context, memory.projected)
+          .output;
+  const Tensor looked = reshape(seen, top.shape());
+  RecurrentResult next = model.decoder.step(concat({word, looked}, -1), state, context);
+  return {next.output, looked, next.state};
+}
+
+/// Luong's: the states first, then what each of them sees.
+Tensor luong_context(const Rnn& model, const Tensor& states, const Memory& memory, const ForwardContext& context) {
+  return model.multiplicative->forward({.state = states, .memory = memory.states, .mask = memory.mask}, context).output;
+}
+
+Tensor read_out(const Rnn& model, const std::vector<Tensor>& parts, const ForwardContext& context) {
+  return drop(tanh(model.readout.forward(concat(parts, -1))), model.settings.dropout, context);
+}
+
+class RnnDecoding final : public Decoding {
+ public:
+  RnnDecoding(const Rnn& model, const Tensor& source, const Tensor& lengths, int64_t rows)
+      : model_(model), rows_(rows), sentences_(source.dim(0)) {
+    Encoded encoded = encode(model, source, lengths, {});
+    memory_ = encoded.memory;
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < source.dim(0) * rows; ++i) order.push_back(i / rows);
+    state_ = selected(encoded.state, order);
+  }
+
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+    const NoGrad scope;
+    require<ShapeError>(!lengths, "rnn: all rows of a target grow alike");
+    Tensor y;
+    for (int64_t t = 0; t < ids.dim(1); ++t) y = one(model_.embedding.forward(attend::select(ids, 1, t)), context);
+    return model_.head().logits(y);
+  }
+
+  void select(std::span<const int64_t> order) override {
+    state_ = selected(state_, order);
+    std::vector<int64_t> sentences;
+    for (size_t i = 0; i < order.size(); i += static_cast<size_t>(rows_)) sentences.push_back(order[i] / rows_);
+    const bool moved =
+        std::ssize(sentences) != sentences_ || !std::ranges::equal(sentences, std::views::iota(int64_t{0}, sentences_));
+    sentences_ = std::ssize(sentences);
+    if (!moved || !memory_.states) return;
+    for (Tensor* part : {&memory_.states, &memory_.projected, &memory_.mask}) {
+      if (*part) *part = select_rows(*part, sentences);
+    }
+  }
+
+ private:
+  static RecurrentState selected(const RecurrentState& state, std::span<const int64_t> order) {
+    const auto pick = [&](const Tensor& x) {
+      return x ? contiguous(transpose(select_rows(transpose(x, 0, 1), order), 0, 1)) : x;
+    };
+    return {pick(state.h), pick(state.c)};
+  }
+
+  Tensor one(const Tensor& word, const ForwardContext& context) {
+    if (model_.additive) {
+      const Step step = additive_step(model_, word, state_, memory_, context);
+      state_ = step.state;
+      return read_out(model_, {step.output, step.context, word}, context);
+    }
+    const RecurrentResult next = model_.decoder.step(word, state_, context);
+    state_ = next.state;
+    if (!model_.look_back) return read_out(model_, {next.output, word}, context);
+    const Tensor queries = reshape(next.output, {sentences_, rows_, -1});
+    const Tensor seen = reshape(luong_context(model_, queries, memory_, context), next.output.shape());
+    return read_out(model_, {next.output, seen, word}, context);
+  }
+
+  const Rnn& model_;
+  int64_t rows_, sentences_;
+  Memory memory_;
+  RecurrentState state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rnn> Rnn::create(const RnnConfig& config, bool look_back, Rng& rng) {
+  const int64_t directions = config.bidirectional ? 2 : 1;
+  require<ShapeError>(config.hidden % directions == 0, "rnn: hidden ", config.hidden,
+                      " is not divisible by the 2 directions of the encoder");
+  auto model = std::make_unique<Rnn>();
+  model->settings = config;
+  model->look_back = look_back;
+  model->embedding = Embedding::create(
+      {.words = config.words, .dim = config.dim, .deviation = 1 / std::sqrt(static_cast<double>(config.dim))}, rng);
+  model->output_bias = constant_parameter({config.words}, 0);
+  RecurrentConfig cells{.input = config.dim,
+                        .hidden = config.hidden / directions,
+                        .layers = config.layers,
+                        .bidirectional = config.bidirectional,
+                        .dropout = config.dropout,
+                        .cell = config.cell};
+  model->encoder = Recurrent::create(cells, rng);
+  const bool additive = look_back && config.score == Score::additive;
+  cells.input = config.dim + (additive ? config.hidden : 0);
+  cells.hidden = config.hidden;
+  cells.bidirectional = false;
+  model->decoder = Recurrent::create(cells, rng);
+  const int64_t bridges = config.layers * (config.cell == CellKind::lstm ? 2 : 1);
+  for (int64_t i = 0; i < bridges; ++i) {
+    model->bridges.push_back(Linear::create({.in = config.hidden, .out = config.hidden}, rng));
+  }
+  if (additive) {
+    model->additive =
+        BahdanauAttention::create({.state = config.hidden, .memory = config.hidden, .hidden = config.hidden}, rng);
+  } else if (look_back) {
+    model->multiplicative =
+        LuongAttention::create({.state = config.hidden,
+                                .memory = config.hidden,
+                                .score = config.score == Score::dot ? LuongScore::dot : LuongScore::general},
+                               rng);
+  }
+  model->readout = Linear::create({.in = config.hidden * (look_back ? 2 : 1) + config.dim, .out = config.dim}, rng);
+  return model;
+}
+
+std::string Rnn::config() const { return config_text(architecture(), settings); }
+
+Tensor Rnn::hidden(const PairInputs& inputs, const ForwardContext& context) const {
+  const Encoded encoded = encode(*this, inputs.source, inputs.source_lengths, context);
+  const Tensor words = drop(embedding.forward(inputs.target), settings.dropout, context);  // [batch, targets, dim]
+  if (!additive) {
+    const Tensor states = decoder.forward({.x = words, .state = encoded.state}, context).output;
+    if (!look_back) return read_out(*this, {states, words}, context);
+    return read_out(*this, {states, luong_context(*this, states, encoded.memory, context), words}, context);
+  }
+  std::vector<Tensor> outputs, contexts;
+  RecurrentState state = encoded.state;
+  for (int64_t t = 0; t < words.dim(1); ++t) {
+    const Step step = additive_step(*this, select(words, 1, t), state, encoded.memory, context);
+    outputs.push_back(step.output);
+    contexts.push_back(step.context);
+    state = step.state;
+  }
+  return read_out(*this, {stack(outputs, 1), stack(contexts, 1), words}, context);
+}
+
+std::vector<Tensor> Rnn::cross_weights(const std::vector<AttentionTrace>& traces) const {
+  std::vector<Tensor> rows;
+  for (const AttentionTrace& trace : traces) rows.push_back(trace.weights().values);
+  return rows.empty() ? std::vector<Tensor>{} : std::vector<Tensor>{concat(rows, 2)};
+}
+
+std::unique_ptr<Decoding> Rnn::start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const {
+  const NoGrad scope;
+  return std::make_unique<RnnDecoding>(*this, source, source_lengths, rows);
+}
+
+}  // namespace attend

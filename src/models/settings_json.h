@@ -1,0 +1,127 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "attend/base/error.h"
+#include "attend/models/settings.h"
+
+// A config struct to JSON and back, by its list of settings.
+namespace attend {
+
+namespace detail {
+
+template <class T>
+concept Choice = std::is_enum_v<T>;
+
+template <class T>
+nlohmann::json setting_json(const T& value) {
+  if constexpr (Choice<T>) {
+    return names_of(value)[static_cast<size_t>(value)];
+  } else {
+    return value;
+  }
+}
+
+inline std::string up_to(double most) {
+  std::ostringstream text;
+  if (most < kNoLimit) text << " to " << most;
+  return text.str();
+}
+
+template <class T>
+void read_setting(const nlohmann::json& json, const char* name, double most, T& value) {
+  const auto wrong = [&](const std::string& expected) {
+    throw FormatError(std::string("config: '") + name + "' must be " + expected + ", got " +
+                      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 60));
+  };
+  if constexpr (Choice<T>) {
+    std::string all;
+    for (size_t i = 0; i < names_of(T{}).size(); ++i) {
+      if (json == names_of(T{})[i]) return void(value = static_cast<T>(i));
+      all += (i > 0 ? ", " : "") + std::string(names_of(T{})[i]);
+    }
+    wrong("one of " + all);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) wrong("true or false");
+    value = json.get<bool>();
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    if (!json.is_number_integer() || !(json.get<double>() >= 0 && json.get<double>() <= most)) {
+      wrong("a whole number from 0" + up_to(most));
+    }
+    value = json.get<int64_t>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (!json.is_number() || !(json.get<double>() >= 0 && json.get<double>() <= most)) {
+      wrong("a number from 0" + up_to(most));
+    }
+    value = json.get<double>();
+  } else {
+    const bool strings = json.is_array() && std::ranges::all_of(json, [](const auto& j) { return j.is_string(); });
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (!json.is_string()) wrong("a text");
+    } else if (!strings) {
+      wrong("a list of texts");
+    }
+    value = json.get<T>();
+  }
+}
+
+template <class T>
+SettingInfo setting_info(const char* name, const char* help) {
+  SettingInfo info{.name = name, .help = help, .kind = "list", .choices = {}};
+  if constexpr (Choice<T>) {
+    info.kind = "choice";
+    for (const std::string_view choice : names_of(T{})) info.choices.emplace_back(choice);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    info.kind = "yes or no";
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    info.kind = "integer";
+  } else if constexpr (std::is_same_v<T, double>) {
+    info.kind = "number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    info.kind = "text";
+  }
+  return info;
+}
+
+}  // namespace detail
+
+template <class Config>
+std::string config_text(const std::string& architecture, const Config& config) {
+  nlohmann::ordered_json json{{"architecture", architecture}};
+  std::apply([&](const auto&... s) { ((json[s.name] = detail::setting_json(config.*(s.member))), ...); },
+             Config::settings());
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Settings that are not there keep their defaults; ones that are not known throw FormatError.
+template <class Config>
+Config config_from(const nlohmann::json& json) {
+  Config config;
+  std::apply(
+      [&](const auto&... s) {
+        for (const auto& [key, value] : json.items()) {
+          const bool known = key == "architecture" || ((key == s.name) || ...);
+          require<FormatError>(known, "config: there is no setting '", key, "'");
+        }
+        const auto read = [&](const auto& one) {
+          if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, one.most, config.*(one.member));
+        };
+        (read(s), ...);
+      },
+      Config::settings());
+  return config;
+}
+
+template <class Config>
+std::vector<SettingInfo> config_settings() {
+  std::vector<SettingInfo> result;
+  const auto add = [&]<class Owner, class T>(const Setting<Owner, T>& s) {
+    result.push_back(detail::setting_info<T>(s.name, s.help));
+  };
+  std::apply([&](const auto&... s) { (add(s), ...); }, Config::settings());
+  return result;
+}
+
+}  // namespace attend

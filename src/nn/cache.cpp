@@ -1,0 +1,100 @@
+#include "attend/nn/cache.h"
+
+#include <algorithm>
+
+#include "attend/autograd/autograd.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+
+namespace attend {
+namespace {
+
+/// x with room for `capacity` positions; the first `held` are kept.
+Tensor grown(const Tensor& x, const Tensor& like, int64_t held, int64_t capacity) {
+  const Tensor result = empty({like.dim(0), like.dim(1), capacity, like.dim(3)}, {like.dtype(), like.device()});
+  if (x && held > 0) copy_values(slice(x, 2, 0, held), slice(result, 2, 0, held));
+  return result;
+}
+
+void write(const Tensor& fresh, const Tensor& cache, const CacheStep& step) {
+  if (step.is_even()) {
+    copy_values(fresh, slice(cache, 2, step.held[0], step.held[0] + step.count));
+    return;
+  }
+  for (size_t row = 0; row < step.held.size(); ++row) {
+    const auto r = static_cast<int64_t>(row);
+    copy_values(select(fresh, 0, r), slice(select(cache, 0, r), 1, step.held[row], step.held[row] + step.count));
+  }
+}
+
+}  // namespace
+
+int64_t CacheStep::longest() const { return *std::ranges::max_element(held) + count; }
+
+bool CacheStep::is_even() const {
+  return std::ranges::all_of(held, [&](int64_t n) { return n == held[0]; });
+}
+
+Tensor CacheStep::lengths() const {
+  std::vector<int64_t> result = held;
+  for (int64_t& length : result) length += count;
+  return tensor<int64_t>(result, {static_cast<int64_t>(result.size())});
+}
+
+Tensor CacheStep::positions() const {
+  std::vector<int64_t> result;
+  for (const int64_t start : held) {
+    for (int64_t i = 0; i < count; ++i) result.push_back(start + i);
+  }
+  return tensor<int64_t>(result, {static_cast<int64_t>(held.size()), count});
+}
+
+KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
+  const NoGrad scope;
+  require<ShapeError>(!step.held.empty() && static_cast<int64_t>(step.held.size()) == fresh.keys.dim(0) &&
+                          step.count == fresh.keys.dim(2),
+                      "KeyValueCache: the step has ", step.held.size(), " rows of ", step.count,
+                      " tokens, the keys are of shape ", fresh.keys.shape());
+  require<ShapeError>(step.count == 1 || step.is_even(),
+                      "KeyValueCache: rows of different lengths take one token at a time, got ", step.count);
+  const int64_t longest = step.longest(), held = longest - step.count;
+  require<ShapeError>(held == 0 || (keys_ && keys_.dim(0) == fresh.keys.dim(0) && keys_.dim(2) >= held),
+                      "KeyValueCache: the step goes on from ", held, " tokens that the cache does not hold");
+  if (!keys_ || keys_.dim(2) < longest || keys_.dim(0) != fresh.keys.dim(0)) {
+    const int64_t capacity = std::max<int64_t>({longest, 2 * held, 16});
+    keys_ = grown(keys_, fresh.keys, held, capacity);
+    values_ = grown(values_, fresh.values, held, capacity);
+  }
+  write(fresh.keys, keys_, step);
+  write(fresh.values, values_, step);
+  return {slice(keys_, 2, 0, longest), slice(values_, 2, 0, longest)};
+}
+
+void KeyValueCache::select(std::span<const int64_t> order, int64_t length) {
+  if (!keys_) return;
+  const auto rows = static_cast<int64_t>(order.size());
+  const auto pick = [&](Tensor& x) {
+    const Tensor result = empty({rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
+    for (int64_t i = 0; i < rows; ++i) {
+      copy_values(slice(attend::select(x, 0, order[static_cast<size_t>(i)]), 1, 0, length),
+                  slice(attend::select(result, 0, i), 1, 0, length));
+    }
+    x = result;
+  };
+  const NoGrad scope;
+  pick(keys_);
+  pick(values_);
+}
+
+Tensor select_rows(const Tensor& x, std::span<const int64_t> order) {
+  const NoGrad scope;
+  Shape shape = x.shape();
+  shape[0] = static_cast<int64_t>(order.size());
+  const Tensor result = empty(shape, {x.dtype(), x.device()});
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    copy_values(select(x, 0, order[static_cast<size_t>(i)]), select(result, 0, i));
+  }
+  return result;
+}
+
+}  // namespace attend
