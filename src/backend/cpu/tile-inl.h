@@ -109,8 +109,8 @@ HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
 /// to[c][r] = factor · from[r][c]: 4 × 4 blocks through registers for floats, so that neither side is walked against
 /// its grain.
 template <class T>
-void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
-                     T* HWY_RESTRICT to, int64_t to_row) {
+HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
+                                  T* HWY_RESTRICT to, int64_t to_row) {
   int64_t r = 0;
   if constexpr (sizeof(T) == 4) {
     const hn::FixedTag<T, 4> d;
