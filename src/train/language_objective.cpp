@@ -2,7 +2,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/data/windows.h"
-#include "attend/generate/generate.h"
+#include "attend/generate/generate_text.h"
 #include "train/objectives.h"
 
 namespace attend {
@@ -61,13 +61,10 @@ class LanguageObjective final : public Objective {
   }
 
   std::vector<Sample> samples(int64_t count) const override {
-    std::vector<Sample> result;
-    for (int64_t i = 0; i < std::min<int64_t>(count, 1); ++i) {
-      const GenerateOptions options{.tokens = std::min<int64_t>(80, model_.context()),
-                                    .sampling = {.temperature = 0.8, .seed = seed_ + static_cast<uint64_t>(i)}};
-      result.push_back({"", "", generate_text(model_, *data_.tokenizer, "", options)});
-    }
-    return result;
+    if (count == 0) return {};
+    const std::vector<std::string> prompts{data_.by_line ? "" : "\n"};  // where a line begins
+    const GenerateOptions options{.tokens = 80, .sampling = {.temperature = 0.8, .seed = seed_}, .goes_past_end = true};
+    return {{"", "", generate_text(model_, *data_.tokenizer, prompts, options)[0].text}};
   }
 
  private:
