@@ -131,7 +131,8 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
 std::string pharaoh(const WordAlignment& alignment) {
   std::string text;
   for (const auto& [source, target] : alignment.links) {
-    text += (text.empty() ? "" : " ") + std::to_string(source) + "-" + std::to_string(target);
+    if (!text.empty()) text += ' ';
+    text.append(std::to_string(source)).append("-").append(std::to_string(target));
   }
   return text;
 }

@@ -1,4 +1,4 @@
-#include "attend/generate/generate_text.h"
+#include "attend/generate/generate.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,9 @@ TEST_F(Generating, GreedyTakesTheBestWordEachTime) {
     const auto values = logs.to_vector<double>();
     const std::vector<double> last(values.end() - gpt_.words(), values.end());
     for (size_t other = 3; other < last.size(); ++other) {
-      if (other != 4) EXPECT_GE(last[static_cast<size_t>(id)], last[other] - 1e-4);
+      if (other != 4) {
+        EXPECT_GE(last[static_cast<size_t>(id)], last[other] - 1e-4);
+      }
     }
     log_probability += last[static_cast<size_t>(id)];
     ids.push_back(id);
@@ -84,6 +86,7 @@ TEST_F(Generating, GoesOnBeyondItsContext) {
   const GenerateOptions options{.tokens = 100, .sampling = {.seed = 1}, .goes_past_end = true};
   const GeneratedText text = generate_text(gpt_, tokenizer_, Texts{"abc"}, options)[0];
   EXPECT_EQ(text.ids.size(), 100u);
+  EXPECT_EQ(generate_text(gpt_, tokenizer_, "abc", options), text.text);
 }
 
 TEST_F(Generating, StreamsWhatItReturns) {
@@ -121,7 +124,9 @@ TEST_F(Generating, EndsWhereItIsTold) {
   for (const GeneratedText& text :
        generate_text(gpt_, tokenizer_, Texts{"abc"}, {.tokens = 200, .sampling = {.temperature = 2}, .copies = 20})) {
     ended += text.ending == Ending::end;
-    if (text.ending == Ending::end) EXPECT_LT(text.ids.size(), 200u);
+    if (text.ending == Ending::end) {
+      EXPECT_LT(text.ids.size(), 200u);
+    }
   }
   EXPECT_GT(ended, 0);
 }

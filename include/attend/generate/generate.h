@@ -51,4 +51,8 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
                                          std::span<const std::string> prompts, const GenerateOptions& options = {},
                                          const OnText& on_text = {});
 
+/// The text for one prompt, without it.
+std::string generate_text(const LanguageModel& model, const Tokenizer& tokenizer, const std::string& prompt,
+                          const GenerateOptions& options = {});
+
 }  // namespace attend

@@ -1,4 +1,4 @@
-#include "attend/generate/generate_text.h"
+#include "attend/generate/generate.h"
 
 #include <algorithm>
 #include <optional>
@@ -182,6 +182,11 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
     SideBySide(setting, std::move(rows)).run();
   }
   return results;
+}
+
+std::string generate_text(const LanguageModel& model, const Tokenizer& tokenizer, const std::string& prompt,
+                          const GenerateOptions& options) {
+  return generate_text(model, tokenizer, std::span(&prompt, 1), options)[0].text;
 }
 
 }  // namespace attend
