@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/classify.h"
 #include "cli/demo.h"
+#include "cli/evaluate.h"
 #include "cli/explain.h"
 #include "cli/generate.h"
 #include "cli/info.h"
@@ -70,6 +71,7 @@ int run(int argc, char** argv) {
   attend::cli::add_generate(app);
   attend::cli::add_classify(app);
   attend::cli::add_score(app);
+  attend::cli::add_evaluate(app);
   attend::cli::add_info(app);
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
