@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "attend/base/error.h"
-#include "attend/generate/generate.h"
+#include "attend/generate/generate_text.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/model_options.h"

@@ -1,4 +1,4 @@
-#include "attend/generate/generate.h"
+#include "attend/generate/generate_text.h"
 
 #include <gtest/gtest.h>
 
