@@ -170,10 +170,14 @@ BleuTokenizer bleu_tokenizer(std::string_view name) {
 }
 
 BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines) {
+  int64_t chinese = 0, all = 0;
   for (const std::string& line : lines) {
-    if (std::ranges::any_of(code_points(line), is_chinese)) return BleuTokenizer::zh;
+    for (const char32_t code : code_points(line)) {
+      chinese += is_chinese(code);
+      all += code != ' ';
+    }
   }
-  return BleuTokenizer::v13a;
+  return chinese * 5 >= all && chinese > 0 ? BleuTokenizer::zh : BleuTokenizer::v13a;
 }
 
 std::vector<std::string> bleu_words(std::string_view line, BleuTokenizer tokenizer) {

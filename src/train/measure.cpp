@@ -56,12 +56,12 @@ class LanguageMeasurer {
     const int32_t unknown = tokenizer_.special().unknown;
     for (const TextScore& score : scores) result_.unknown += std::ranges::count(score.ids, unknown);
     for (const std::string& text : texts) count(text);
-    has_chinese_ = has_chinese_ || usual_bleu_tokenizer(texts) == BleuTokenizer::zh;
+    is_chinese_ = is_chinese_ || usual_bleu_tokenizer(texts) == BleuTokenizer::zh;
   }
 
   LanguageMeasures result() const {
     LanguageMeasures result = result_;
-    if (has_chinese_) result.words = 0;
+    if (is_chinese_) result.words = 0;
     return result;
   }
 
@@ -81,7 +81,7 @@ class LanguageMeasurer {
   const LanguageModel& model_;
   const Tokenizer& tokenizer_;
   LanguageMeasures result_;
-  bool has_chinese_ = false;
+  bool is_chinese_ = false;
 };
 
 /// Gives the examples of a file on in groups: lines some hundred at a time, or pieces joined to about a MiB.

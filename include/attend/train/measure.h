@@ -18,7 +18,7 @@
 namespace attend {
 
 struct MetricOptions {
-  std::optional<BleuTokenizer> tokenizer;  ///< without one: zh for references with Chinese characters, otherwise 13a
+  std::optional<BleuTokenizer> tokenizer;  ///< without one: zh for Chinese references, otherwise 13a
   bool lowercase = false;
 };
 
@@ -64,7 +64,7 @@ struct LanguageMeasures {
   Likelihood likelihood;
   int64_t texts = 0;
   int64_t characters = 0, bytes = 0;  ///< of the text, line breaks counted unless each line is a text
-  int64_t words = 0;                  ///< what blanks separate; 0 if the text has Chinese characters
+  int64_t words = 0;                  ///< what blanks separate; 0 for Chinese text
   int64_t unknown = 0;                ///< tokens the vocabulary does not have: perplexity flatters where there are many
   double seconds = 0;
   double bits_per_character() const;
