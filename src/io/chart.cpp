@@ -73,22 +73,25 @@ class Drawing {
   /// One entry after the other, in as many rows as it takes. A single series without a name needs none.
   void place_legend() {
     Point at{kMargin, kMargin + title_height() + kLegendRow / 2};
-    for (const Series& series : chart_.series) {
+    for (const ChartSeries& series : chart_.series) {
       const double entry = kKey + 8 + text_width(series.name) * kTextSize + 18;
       if (at.x > kMargin && at.x + entry > width() - kMargin) at = {kMargin, at.y + kLegendRow};
       keys_.push_back(at);
       at.x += entry;
     }
-    const bool named = std::ranges::any_of(chart_.series, [](const Series& series) { return !series.name.empty(); });
+    const bool named =
+        std::ranges::any_of(chart_.series, [](const ChartSeries& series) { return !series.name.empty(); });
     if (!named) keys_.clear();
     legend_bottom_ = kMargin + title_height() + (keys_.empty() ? 0 : keys_.back().y - keys_.front().y + kLegendRow + 6);
   }
 
   void place_plot() {
-    std::vector<const std::vector<double>*> xs, ys;
-    for (const Series& series : chart_.series) {
-      xs.push_back(&series.x);
-      ys.push_back(&series.y);
+    std::vector<double> xs, ys;
+    for (const ChartSeries& series : chart_.series) {
+      for (const ChartPoint& point : series.points) {
+        xs.push_back(point.x);
+        ys.push_back(point.y);
+      }
     }
     top_ = legend_bottom_ + (chart_.y_label.empty() ? 8 : kTextSize + 14);
     bottom_ = height() - kMargin - kTextSize - 6 - (chart_.x_label.empty() ? 0 : kTextSize + 6);
@@ -163,20 +166,18 @@ class Drawing {
     text({(left_ + right_) / 2, height() - kMargin + 2}, chart_.x_label, "middle");
   }
 
-  bool is_shown(const Series& series, size_t i) const {
-    return can_show(series.x[i], chart_.log_x) && can_show(series.y[i], chart_.log_y);
+  bool is_shown(const ChartPoint& point) const {
+    return can_show(point.x, chart_.log_x) && can_show(point.y, chart_.log_y);
   }
   /// What lies beyond bounds that were asked for is drawn at the edge.
-  Point place(const Series& series, size_t i) const {
-    return {to_x(series.x[i]), std::clamp(to_y(series.y[i]), top_, bottom_)};
-  }
+  Point place(const ChartPoint& point) const { return {to_x(point.x), std::clamp(to_y(point.y), top_, bottom_)}; }
 
   void path(const std::string& places, const std::string& kind) {
     if (!places.empty()) out_ += "<path class=\"line " + kind + "\" d=\"" + places + "\"/>\n";
   }
 
   void draw_series(size_t index) {
-    const Series& series = chart_.series[index];
+    const ChartSeries& series = chart_.series[index];
     std::string lines, bands;
     std::vector<Point> run;
     const auto end_run = [&] {
@@ -185,26 +186,26 @@ class Drawing {
       lines += path_through(dense ? means(run, kMeanColumn) : thinned(run));
       run.clear();
     };
-    for (size_t i = 0; i < series.x.size(); ++i) {
-      if (is_shown(series, i))
-        run.push_back(place(series, i));
+    for (const ChartPoint& point : series.points) {
+      if (is_shown(point))
+        run.push_back(place(point));
       else
         end_run();
     }
     end_run();
     path(bands, "band " + kind_of(index));
     path(lines, kind_of(index));
-    if (series.x.size() <= kMarkedPoints) draw_points(index);
+    if (series.points.size() <= kMarkedPoints) draw_points(index);
   }
 
   void draw_points(size_t index) {
-    const Series& series = chart_.series[index];
-    for (size_t i = 0; i < series.x.size(); ++i) {
-      if (!is_shown(series, i)) continue;
-      const Point at = place(series, i);
+    const ChartSeries& series = chart_.series[index];
+    for (const ChartPoint& point : series.points) {
+      if (!is_shown(point)) continue;
+      const Point at = place(point);
       out_ += "<circle class=\"point " + kind_of(index) + "\" cx=\"" + number(at.x) + "\" cy=\"" + number(at.y) +
-              "\" r=\"3.5\"><title>" + xml_text(series.name) + (series.name.empty() ? "" : ": ") + brief(series.x[i]) +
-              ", " + brief(series.y[i]) + "</title></circle>\n";
+              "\" r=\"3.5\"><title>" + xml_text(series.name) + (series.name.empty() ? "" : ": ") + brief(point.x) +
+              ", " + brief(point.y) + "</title></circle>\n";
     }
   }
 
@@ -219,10 +220,6 @@ class Drawing {
 void check(const Chart& chart) {
   require<ShapeError>(chart.width >= 160 && chart.height >= 120, "chart: expected at least 160 × 120 pixels, got ",
                       chart.width, " × ", chart.height);
-  for (const Series& series : chart.series) {
-    require<ShapeError>(series.x.size() == series.y.size(), "chart: series '", series.name, "' has ", series.x.size(),
-                        " values of x but ", series.y.size(), " of y");
-  }
   for (const std::optional<double>& bound : {chart.y_min, chart.y_max}) {
     require<ShapeError>(!bound || can_show(*bound, chart.log_y), "chart: the axis cannot show the bound ",
                         bound.value_or(0));

@@ -88,14 +88,12 @@ double position(double value, const Range& range) {
   return std::log(value / range.low) / std::log(range.high / range.low);
 }
 
-Range range_of(const std::vector<const std::vector<double>*>& values, bool logarithmic) {
+Range range_of(const std::vector<double>& values, bool logarithmic) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const std::vector<double>* list : values) {
-    for (const double value : *list) {
-      if (!can_show(value, logarithmic)) continue;
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
+  for (const double value : values) {
+    if (!can_show(value, logarithmic)) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
   }
   if (low > high) return {logarithmic ? 1.0 : 0.0, logarithmic ? 10.0 : 1.0, logarithmic};
   if (logarithmic) return low < high * (1 - 1e-9) ? Range{low, high, true} : Range{low / 2, high * 2, true};

@@ -18,7 +18,7 @@ bool can_show(double value, bool logarithmic);
 
 /// The smallest range that holds the values that can be shown, or 0 … 1 (1 … 10) if there are none; never without
 /// extent.
-Range range_of(const std::vector<const std::vector<double>*>& values, bool logarithmic);
+Range range_of(const std::vector<double>& values, bool logarithmic);
 /// The range widened to the next ticks.
 Range widened(Range range, int wanted_ticks);
 

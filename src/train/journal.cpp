@@ -80,17 +80,17 @@ void Journal::forget_after(int64_t step) {
 }
 
 void Journal::draw() const {
-  Series training{.name = "training"}, validation{.name = "validation"};
+  ChartSeries training{.name = "training"}, validation{.name = "validation"};
   for (const Json& json : lines_of(path())) {
     const auto step = json["step"].get<double>();
-    const auto add_point = [&](Series& series, const char* key) {
+    const auto add_point = [&](ChartSeries& series, const char* key) {
       if (!json.contains(key) || !json[key].is_number() || json.contains("done")) return;
-      series.x.push_back(step), series.y.push_back(json[key].get<double>());
+      series.points.push_back({step, json[key].get<double>()});
     };
     add_point(training, "loss");
     add_point(validation, "validation_loss");
   }
-  if (training.x.size() + validation.x.size() < 2) return;
+  if (training.points.size() + validation.points.size() < 2) return;
   write_file(folder_ + "/loss.svg", line_chart({.title = "Loss",
                                                 .x_label = "step",
                                                 .y_label = "loss",

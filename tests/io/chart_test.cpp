@@ -67,14 +67,14 @@ TEST(Ticks, PowersOfTen) {
 
 TEST(Ranges, OfWhatCanBeShown) {
   const std::vector<double> values{kInfinity, 3, NAN, -2, 1e301}, none{NAN}, one{5}, zero{0};
-  EXPECT_EQ(range_of({&values}, false).low, -2);
-  EXPECT_EQ(range_of({&values}, false).high, 3);
-  const Range logarithmic = range_of({&values}, true);
+  EXPECT_EQ(range_of(values, false).low, -2);
+  EXPECT_EQ(range_of(values, false).high, 3);
+  const Range logarithmic = range_of(values, true);
   EXPECT_LT(logarithmic.low, 3);
   EXPECT_GT(logarithmic.high, 3);
-  EXPECT_EQ(range_of({&none}, false).high, 1);
-  EXPECT_LT(range_of({&one}, false).low, 5);
-  EXPECT_GT(range_of({&zero}, false).high, 0);
+  EXPECT_EQ(range_of(none, false).high, 1);
+  EXPECT_LT(range_of(one, false).low, 5);
+  EXPECT_GT(range_of(zero, false).high, 0);
   EXPECT_DOUBLE_EQ(position(10, {1, 100, true}), 0.5);
   EXPECT_DOUBLE_EQ(position(25, {0, 100}), 0.25);
 }
@@ -107,7 +107,7 @@ TEST(Chart, HoldsItsTextAndLines) {
   const std::string svg = line_chart({.title = "损失 <a>",
                                       .x_label = "steps",
                                       .y_label = "loss",
-                                      .series = {{"training", {1, 2, 3}, {3, 2, 1}}, {"验证", {1, 3}, {4, 2}}}});
+                                      .series = {{"training", {{1, 3}, {2, 2}, {3, 1}}}, {"验证", {{1, 4}, {3, 2}}}}});
   EXPECT_TRUE(is_well_formed(svg)) << svg;
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 800 480\""));
   for (const char* text : {">损失 &lt;a&gt;</text>", ">steps</text>", ">loss</text>", ">training</text>",
@@ -119,7 +119,7 @@ TEST(Chart, HoldsItsTextAndLines) {
   EXPECT_EQ(svg, line_chart({.title = "损失 <a>",
                              .x_label = "steps",
                              .y_label = "loss",
-                             .series = {{"training", {1, 2, 3}, {3, 2, 1}}, {"验证", {1, 3}, {4, 2}}}}));
+                             .series = {{"training", {{1, 3}, {2, 2}, {3, 1}}}, {"验证", {{1, 4}, {3, 2}}}}}));
 }
 
 TEST(Chart, WhatCannotBeShownLeavesAGap) {
@@ -128,18 +128,15 @@ TEST(Chart, WhatCannotBeShownLeavesAGap) {
     const size_t begin = svg.find("d=\"M") + 3;
     return svg.substr(begin, svg.find('"', begin) - begin);
   };
-  const Series series{"s", {1, 2, 3, 4, 5}, {1, 2, NAN, 3, -1}};
+  const ChartSeries series{"s", {{1, 1}, {2, 2}, {3, NAN}, {4, 3}, {5, -1}}};
   EXPECT_EQ(count(path({.series = {series}}), "M"), 2u);
   EXPECT_EQ(count(path({.series = {series}}), "L"), 2u);
   EXPECT_EQ(count(path({.series = {series}, .log_y = true}), "L"), 1u) << "-1 has no logarithm";
 }
 
 TEST(Chart, ManyPointsStaySmall) {
-  Series series{"noise", {}, {}};
-  for (int i = 0; i < 1000000; ++i) {
-    series.x.push_back(i);
-    series.y.push_back(std::sin(i * 12.9898) * 43758.5453);
-  }
+  ChartSeries series{.name = "noise"};
+  for (int i = 0; i < 1000000; ++i) series.points.push_back({static_cast<double>(i), std::sin(i * 12.9898)});
   const std::string svg = line_chart({.series = {series}});
   EXPECT_LT(svg.size(), 60000u);
   EXPECT_EQ(count(svg, "class=\"line band"), 1u);
@@ -147,11 +144,11 @@ TEST(Chart, ManyPointsStaySmall) {
 }
 
 TEST(Chart, BoundsAreKept) {
-  const std::string svg = line_chart({.series = {{"s", {1, 2}, {50, 200}}}, .y_min = 0, .y_max = 100});
+  const std::string svg = line_chart({.series = {{"s", {{1, 50}, {2, 200}}}}, .y_min = 0, .y_max = 100});
   EXPECT_NE(svg.find(">0</text>"), std::string::npos);
   EXPECT_NE(svg.find(">100</text>"), std::string::npos);
   EXPECT_EQ(svg.find(">120</text>"), std::string::npos);
-  const std::string above = line_chart({.series = {{"s", {1, 2}, {1, 2}}}, .y_min = 10});
+  const std::string above = line_chart({.series = {{"s", {{1, 1}, {2, 2}}}}, .y_min = 10});
   EXPECT_TRUE(is_well_formed(above));
   EXPECT_EQ(above.find("nan"), std::string::npos);
 }
@@ -170,14 +167,14 @@ TEST(Chart, StrangeValuesDrawSomething) {
                                                {-1e150, 1e150}};
   for (const auto& x : lists) {
     for (const auto& y : lists) {
-      if (x.size() != y.size()) continue;
+      ChartSeries series{.name = "s"};
+      for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) series.points.push_back({x[i], y[i]});
       for (const bool logarithmic : {false, true}) {
-        const std::string svg = line_chart(
-            {.series = {{"s", x, y}}, .log_x = logarithmic, .log_y = logarithmic, .width = 160, .height = 120});
-        const std::string body = svg.substr(svg.find("</style>"));
+        const std::string svg =
+            line_chart({.series = {series}, .log_x = logarithmic, .log_y = logarithmic, .width = 160, .height = 120});
         EXPECT_TRUE(is_well_formed(svg));
-        EXPECT_EQ(body.find("\"nan"), std::string::npos);
-        EXPECT_EQ(body.find("\"inf"), std::string::npos);
+        EXPECT_EQ(svg.find("\"nan"), std::string::npos);
+        EXPECT_EQ(svg.find("\"inf"), std::string::npos);
       }
     }
   }
@@ -189,7 +186,7 @@ TEST(Chart, NumbersDoNotDependOnTheLocale) {
     char do_thousands_sep() const override { return '.'; }
     std::string do_grouping() const override { return "\3"; }
   };
-  const Chart chart{.series = {{"s", {1000, 20000}, {0.25, 1234567}}}};
+  const Chart chart{.series = {{"s", {{1000, 0.25}, {20000, 1234567}}}}};
   const std::string before = line_chart(chart);
   const std::locale old = std::locale::global(std::locale(std::locale::classic(), new Comma));
   const std::string after = line_chart(chart);
@@ -198,11 +195,6 @@ TEST(Chart, NumbersDoNotDependOnTheLocale) {
 }
 
 TEST(Chart, WhatDoesNotFitTogether) {
-  expect_error<ShapeError>(
-      [] {
-        line_chart({.series = {{"s", {1, 2}, {1}}}});
-      },
-      "chart: series 's' has 2 values of x but 1 of y");
   expect_error<ShapeError>([] { line_chart({.width = 10}); },
                            "chart: expected at least 160 × 120 pixels, got 10 × 480");
   expect_error<ShapeError>([] { line_chart({.y_min = 2, .y_max = 1}); },
