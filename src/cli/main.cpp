@@ -8,6 +8,7 @@
 #include "attend/base/error.h"
 #include "cli/bench.h"
 #include "cli/classify.h"
+#include "cli/compare.h"
 #include "cli/demo.h"
 #include "cli/evaluate.h"
 #include "cli/explain.h"
@@ -72,6 +73,7 @@ int run(int argc, char** argv) {
   attend::cli::add_classify(app);
   attend::cli::add_score(app);
   attend::cli::add_evaluate(app);
+  attend::cli::add_compare(app);
   attend::cli::add_info(app);
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
