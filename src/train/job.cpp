@@ -63,6 +63,16 @@ int64_t context_of(const TrainingJob& job) {
   return context;
 }
 
+TrainingOptions saved_options(const std::string& folder) {
+  const std::string path = folder + kOptionsFile;
+  require<Error>(fs::exists(path), folder, ": this model was not trained here; there is nothing to resume");
+  try {
+    return training_from(read_file(path, 1 << 20));
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string& given, bool overwrite,
@@ -97,9 +107,7 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   result.folder_ = without_slash(given);
   result.model_ = load_model(result.folder_);
   result.lock_ = std::make_shared<FolderLock>(result.folder_);
-  require<Error>(fs::exists(result.folder_ + kOptionsFile), result.folder_,
-                 ": this model was not trained here; there is nothing to resume");
-  result.options_ = with_training(training_from(read_file(result.folder_ + kOptionsFile, 1 << 20)), settings);
+  result.options_ = with_training(saved_options(result.folder_), settings);
   result.data_ = open_dataset(result.folder_);
   result.steps();  // refuses what cannot be trained
   remove_leftovers(result.folder_);
