@@ -1,6 +1,7 @@
 #include "cli/demo.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -57,14 +58,43 @@ TrainingJob date_job(const Arguments& arguments, const std::string& pairs) {
   return job;
 }
 
-std::string write_pairs(const std::string& path, uint64_t seed) {
+/// Source, tab, target: what the demonstration learns from.
+std::string date_lines(uint64_t seed) {
   std::string text;
   for (int64_t i = 0; i < kTrainingPairs; ++i) {
     const DatePair pair = date_pair(seed, static_cast<uint64_t>(i));
     text += pair.text + '\t' + pair.iso + '\n';
   }
-  write_file(path, text);
-  return path;
+  return text;
+}
+
+/// A file of its own among the system's temporary ones, for as long as it is needed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content)
+      : folder_((std::filesystem::temp_directory_path() / "attend-demo-XXXXXX").string()) {
+    require<Error>(mkdtemp(folder_.data()) != nullptr, folder_, ": cannot make a temporary folder");
+    write_file(path(), content);
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return folder_ + "/dates.tsv"; }
+
+ private:
+  std::string folder_;
+};
+
+TrainingFolder prepare(const Arguments& arguments) {
+  const std::string lines = date_lines(static_cast<uint64_t>(arguments.seed));
+  const TemporaryFile pairs(lines);
+  TrainingFolder folder = TrainingFolder::create(date_job(arguments, pairs.path()), arguments.output, true);
+  write_file(arguments.output + kMark, "{\"made_by\": \"attend demo\"}\n");
+  write_file(arguments.output + "/dates.tsv", lines);
+  return folder;
 }
 
 struct Exam {
@@ -156,13 +186,7 @@ void run_demo(const Arguments& arguments) {
     std::cout << "Training a small Transformer to read dates in English, German and Chinese:\n"
               << "   " << date_pair(seed, 0).text << " → " << date_pair(seed, 0).iso << std::endl;
   }
-  const std::string pairs = arguments.output + ".tsv";
-  const std::filesystem::path parent = std::filesystem::path(pairs).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent);
-  write_pairs(pairs, seed);
-  TrainingFolder folder = TrainingFolder::create(date_job(arguments, pairs), arguments.output, true);
-  std::filesystem::rename(pairs, arguments.output + "/dates.tsv");
-  write_file(arguments.output + kMark, "{\"made_by\": \"attend demo\"}\n");
+  TrainingFolder folder = prepare(arguments);
   if (!arguments.json) printer.start(folder);
   folder.run(printer.observer());
 

@@ -27,7 +27,7 @@ Examples:
 Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
 
 struct Arguments {
-  std::string architecture, output, resume, from, preset = "tiny", tokenizer;
+  std::string architecture, output, resume, from, preset, tokenizer;
   std::vector<std::string> files, validation;
   int64_t vocabulary = 0, threads = 0;
   double validation_share = 0;
@@ -44,6 +44,28 @@ extern "C" void on_signal(int signal) {
   stop_signal = signal;
   stop_requested = true;
   std::signal(signal, SIG_DFL);
+}
+
+void catch_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
+struct StoppedTooSoon {};
+
+/// Lets a signal end the preparations by an exception, so that nothing of them stays. Until the first report, while
+/// the standard input may be read, signals have their usual effect.
+Progress stoppable(Progress progress) {
+  return [progress = std::move(progress)](const std::string& what, double share) {
+    catch_signals();
+    if (stop_requested) throw StoppedTooSoon();
+    progress(what, share);
+  };
+}
+
+[[noreturn]] void exit_by_signal() {
+  std::cout.flush();
+  std::_Exit(128 + stop_signal);
 }
 
 const Architecture& architecture_of(const std::string& name) {
@@ -70,22 +92,35 @@ Corpus corpus_of(const std::vector<std::string>& files, Task task, const Argumen
   return corpus;
 }
 
-std::string default_tokenizer(const Arguments& arguments) {
-  return arguments.tokenizer.empty() ? "bpe" : arguments.tokenizer;
+/// What a user asks for in vain is a mistake to tell.
+void check_usage(const Arguments& arguments) {
+  const bool resumes = !arguments.resume.empty();
+  if (!resumes && arguments.output.empty()) {
+    throw CLI::ValidationError("expected -o MODEL, the folder to write, or --resume MODEL");
+  }
+  const bool new_model = !arguments.architecture.empty() || !arguments.output.empty() || !arguments.from.empty() ||
+                         !arguments.preset.empty() || !arguments.tokenizer.empty() || !arguments.validation.empty() ||
+                         !arguments.model.empty() || arguments.overwrite;
+  if (resumes && new_model) {
+    throw CLI::ValidationError("--resume goes on with the model and the corpus of its folder: only training options fit");
+  }
+  if (!arguments.from.empty() && !(arguments.preset.empty() && arguments.tokenizer.empty())) {
+    throw CLI::ValidationError("--from takes size and vocabulary from its model: drop --preset and --tokenizer");
+  }
 }
 
 TrainingJob job_of(const Arguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
   if (arguments.files.empty()) throw CLI::ValidationError("expected files to learn from");
-  TrainingJob job{.architecture = architecture.name, .preset = arguments.preset, .model = arguments.model,
-                  .from = arguments.from};
+  TrainingJob job{.architecture = architecture.name, .model = arguments.model, .from = arguments.from};
+  if (!arguments.preset.empty()) job.preset = arguments.preset;
   job.training = with_training(default_training(architecture.name), arguments.training);
   job.data.corpus = corpus_of(arguments.files, architecture.task, arguments);
   if (!arguments.validation.empty()) {
     job.data.validation = corpus_of(arguments.validation, architecture.task, arguments);
   }
   job.data.validation_share = arguments.validation_share;
-  job.data.tokenizer = default_tokenizer(arguments);
+  if (!arguments.tokenizer.empty()) job.data.tokenizer = arguments.tokenizer;
   if (arguments.vocabulary > 0) job.data.vocabulary = arguments.vocabulary;
   job.data.by_line = arguments.by_line;
   job.data.lowercase = arguments.lowercase;
@@ -110,26 +145,30 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
-void run_train(const Arguments& arguments) {
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
-  if (arguments.resume.empty() && arguments.output.empty()) {
-    throw CLI::ValidationError("expected -o MODEL, the folder to write, or --resume MODEL");
+TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
+  if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
+  try {
+    return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
+                                  stoppable(printer.progress()));
+  } catch (const StoppedTooSoon&) {
+    printer.line("Stopped before training began; nothing was written.");
+    exit_by_signal();
   }
+}
+
+void run_train(const Arguments& arguments) {
+  check_usage(arguments);
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, as a full disk is
   TrainingPrinter printer(std::cerr, arguments.quiet);
+  TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
-  TrainingFolder folder = arguments.resume.empty()
-                              ? TrainingFolder::create(job_of(arguments), path, arguments.overwrite, printer.progress())
-                              : TrainingFolder::open(path, arguments.training);
   printer.start(folder);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  catch_signals();
   const TrainingOutcome outcome = folder.run(printer.observer(), &stop_requested);
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);
-  if (stop_signal != 0) {
-    std::cout.flush();
-    std::_Exit(128 + stop_signal);
-  }
+  if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
 }
 
 std::string option_name(std::string setting) {
@@ -147,6 +186,7 @@ void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
     command
         .add_option_function<std::string>(
             option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->group(group)
         ->type_name(info.kind == "yes or no" ? "yes|no" : info.kind == "choice" ? "NAME" : "N");
   }

@@ -63,27 +63,35 @@ std::string grouped(double number) {
 TrainingPrinter::TrainingPrinter(std::ostream& out, bool quiet)
     : out_(out), quiet_(quiet), live_(isatty(STDERR_FILENO) == 1) {}
 
+TrainingPrinter::~TrainingPrinter() { clear(); }
+
 void TrainingPrinter::status(const std::string& text) {
   if (quiet_ || !live_) return;
-  const std::string cut = fitted(text, terminal_width() - 1);
+  const std::string cut = fitted(text, terminal_width() - 3);
   const auto width = static_cast<size_t>(display_width(cut));
   out_ << '\r' << cut << std::string(shown_ > width ? shown_ - width : 0, ' ') << std::flush;
   shown_ = width;
 }
 
+void TrainingPrinter::clear() {
+  if (shown_ > 0) out_ << '\r' << std::string(shown_ + 2, ' ') << '\r' << std::flush;  // Ctrl-C adds "^C"
+  shown_ = 0;
+}
+
 void TrainingPrinter::line(const std::string& text) {
   if (quiet_) return;
-  if (shown_ > 0) out_ << '\r' << std::string(shown_, ' ') << '\r';
-  shown_ = 0;
+  clear();
   out_ << text << '\n' << std::flush;
 }
 
 Progress TrainingPrinter::progress() {
   return [this](const std::string& what, double share) {
-    if (share >= 0 && share < 1) status(what + format(" … %.0f %%", 100 * share));
-    if (share < 0) status(what + " …");
-    if (share >= 1 || (!live_ && what != phase_)) line(what);
-    phase_ = what;
+    if (what != phase_) phase_ = what, phase_began_ = std::chrono::steady_clock::now(), phase_told_ = false;
+    status(what + (share < 0 ? " …" : format(" … %.0f %%", 100 * share)));
+    // In a log only what takes time is worth a line.
+    if (live_ || phase_told_ || std::chrono::steady_clock::now() - phase_began_ < std::chrono::seconds(2)) return;
+    line(what + " …");
+    phase_told_ = true;
   };
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "attend/train/job.h"
@@ -12,6 +13,11 @@ class TrainingPrinter {
  public:
   TrainingPrinter(std::ostream& out, bool quiet);
 
+  ~TrainingPrinter();
+  TrainingPrinter(const TrainingPrinter&) = delete;
+  TrainingPrinter& operator=(const TrainingPrinter&) = delete;
+
+  void line(const std::string& text);
   Progress progress();
   TrainingObserver observer();
   void start(const TrainingFolder& folder);
@@ -19,11 +25,13 @@ class TrainingPrinter {
 
  private:
   void status(const std::string& text);  // written over by the next
-  void line(const std::string& text);
+  void clear();
   std::ostream& out_;
   bool quiet_, live_;
   size_t shown_ = 0;
-  std::string phase_;
+  std::string phase_;  // of the preparations
+  std::chrono::steady_clock::time_point phase_began_;
+  bool phase_told_ = false;
 };
 
 /// 1:02:03, 4:05.

@@ -27,6 +27,12 @@ double number(const Metadata& metadata, const std::string& name) {
   return std::strtod(found->second.c_str(), nullptr);
 }
 
+int64_t count(const Metadata& metadata, const std::string& name) {
+  const double value = number(metadata, name);
+  require<FormatError>(value >= -1 && value < 0x1p53, "'", name, "' is not a number of something");
+  return static_cast<int64_t>(value);
+}
+
 std::vector<NamedTensor> detached(const Model& model, const std::string& prefix) {
   std::vector<NamedTensor> result;
   for (const auto& [name, tensor] : model.parameters()) result.emplace_back(prefix + name, tensor.detach());
@@ -70,7 +76,10 @@ void write_checkpoint(const std::string& path, const Model& model, const Updater
                      {"best_step", std::to_string(state.best_step)},
                      {"stale", std::to_string(state.stale)},
                      {"seconds", exact(state.seconds)},
-                     {"tokens", exact(state.tokens)}});
+                     {"tokens", exact(state.tokens)},
+                     {"window_loss", exact(state.window.weighted_loss)},
+                     {"window_tokens", exact(state.window.tokens)},
+                     {"window_seconds", exact(state.window.seconds)}});
 }
 
 std::optional<TrainingState> read_checkpoint(const std::string& path, const Model& model, Updater& updater) {
@@ -85,13 +94,16 @@ std::optional<TrainingState> read_checkpoint(const std::string& path, const Mode
     load_values(model.parameters(), parameters);
     updater.load_state(moments);
     const Metadata& about = file.metadata();
-    return TrainingState{.step = static_cast<int64_t>(number(about, "step")),
-                         .random = static_cast<uint64_t>(number(about, "random")),
+    return TrainingState{.step = count(about, "step"),
+                         .random = static_cast<uint64_t>(count(about, "random")),
                          .best = number(about, "best"),
-                         .best_step = static_cast<int64_t>(number(about, "best_step")),
-                         .stale = static_cast<int64_t>(number(about, "stale")),
+                         .best_step = count(about, "best_step"),
+                         .stale = count(about, "stale"),
                          .seconds = number(about, "seconds"),
-                         .tokens = number(about, "tokens")};
+                         .tokens = number(about, "tokens"),
+                         .window = {.weighted_loss = number(about, "window_loss"),
+                                    .tokens = number(about, "window_tokens"),
+                                    .seconds = number(about, "window_seconds")}};
   } catch (const Error& error) {
     const std::string what = error.what();
     throw FormatError(what.starts_with(path) ? what : path + ": " + what);
@@ -109,7 +121,7 @@ void Snapshots::add(const Model& model, int64_t step) {
 
 void Snapshots::forget_after(int64_t step) {
   for (const std::string& file : files()) {
-    if (std::stoll(fs::path(file).stem().string().substr(5)) > step) fs::remove(file);
+    if (std::strtoll(fs::path(file).stem().c_str() + 5, nullptr, 10) > step) fs::remove(file);
   }
 }
 

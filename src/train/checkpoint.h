@@ -26,6 +26,13 @@ class Updater {
   std::optional<Sgd> sgd_;
 };
 
+/// Sums over the steps since the last report.
+struct ReportWindow {
+  double weighted_loss = 0;
+  double tokens = 0;
+  double seconds = 0;
+};
+
 /// All that changes while training, besides parameters and the optimiser's moments.
 struct TrainingState {
   int64_t step = 0;
@@ -35,6 +42,7 @@ struct TrainingState {
   int64_t stale = 0;  ///< validations since
   double seconds = 0;
   double tokens = 0;
+  ReportWindow window;
 };
 
 /// One file, so that it is whole or the one before.

@@ -33,7 +33,8 @@ struct Plan {
   int64_t dropped = 0;
 };
 
-bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text && !plan.by_line; }
+/// Plain text, by line or not, is split at one place instead of by examples.
+bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
 
 Json to_json(const Plan& plan) {
   Json samples = Json::array();
@@ -56,16 +57,53 @@ Plan plan_from(const Json& json) {
   return plan;
 }
 
-/// What the standard input gives can be had once, but a corpus is read several times.
-void keep_stdin(Corpus& corpus, const std::string& folder) {
-  for (std::vector<std::string>* files : {&corpus.files, &corpus.targets}) {
-    for (std::string& file : *files) {
-      if (file != "-") continue;
-      file = cache_folder(folder) + "/stdin.txt";
-      save_stdin(file);
+/// What the standard input or a pipe gives can be had once, but a corpus is read several times: copies of them, gone
+/// when all has been read.
+class Copies {
+ public:
+  explicit Copies(std::string folder) : folder_(std::move(folder)) {}
+  ~Copies() {
+    std::error_code error;
+    for (const auto& [copy, original] : names_) std::filesystem::remove(copy, error);
+  }
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  void replace(Corpus& corpus) {
+    for (std::vector<std::string>* files : {&corpus.files, &corpus.targets}) {
+      for (std::string& file : *files) {
+        if (file == "-" || std::filesystem::is_fifo(file)) file = copy_of(file);
+      }
     }
   }
-}
+  /// What the user called the file, in an error about its copy.
+  std::string with_names(std::string message) const {
+    for (const auto& [copy, original] : names_) {
+      for (size_t at; (at = message.find(copy)) != std::string::npos;) message.replace(at, copy.size(), original);
+    }
+    return message;
+  }
+
+ private:
+  std::string copy_of(const std::string& file) {
+    const std::string copy = folder_ + "/input-" + std::to_string(names_.size()), name = file == "-" ? "stdin" : file;
+    for (const auto& [known, original] : names_) {
+      require<Error>(original != name, name, ": is to be read twice, but gives its text once");
+    }
+    names_.emplace_back(copy, name);
+    if (file == "-") {
+      save_stdin(copy);
+    } else {
+      std::ofstream out(copy, std::ios::binary);
+      out << std::ifstream(file, std::ios::binary).rdbuf();
+      require<Error>(out.flush().good() || out.tellp() == 0, copy, ": cannot be written");
+    }
+    return copy;
+  }
+
+  std::string folder_;
+  std::vector<std::pair<std::string, std::string>> names_;
+};
 
 double total_bytes(const Corpus& corpus) {
   double total = 0;
@@ -96,14 +134,15 @@ int64_t for_each_example(const Corpus& corpus, const std::string& what, const Pr
 }
 
 /// The text a vocabulary is learned from: both sides of a pair, but not labels.
-LineSource text_of(const Corpus& corpus) {
+LineSource text_of(const Corpus& corpus, const Progress& progress) {
   auto reader = std::make_shared<CorpusReader>(corpus);
   auto pending = std::make_shared<std::optional<std::string>>();
   const bool both = corpus.kind == CorpusKind::pairs || corpus.kind == CorpusKind::tsv;
-  return [reader, pending, both]() -> std::optional<std::string> {
+  return [reader, pending, both, progress]() -> std::optional<std::string> {
     if (*pending) return std::exchange(*pending, std::nullopt);
     Example example;
     if (!reader->next(example)) return std::nullopt;
+    if (progress && reader->counts().examples % 256 == 0) progress("Learning a vocabulary", -1);
     if (both) *pending = std::move(example.target);
     return std::move(example.source);
   };
@@ -112,7 +151,7 @@ LineSource text_of(const Corpus& corpus) {
 std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, const Progress& progress) {
   if (std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
   if (progress) progress("Learning a vocabulary", -1);
-  return train_tokenizer(text_of(options.corpus), {.kind = tokenizer_kind(options.tokenizer),
+  return train_tokenizer(text_of(options.corpus, progress), {.kind = tokenizer_kind(options.tokenizer),
                                                    .vocabulary = options.vocabulary,
                                                    .lowercase = options.lowercase});
 }
@@ -208,12 +247,7 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
   return data;
 }
 
-}  // namespace
-
-Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, const Progress& progress) {
-  DatasetOptions options = given;
-  std::filesystem::create_directories(cache_folder(folder));
-  keep_stdin(options.corpus, folder);
+Dataset read_all(DatasetOptions options, const std::string& folder, const Progress& progress) {
   options.corpus.whole_text = options.corpus.kind == CorpusKind::text && !options.by_line;
   if (options.validation) options.validation->whole_text = options.corpus.whole_text;
 
@@ -226,7 +260,7 @@ Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, 
             .samples = {},
             .dropped = 0};
   if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
-  require<Error>(plan.share < 1, "the share of validation must be below 1, got ", plan.share);
+  require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
   const auto tokenizer = make_tokenizer(options, progress);
   tokenizer->save(folder);
@@ -244,6 +278,21 @@ Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, 
   write_file(cache_folder(folder) + "/dataset.json",
              to_json(plan).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   return open_planned(plan, folder);
+}
+
+}  // namespace
+
+Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, const Progress& progress) {
+  DatasetOptions options = given;
+  std::filesystem::create_directories(cache_folder(folder));
+  Copies copies(cache_folder(folder));
+  try {
+    copies.replace(options.corpus);
+    if (options.validation) copies.replace(*options.validation);
+    return read_all(options, folder, progress);
+  } catch (const FormatError& error) {
+    throw FormatError(copies.with_names(error.what()));
+  }
 }
 
 Dataset open_dataset(const std::string& folder) {

@@ -103,13 +103,14 @@ class MaskedObjective final : public Objective {
         validation_(data.validation, window_options(model, data, options, true)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
     require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
-    training_.window(0);
+    require<Error>(share_ > 0, "masked-word training needs a share of masked words above 0");
+    require_longer_than_context(training_, model);
   }
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
 
   MicroBatch batch(int64_t index) const override {
-    const Masked masked = mask(training_.window(index).ids, static_cast<uint64_t>(index));
+    const Masked masked = mask(training_.window(index), static_cast<uint64_t>(index));
     return {.tokens = masked.count, .read = masked.ids.numel(), .loss = [this, masked](const ForwardContext& context) {
               return loss(masked, context);
             }};
@@ -119,7 +120,7 @@ class MaskedObjective final : public Objective {
     const NoGrad scope;
     Evaluation result;
     for (int64_t i = 0; i < std::min<int64_t>(validation_.blocks(), 50); ++i) {
-      const Masked masked = mask(validation_.block(i).ids, ~static_cast<uint64_t>(i));
+      const Masked masked = mask(validation_.block(i), ~static_cast<uint64_t>(i));
       result.loss += loss(masked, {}).item() * static_cast<double>(masked.count);
       result.tokens += masked.count;
     }
@@ -145,10 +146,13 @@ class MaskedObjective final : public Objective {
             .seed = static_cast<uint64_t>(options.seed)};
   }
 
-  Masked mask(const Tensor& ids, uint64_t number) const {
-    std::vector<int64_t> words = ids.to_vector<int64_t>(), labels(words.size(), -100);
+  Masked mask(const TextBatch& batch, uint64_t number) const {
+    std::vector<int64_t> words = batch.ids.to_vector<int64_t>(), labels(words.size(), -100);
+    const std::vector<int64_t> next = batch.labels.to_vector<int64_t>();
+    const auto width = static_cast<size_t>(batch.ids.dim(1));
     Masked result;
     for (size_t i = 0; i < words.size(); ++i) {
+      if (i % width > 0 && next[i - 1] == -100) continue;  // beyond the end of the text
       const auto random = philox(seed_ ^ 0x6d61736b, i, number);
       if (uniform_from_bits(random[0]) >= share_) continue;
       labels[i] = words[i];
@@ -160,8 +164,8 @@ class MaskedObjective final : public Objective {
         words[i] = static_cast<int64_t>(random[2] % static_cast<uint64_t>(data_.tokenizer->size()));
       }
     }
-    result.ids = tensor<int64_t>(words, ids.shape());
-    result.labels = tensor<int64_t>(labels, ids.shape());
+    result.ids = tensor<int64_t>(words, batch.ids.shape());
+    result.labels = tensor<int64_t>(labels, batch.ids.shape());
     return result;
   }
 

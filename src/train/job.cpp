@@ -1,7 +1,5 @@
 #include "attend/train/job.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +7,7 @@
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
 #include "attend/tensor/creation.h"
+#include "train/folders.h"
 
 namespace attend {
 namespace {
@@ -16,51 +15,28 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kOptionsFile = "/training.json";
 
-/// A folder under a temporary name beside its own; gone unless it is kept.
-class NewFolder {
- public:
-  explicit NewFolder(const std::string& path) : path_(path), temporary_(path + ".new-" + std::to_string(getpid())) {
-    std::error_code error;
-    fs::remove_all(temporary_, error);
-    fs::create_directories(temporary_, error);
-    require<Error>(!error, temporary_, ": cannot make this folder: ", error.message());
-  }
-  ~NewFolder() {
-    std::error_code error;
-    if (!temporary_.empty()) fs::remove_all(temporary_, error);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
-  const std::string& path() const { return temporary_; }
-  void keep() {
-    const std::string old = path_ + ".old-" + std::to_string(getpid());
-    if (fs::exists(path_)) fs::rename(path_, old);
-    fs::rename(temporary_, path_);
-    temporary_.clear();
-    std::error_code error;
-    fs::remove_all(old, error);
-  }
-
- private:
-  std::string path_, temporary_;
-};
-
 std::string without_slash(std::string folder) {
   while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   return folder;
 }
 
+/// What the settings are made on top of: a preset, or the model to start from.
+std::string base_config(const TrainingJob& job) {
+  if (job.from.empty()) return preset_config(job.architecture, job.preset);
+  const auto model = load_model(job.from);
+  require<Error>(model->architecture() == job.architecture, job.from, ": is a model of architecture ",
+                 model->architecture(), ", expected ", job.architecture);
+  return model->config();
+}
+
 /// The config of a fresh model for this data.
 std::string config_for(const TrainingJob& job, const Dataset& data) {
-  std::string config =
-      job.from.empty() ? preset_config(job.architecture, job.preset) : read_file(job.from + "/config.json", 1 << 24);
   std::map<std::string, std::string> settings = job.model;
   settings["words"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
     settings["labels"] = nlohmann::json(data.labels).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
-  return with_settings(config, settings);
+  return with_settings(base_config(job), settings);
 }
 
 /// Copies what has the same name and shape; the rest (a new classifier) stays fresh.
@@ -77,13 +53,24 @@ void take_weights(const Model& model, const Model& from) {
   require<Error>(taken > 0, "none of the weights fit the new model");
 }
 
+/// Also refuses settings that do not fit.
 int64_t context_of(const TrainingJob& job) {
   Rng rng;
   std::map<std::string, std::string> settings = job.model;
   settings["words"] = "8";
-  const std::string config =
-      job.from.empty() ? preset_config(job.architecture, job.preset) : read_file(job.from + "/config.json", 1 << 24);
-  return create_model(with_settings(config, settings), rng)->context();  // also refuses settings that do not fit
+  const int64_t context = create_model(with_settings(base_config(job), settings), rng)->context();
+  require<Error>(context >= 1, "the context must be at least 1 token, got ", context);
+  return context;
+}
+
+TrainingOptions saved_options(const std::string& folder) {
+  const std::string path = folder + kOptionsFile;
+  require<Error>(fs::exists(path), folder, ": this model was not trained here; there is nothing to resume");
+  try {
+    return training_from(read_file(path, 1 << 20));
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
 }
 
 }  // namespace
@@ -107,10 +94,11 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   Rng rng{static_cast<uint64_t>(job.training.seed) ^ 0x696e6974, 0};
   result.model_ = create_model(config_for(job, result.data_), rng);
   if (!job.from.empty()) take_weights(*result.model_, *load_model(job.from));
-  make_objective(*result.model_, result.data_, result.options_);  // refuses what cannot be trained
+  result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(job.training) + "\n");
   save_model(*result.model_, fresh.path());
-  fresh.keep();
+  result.lock_ = std::make_shared<FolderLock>(fresh.keep());
+  remove_leftovers(folder);
   return result;
 }
 
@@ -118,10 +106,11 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   TrainingFolder result;
   result.folder_ = without_slash(given);
   result.model_ = load_model(result.folder_);
-  require<Error>(fs::exists(result.folder_ + kOptionsFile), result.folder_,
-                 ": this model was not trained here; there is nothing to resume");
-  result.options_ = with_training(training_from(read_file(result.folder_ + kOptionsFile, 1 << 20)), settings);
+  result.lock_ = std::make_shared<FolderLock>(result.folder_);
+  result.options_ = with_training(saved_options(result.folder_), settings);
   result.data_ = open_dataset(result.folder_);
+  result.steps();  // refuses what cannot be trained
+  remove_leftovers(result.folder_);
   if (!settings.empty()) write_file(result.folder_ + kOptionsFile, training_text(result.options_) + "\n");
   return result;
 }

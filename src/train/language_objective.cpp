@@ -2,7 +2,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/data/windows.h"
-#include "attend/generate/generate_text.h"
+#include "attend/generate/generate.h"
 #include "train/objectives.h"
 
 namespace attend {
@@ -36,7 +36,7 @@ class LanguageObjective final : public Objective {
         training_(data.training, window_options(model, data, options)),
         validation_(data.validation, validation_options(window_options(model, data, options), data)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
-    training_.window(0);  // a corpus shorter than the context is refused now
+    require_longer_than_context(training_, model);
   }
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }

@@ -28,4 +28,9 @@ std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& dat
   return label_objective(encoder, data, options);
 }
 
+void require_longer_than_context(const TextWindows& text, const Model& model) {
+  require<Error>(text.tokens() > model.context(), "the text to learn from has ", text.tokens(),
+                 " tokens, it needs more than the context of ", model.context());
+}
+
 }  // namespace attend

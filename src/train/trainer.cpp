@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/registry.h"
@@ -27,17 +28,21 @@ int64_t width_of(const Model& model) {
   return dynamic_cast<const EncoderModel&>(model).masked_head().weight.dim(1);
 }
 
-/// `lr` is the rate at the peak; Noam's own without one.
+/// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a
+/// tenth of the run has to do, up to the same peak.
 Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t steps) {
+  const int64_t warmup = options.warmup < steps ? options.warmup : steps / 10;
   if (options.schedule == ScheduleKind::noam) {
-    const int64_t warmup = std::max<int64_t>(options.warmup, 1), dim = width_of(model);
-    const double factor = options.lr > 0 ? options.lr * std::sqrt(static_cast<double>(dim * warmup)) : 1;
-    return noam_schedule({.dim = dim, .warmup = warmup, .factor = factor});
+    const auto dim = static_cast<double>(width_of(model));
+    const auto asked = static_cast<double>(std::max<int64_t>(options.warmup, 1)),
+               rise = static_cast<double>(std::max<int64_t>(warmup, 1));
+    const double factor = options.lr > 0 ? options.lr * std::sqrt(dim * rise) : std::sqrt(rise / asked);
+    return noam_schedule({.dim = width_of(model), .warmup = std::max<int64_t>(warmup, 1), .factor = factor});
   }
   Schedule schedule{.kind = Schedule::Kind::constant,
                     .lr = options.lr > 0 ? options.lr : 1e-3,
                     .lr_end = options.lr_end,
-                    .warmup = std::min(options.warmup, steps),
+                    .warmup = warmup,
                     .total = steps};
   if (options.schedule == ScheduleKind::linear) schedule.kind = Schedule::Kind::linear;
   if (options.schedule == ScheduleKind::cosine) schedule.kind = Schedule::Kind::cosine;
@@ -60,8 +65,9 @@ class Run {
         schedule_(schedule_of(options, model, steps)),
         snapshots_(folder + "/averages", options.average),
         journal_(folder),
-        validate_every_(options.validate_every > 0 ? options.validate_every
-                                                   : std::min<int64_t>(500, objective.batches_per_epoch())) {
+        validate_every_(options.validate_every) {
+    const int64_t epoch = std::max<int64_t>(1, objective.batches_per_epoch() / options.accumulate);
+    if (validate_every_ == 0) validate_every_ = std::min<int64_t>(500, epoch);
     if (const auto found = read_checkpoint(checkpoint_path(), model_, updater_)) {
       state_ = *found;
       snapshots_.forget_after(state_.step);
@@ -74,11 +80,13 @@ class Run {
     }
     rng_ = {static_cast<uint64_t>(options.seed), state_.random};
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
+    // The model's own file will hold the best weights: what training began with has to be kept elsewhere.
+    if (state_.step == 0) save_checkpoint();
   }
 
   TrainingOutcome run(const std::atomic<bool>* stop) {
     TrainingOutcome outcome;
-    bool early = false;
+    bool early = is_stale();  // a run may have been killed after its last validation
     while (state_.step < steps_ && !early) {
       if (stop && *stop) {
         save_checkpoint();
@@ -125,22 +133,24 @@ class Run {
     const double seconds = since(start);
     state_.seconds += seconds;
     state_.tokens += static_cast<double>(tokens);
-    window_.add(loss, tokens, seconds);
+    state_.window.weighted_loss += loss * static_cast<double>(tokens);
+    state_.window.tokens += static_cast<double>(tokens);
+    state_.window.seconds += seconds;
   }
 
   void report() {
+    const ReportWindow window = std::exchange(state_.window, {});
     StepReport report{.step = state_.step,
                       .steps = steps_,
                       .epoch = static_cast<double>(state_.step * options_.accumulate) /
                                static_cast<double>(objective_.batches_per_epoch()),
-                      .loss = window_.loss(),
+                      .loss = window.weighted_loss / std::max(window.tokens, 1.0),
                       .lr = schedule_.at(state_.step),
                       .gradient_norm = norm_,
-                      .tokens_per_second = window_.tokens_per_second(),
+                      .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
                       .seconds = state_.seconds,
                       .seconds_left = static_cast<double>(steps_ - state_.step) * state_.seconds /
                                       static_cast<double>(state_.step)};
-    window_ = {};
     journal_.add(report);
     if (observer_.step) observer_.step(report);
   }
@@ -164,8 +174,10 @@ class Run {
     journal_.add(report);
     save_checkpoint();
     if (observer_.validation) observer_.validation(report);
-    return options_.patience > 0 && state_.stale >= options_.patience;
+    return is_stale();
   }
+
+  bool is_stale() const { return options_.patience > 0 && state_.stale >= options_.patience; }
 
   void save_checkpoint() {
     state_.random = rng_.next;
@@ -202,17 +214,6 @@ class Run {
     journal_.draw();
   }
 
-  /// Means since the last report.
-  struct Window {
-    double weighted = 0, seconds = 0;
-    int64_t tokens = 0;
-    void add(double loss, int64_t count, double time) {
-      weighted += loss * static_cast<double>(count), tokens += count, seconds += time;
-    }
-    double loss() const { return weighted / static_cast<double>(std::max<int64_t>(tokens, 1)); }
-    double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
-  };
-
   Model& model_;
   const Objective& objective_;
   const TrainingOptions& options_;
@@ -227,7 +228,6 @@ class Run {
   int64_t validate_every_;
   TrainingState state_;
   Rng rng_;
-  Window window_;
   double norm_ = 0;
   Clock::time_point saved_ = Clock::now();
 };
@@ -237,6 +237,8 @@ class Run {
 Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions& options, std::string folder)
     : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
   require<Error>(options.accumulate >= 1 && options.log_every >= 1, "accumulate and log_every must be at least 1");
+  require<Error>(options.stop_on != StopMetric::bleu || model.task() == Task::translation,
+                 "there is no BLEU for a model of architecture ", model.architecture(), "; stop_on has to be loss");
   require<Error>(options.precision == Precision::float32, "bfloat16 is not to be had on this machine");
   steps_ = options.steps;
   if (steps_ == 0) {

@@ -10,6 +10,8 @@
 
 namespace attend {
 
+class FolderLock;
+
 /// All that makes a model out of files.
 struct TrainingJob {
   std::string architecture;
@@ -20,7 +22,8 @@ struct TrainingJob {
   TrainingOptions training;
 };
 
-/// A model folder in the making: training data as ids, weights and options.
+/// A model folder in the making: training data as ids, weights and options. One process at a time may hold one: both
+/// create and open throw Error while another does, and clear away what killed ones left behind.
 class TrainingFolder {
  public:
   /// Prepares everything in a new folder, which appears under its name once it is whole. Throws Error if `folder` is
@@ -41,6 +44,7 @@ class TrainingFolder {
   std::unique_ptr<Model> model_;
   Dataset data_;
   TrainingOptions options_;
+  std::shared_ptr<const FolderLock> lock_;
 };
 
 }  // namespace attend
