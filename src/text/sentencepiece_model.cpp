@@ -146,13 +146,12 @@ std::string SentencePieceModel::decode(std::span<const std::string> pieces) cons
       continue;
     }
     flush_bytes();
-    const bool drops = at_begin && drops_first && !proto_.treat_whitespace_as_suffix && piece.starts_with(kSpace);
+    const bool drops = at_begin && drops_first && piece.starts_with(kSpace);
     const std::string_view rest = std::string_view(piece).substr(drops ? kSpace.size() : 0);
     out += replaced(rest, kSpace, " ");
     at_begin = at_begin && rest.empty() && (!drops || proto_.remove_extra_whitespaces);
   }
   flush_bytes();
-  if (proto_.treat_whitespace_as_suffix && drops_first && out.ends_with(' ')) out.pop_back();
   return out;
 }
 
