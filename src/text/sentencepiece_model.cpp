@@ -120,9 +120,15 @@ void SentencePieceModel::encode(std::string_view text, const Visit& visit) const
     case Algorithm::unigram:
       for (const auto& [piece, id] : lattice_.best(prepared)) gather(piece, id);
       break;
-    case Algorithm::bpe: SentencePieceBpe(*this).encode(prepared, gather); break;
-    case Algorithm::word: encode_words(prepared, gather); break;
-    case Algorithm::character: encode_characters(prepared, gather); break;
+    case Algorithm::bpe:
+      SentencePieceBpe(*this).encode(prepared, gather);
+      break;
+    case Algorithm::word:
+      encode_words(prepared, gather);
+      break;
+    case Algorithm::character:
+      encode_characters(prepared, gather);
+      break;
   }
   flush();
 }

@@ -40,7 +40,10 @@ int64_t count_extra_ids(const TokenizerConfig& files, int64_t pieces) {
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string source, const TokenizerConfig& files)
-    : source_(std::move(source)), config_(files.config), model_(source_), tokens_(model_.vocabulary()),
+    : source_(std::move(source)),
+      config_(files.config),
+      model_(source_),
+      tokens_(model_.vocabulary()),
       lowercase_(field(files.config, "do_lower_case", false)) {
   if (!config_.is_object()) config_ = Json::object();
   add_tokens(files);

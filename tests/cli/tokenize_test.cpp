@@ -79,8 +79,8 @@ TEST_F(Tokenize, Bench) {
 TEST_F(Tokenize, EveryKindTrains) {
   for (const std::string kind : {"char", "word", "bpe", "wordpiece", "sentencepiece"}) {
     const std::string folder = folder_.file(kind);
-    const Finished result = tokenize({"--train", corpus_, "--kind", kind, "--vocabulary", "320", "--min-count", "1", "-o",
-                                      folder, "--json"});
+    const Finished result = tokenize(
+        {"--train", corpus_, "--kind", kind, "--vocabulary", "320", "--min-count", "1", "-o", folder, "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err, "") << kind;
     const Json report = Json::parse(result.out);
@@ -100,10 +100,12 @@ TEST_F(Tokenize, MistakesAreOneLine) {
       {{model_, "--decode", "12", "x"}, 1, "tokenize: expected ids, got 'x'"},
       {{model_, "--decode", "1000"}, 1, "tokenizer: expected an id from 0 to "},
       {{"--train", corpus_}, 2, "--train needs -o DIR to write the tokenizer to; see attend tokenize --help"},
-      {{"--train", corpus_, "--kind", "x", "-o", model_}, 1,
+      {{"--train", corpus_, "--kind", "x", "-o", model_},
+       1,
        "tokenizer: expected char, word, bpe, wordpiece or sentencepiece, got 'x'"},
       {{"--train", folder_.file("absent"), "-o", model_}, 1, folder_.file("absent") + ": "},
-      {{"--train", corpus_, "--vocabulary", "100", "-o", folder_.file("none")}, 1,
+      {{"--train", corpus_, "--vocabulary", "100", "-o", folder_.file("none")},
+       1,
        "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 100"},
   };
   for (const auto& [words, code, message] : mistakes) {

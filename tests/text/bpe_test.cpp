@@ -65,16 +65,16 @@ TEST(Bpe, EqualsItsDefinition) {
     for (int i = 0; i < 60; ++i) {
       std::string word;
       // Both sides of the length where it goes from looking at all pairs to a heap.
-      for (uint32_t length = 1 + random.below(i % 2 == 0 ? 12 : 120); length > 0; --length) word += "abcd"[random.below(4)];
+      for (uint32_t length = 1 + random.below(i % 2 == 0 ? 12 : 120); length > 0; --length)
+        word += "abcd"[random.below(4)];
       ASSERT_EQ(encoded(bpe, word), defined(model, word)) << word << " with " << model["merges"];
     }
   }
 }
 
 TEST(Bpe, AMegabyteWithoutABlankIsNotQuadratic) {
-  const Json model{{"type", "BPE"},
-                   {"vocab", {{"a", 0}, {"aa", 1}, {"aaaa", 2}, {"b", 3}}},
-                   {"merges", {"a a", "aa aa"}}};
+  const Json model{
+      {"type", "BPE"}, {"vocab", {{"a", 0}, {"aa", 1}, {"aaaa", 2}, {"b", 3}}}, {"merges", {"a a", "aa aa"}}};
   const Bpe bpe(model, true);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(encoded(bpe, std::string(1 << 20, 'a')), Ids(1 << 18, 2));
@@ -82,9 +82,8 @@ TEST(Bpe, AMegabyteWithoutABlankIsNotQuadratic) {
 }
 
 TEST(Bpe, UnknownCharacters) {
-  Json model{{"type", "BPE"},
-             {"vocab", {{"a", 0}, {"<unk>", 1}, {"<0xC3>", 2}, {"<0xA9>", 3}}},
-             {"merges", Json::array()}};
+  Json model{
+      {"type", "BPE"}, {"vocab", {{"a", 0}, {"<unk>", 1}, {"<0xC3>", 2}, {"<0xA9>", 3}}}, {"merges", Json::array()}};
   EXPECT_EQ(encoded(Bpe(model, false), "axya"), (Ids{0, 0})) << "without a token for them they are left out";
   model["unk_token"] = "<unk>";
   EXPECT_EQ(encoded(Bpe(model, false), "axya"), (Ids{0, 1, 1, 0}));

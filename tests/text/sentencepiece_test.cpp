@@ -37,7 +37,8 @@ std::string trained(const std::string& options) {
   std::vector<std::string> lines;
   testing::RandomText random(11);
   for (int i = 0; i < 300; ++i) {
-    lines.push_back("the cat sat on the mat and the dog sat on the log " + std::to_string(i) + " 今天天气很好 明天再见");
+    lines.push_back("the cat sat on the mat and the dog sat on the log " + std::to_string(i) +
+                    " 今天天气很好 明天再见");
     lines.push_back("words and more words, hello hello world " + random.text(3));
   }
   std::erase_if(lines, [](const std::string& line) { return line.find('\n') != std::string::npos; });
@@ -96,7 +97,8 @@ TEST(SentencePiece, RealModelsEncodeAsTheLibrary) {
 
 TEST(SentencePiece, LeadingBlanksComeBack) {
   const SentencePieceTokenizer tokenizer(
-      trained("--model_type=unigram --byte_fallback --normalization_rule_name=identity --remove_extra_whitespaces=false"),
+      trained(
+          "--model_type=unigram --byte_fallback --normalization_rule_name=identity --remove_extra_whitespaces=false"),
       {});
   for (const std::string text : {"  two blanks", " a", "   ", "a  b ", "\n x", "今天 \t"}) {
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, false), false), text);
@@ -143,7 +145,8 @@ TEST(SentencePiece, DamagedModelsAreRefused) {
   expect_error<FormatError>([&] { load("\x0a\x7fxx"); }, "not a SentencePiece model: expected 127 more bytes, got 2");
   testing::RandomText random(17);
   for (int i = 0; i < 300; ++i) {
-    std::string damaged = model.substr(0, i % 3 == 0 ? random.below(static_cast<uint32_t>(model.size())) : model.size());
+    std::string damaged =
+        model.substr(0, i % 3 == 0 ? random.below(static_cast<uint32_t>(model.size())) : model.size());
     for (int j = 0; j < 4 && !damaged.empty(); ++j) {
       damaged[random.below(static_cast<uint32_t>(damaged.size()))] = static_cast<char>(random.below(256));
     }

@@ -44,8 +44,9 @@ TEST(Normalizer, EachKind) {
   EXPECT_EQ(apply({{"type", "Prepend"}, {"prepend", "▁"}}, "a"), "▁a");
   EXPECT_EQ(apply({{"type", "Prepend"}, {"prepend", "▁"}}, ""), "");
   EXPECT_EQ(apply(kind("ByteLevel"), "é\n"), "Ã©Ċ");
-  EXPECT_EQ(apply({{"type", "Sequence"}, {"normalizers", {kind("NFD"), kind("StripAccents"), kind("Lowercase")}}}, "ÉA"),
-            "ea");
+  EXPECT_EQ(
+      apply({{"type", "Sequence"}, {"normalizers", {kind("NFD"), kind("StripAccents"), kind("Lowercase")}}}, "ÉA"),
+      "ea");
 }
 
 TEST(Normalizer, Bert) {
@@ -175,8 +176,7 @@ TEST(Models, WordPieceWordLevelAndUnigram) {
   unigram["byte_fallback"] = true;
   EXPECT_EQ(encode(unigram, "é"), (Ids{5, 6}));
   unigram["unk_id"] = nullptr;
-  expect_error<FormatError>([&] { encode(unigram, "x"); },
-                            "a character is not in the vocabulary, and unk_id is null");
+  expect_error<FormatError>([&] { encode(unigram, "x"); }, "a character is not in the vocabulary, and unk_id is null");
 }
 
 /// Single letters, and added tokens as asked for.
@@ -205,8 +205,8 @@ TEST(AddedTokens, AreFoundBeforeTheModelSeesThem) {
 }
 
 TEST(AddedTokens, TheLongestWins) {
-  const Json added = Json::array({{{"id", 30}, {"content", "<a"}, {"special", true}},
-                                  {{"id", 31}, {"content", "<a>"}, {"special", true}}});
+  const Json added = Json::array(
+      {{{"id", 30}, {"content", "<a"}, {"special", true}}, {{"id", 31}, {"content", "<a>"}, {"special", true}}});
   const JsonTokenizer tokenizer(letters(added).dump(), {});
   EXPECT_EQ(tokenizer.encode("<a><a", false), (Ids{31, 30}));
   EXPECT_EQ(tokenizer.size(), 32);

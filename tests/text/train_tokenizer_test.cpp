@@ -31,7 +31,8 @@ Lines corpus() {
     lines.push_back("The quick brown fox, number " + std::to_string(i * i) + ", jumps over the lazy dog; isn't it?");
     lines.push_back("今天天气很好，我们去公园散步。明天再说吧！");
     lines.push_back("Der Fuß größer als die Tür: ein schöner Tag für naïve Läufer.");
-    lines.push_back("العربية עברית हिन्दी ภาษาไทย 👩‍👩‍👧 e\u0301 👍🏽");
+    lines.push_back(
+        "العربية עברית हिन्दी ภาษาไทย 👩‍👩‍👧 e\u0301 👍🏽");
   }
   return lines;
 }
@@ -65,7 +66,8 @@ TEST(TrainTokenizer, TextOfEveryScriptComesBack) {
   for (const TokenizerKind kind : {TokenizerKind::characters, TokenizerKind::bpe, TokenizerKind::sentencepiece}) {
     const auto tokenizer = trained({.kind = kind, .vocabulary = 800});
     for (const std::string& line : corpus()) ASSERT_EQ(round_trip(*tokenizer, line), line);
-    for (const std::string text : {"", " ", "  the  fox ", "今天 天气", "👩‍👩‍👧👍🏽", "e\u0301e\u0301", "עברית العربية"}) {
+    for (const std::string text :
+         {"", " ", "  the  fox ", "今天 天气", "👩‍👩‍👧👍🏽", "e\u0301e\u0301", "עברית العربية"}) {
       ASSERT_EQ(round_trip(*tokenizer, text), text);
     }
   }
@@ -84,8 +86,8 @@ TEST(TrainTokenizer, UnseenCharactersComeBackAsBytes) {
 }
 
 TEST(TrainTokenizer, CharactersAreCodePoints) {
-  const auto tokenizer = trained({.kind = TokenizerKind::characters, .vocabulary = 100, .min_count = 2},
-                                 {"aab今今", "éé", "x"});
+  const auto tokenizer =
+      trained({.kind = TokenizerKind::characters, .vocabulary = 100, .min_count = 2}, {"aab今今", "éé", "x"});
   EXPECT_EQ(tokenizer->size(), 5 + 4) << "a, 今, é and the line's end; b and x were seen once";
   EXPECT_EQ(tokenizer->encode("今b\n").size(), 3u);
   EXPECT_EQ(tokenizer->encode("b"), (Ids{1}));
@@ -102,7 +104,8 @@ TEST(TrainTokenizer, WordsKeepWhatAWordIs) {
   EXPECT_EQ(words("The fox isn't  naïve, 今天。"), (Lines{"The", "fox", "isn't", "naïve", ",", "今", "天", "。"}));
   EXPECT_EQ(words("unheard"), (Lines{"<unk>"}));
   EXPECT_EQ(round_trip(*tokenizer, "今天天气很好，我们去公园散步。"), "今天天气很好，我们去公园散步。");
-  EXPECT_EQ(round_trip(*tokenizer, "The quick brown fox, number 4, isn't it?"), "The quick brown fox, number 4, isn't it?");
+  EXPECT_EQ(round_trip(*tokenizer, "The quick brown fox, number 4, isn't it?"),
+            "The quick brown fox, number 4, isn't it?");
 }
 
 TEST(TrainTokenizer, WordPieceCutsWordsAndKeepsAccents) {
@@ -173,7 +176,8 @@ text::Merges defined_merges(text::MergeTask task, text::Vocabulary vocabulary) {
   return merges;
 }
 
-/// Pairs that overlap (aaa) count by places here and there; words without three equal letters in a row tell no difference.
+/// Pairs that overlap (aaa) count by places here and there; words without three equal letters in a row tell no
+/// difference.
 TEST(LearnMerges, EqualsItsDefinition) {
   testing::RandomText random(23);
   for (int round = 0; round < 40; ++round) {
@@ -196,14 +200,18 @@ TEST(LearnMerges, EqualsItsDefinition) {
 }
 
 TEST(TrainTokenizer, WhatCannotBeIsRefused) {
-  expect_error<ShapeError>([] { trained({.vocabulary = 260}); },
-                           "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 260");
+  expect_error<ShapeError>(
+      [] { trained({.vocabulary = 260}); },
+      "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 260");
   expect_error<ShapeError>([] { trained({.kind = TokenizerKind::words, .vocabulary = 5}); },
                            "tokenizer: expected a vocabulary of 6 to 4000000 tokens, got 5");
   for (const TokenizerKind kind : kKinds) {
     expect_error<Error>([&] { trained({.kind = kind}, {}); }, "tokenizer: the corpus is empty");
-    expect_error<FormatError>([&] { trained({.kind = kind}, {"ok", "ab\xff"}); },
-                              "text: expected UTF-8, got an invalid sequence at byte 2");
+    expect_error<FormatError>(
+        [&] {
+          trained({.kind = kind}, {"ok", "ab\xff"});
+        },
+        "text: expected UTF-8, got an invalid sequence at byte 2");
   }
   expect_error<Error>([] { tokenizer_kind("BPE"); },
                       "tokenizer: expected char, word, bpe, wordpiece or sentencepiece, got 'BPE'");
