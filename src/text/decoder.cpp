@@ -56,16 +56,16 @@ void byte_fallback(Tokens& tokens) {
 /// English as it is written: no blank before punctuation and clipped words.
 std::string cleaned_up(std::string text) {
   constexpr std::array<std::array<std::string_view, 2>, 11> kRules{{{" .", "."},
-                                                                     {" ?", "?"},
-                                                                     {" !", "!"},
-                                                                     {" ,", ","},
-                                                                     {" ' ", "'"},
-                                                                     {" n't", "n't"},
-                                                                     {" 'm", "'m"},
-                                                                     {" do not", " don't"},
-                                                                     {" 's", "'s"},
-                                                                     {" 've", "'ve"},
-                                                                     {" 're", "'re"}}};
+                                                                    {" ?", "?"},
+                                                                    {" !", "!"},
+                                                                    {" ,", ","},
+                                                                    {" ' ", "'"},
+                                                                    {" n't", "n't"},
+                                                                    {" 'm", "'m"},
+                                                                    {" do not", " don't"},
+                                                                    {" 's", "'s"},
+                                                                    {" 've", "'ve"},
+                                                                    {" 're", "'re"}}};
   for (const auto& [from, to] : kRules) text = replaced(text, from, to);
   return text;
 }
@@ -119,7 +119,8 @@ Decoder bpe(const Json& json) {
   const auto suffix = field<std::string>(json, "suffix", "</w>");
   require<FormatError>(!suffix.empty(), "the suffix of BPEDecoder is empty");
   return [=](Tokens& tokens) {
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = replaced(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = replaced(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
   };
 }
 

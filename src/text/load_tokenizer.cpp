@@ -27,20 +27,27 @@ std::vector<std::string> lines_of(const std::string& content) {
 }
 
 Json special_token(const std::string& content, int64_t id) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},  {"normalized", false}, {"special", true}};
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
 /// GPT-2's pair of files as the tokenizer.json that means the same.
 std::string json_from_merges(const std::string& vocabulary, const std::string& merges) {
-  const Json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const Json byte_level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   Json model{{"type", "BPE"}, {"vocab", text::parse_json(vocabulary)}, {"merges", Json::array()}};
   for (const std::string& line : lines_of(merges)) {
     if (!line.empty() && !line.starts_with("#version")) model["merges"].push_back(line);
   }
-  Json json{{"version", "1.0"},         {"truncation", nullptr}, {"padding", nullptr},
-            {"normalizer", nullptr},    {"pre_tokenizer", byte_level}, {"post_processor", byte_level},
-            {"decoder", byte_level},    {"model", model},        {"added_tokens", Json::array()}};
+  Json json{{"version", "1.0"},
+            {"truncation", nullptr},
+            {"padding", nullptr},
+            {"normalizer", nullptr},
+            {"pre_tokenizer", byte_level},
+            {"post_processor", byte_level},
+            {"decoder", byte_level},
+            {"model", model},
+            {"added_tokens", Json::array()}};
   for (const char* name : {"<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>"}) {
     const auto id = text::field<int64_t>(model["vocab"], name, -1);
     if (id >= 0) json["added_tokens"].push_back(special_token(name, id));
@@ -106,8 +113,8 @@ Loaded load_file(const fs::path& path) {
 }
 
 fs::path file_in(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json",
-                           "vocab.txt"}) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt"}) {
     if (fs::exists(folder / name)) return folder / name;
   }
   throw FormatError(folder.string() +

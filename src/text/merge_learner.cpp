@@ -131,7 +131,8 @@ class Learner {
 void WordCounts::add(std::string_view word, int64_t count) {
   int32_t index = indices_.find(word);
   if (index == StringTable::kAbsent) {
-    require<Error>(indices_.bytes() + word.size() < 0xffffffffu, "tokenizer: the corpus has over 4 GiB of distinct words");
+    require<Error>(indices_.bytes() + word.size() < 0xffffffffu,
+                   "tokenizer: the corpus has over 4 GiB of distinct words");
     index = static_cast<int32_t>(words_.size());
     indices_.set(word, index);
     words_.emplace_back(word);

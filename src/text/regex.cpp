@@ -11,8 +11,16 @@ namespace attend::text {
 namespace {
 
 constexpr size_t kLongestPattern = 20'000;
-constexpr int32_t kMostSteps = 2'000;          // ICU's unit: about a millisecond of one search
 constexpr int32_t kMostStack = 64 * 1024 * 1024;  // one entry for each character a greedy loop may have to give back
+
+/// The work one text may cost, in ICU's ticks of 10,000 steps: far more than any sane expression needs, and counted,
+/// not timed, so that a text either passes everywhere or nowhere.
+struct Budget {
+  int64_t ticks = 0;
+  static UBool spend(const void* context, int32_t) {
+    return --const_cast<Budget*>(static_cast<const Budget*>(context))->ticks > 0;
+  }
+};
 
 }  // namespace
 
@@ -43,7 +51,8 @@ void Regex::for_each_match(std::string_view text, const std::function<void(Span)
   };
   const std::unique_ptr<icu::RegexMatcher> matcher(compiled_->pattern->matcher(status));
   check();
-  matcher->setTimeLimit(kMostSteps, status);
+  Budget budget{1000 + static_cast<int64_t>(text.size()) / 64};
+  matcher->setMatchCallback(Budget::spend, &budget, status);
   matcher->setStackLimit(kMostStack, status);
   UText input = UTEXT_INITIALIZER;
   utext_openUTF8(&input, text.data(), static_cast<int64_t>(text.size()), &status);

@@ -103,7 +103,8 @@ void SentencePieceBpe::encode(std::string_view text, const SentencePieceModel::V
     symbols.push_back({text.substr(0, length), index == 0 ? kEnd : index - 1, kEnd, defined > 0});
     text.remove_prefix(length);
   }
-  Run run(std::move(symbols), model_.proto_, [this](std::string_view piece) { return model_.segmentable_.find(piece); });
+  Run run(std::move(symbols), model_.proto_,
+          [this](std::string_view piece) { return model_.segmentable_.find(piece); });
   run.merge();
   run.visit_all(visit);
 }

@@ -120,9 +120,15 @@ void SentencePieceModel::encode(std::string_view text, const Visit& visit) const
     case Algorithm::unigram:
       for (const auto& [piece, id] : lattice_.best(prepared)) gather(piece, id);
       break;
-    case Algorithm::bpe: SentencePieceBpe(*this).encode(prepared, gather); break;
-    case Algorithm::word: encode_words(prepared, gather); break;
-    case Algorithm::character: encode_characters(prepared, gather); break;
+    case Algorithm::bpe:
+      SentencePieceBpe(*this).encode(prepared, gather);
+      break;
+    case Algorithm::word:
+      encode_words(prepared, gather);
+      break;
+    case Algorithm::character:
+      encode_characters(prepared, gather);
+      break;
   }
   flush();
 }
@@ -146,13 +152,12 @@ std::string SentencePieceModel::decode(std::span<const std::string> pieces) cons
       continue;
     }
     flush_bytes();
-    const bool drops = at_begin && drops_first && !proto_.treat_whitespace_as_suffix && piece.starts_with(kSpace);
+    const bool drops = at_begin && drops_first && piece.starts_with(kSpace);
     const std::string_view rest = std::string_view(piece).substr(drops ? kSpace.size() : 0);
     out += replaced(rest, kSpace, " ");
     at_begin = at_begin && rest.empty() && (!drops || proto_.remove_extra_whitespaces);
   }
   flush_bytes();
-  if (proto_.treat_whitespace_as_suffix && drops_first && out.ends_with(' ')) out.pop_back();
   return out;
 }
 

@@ -47,8 +47,8 @@ class SentencePieceModel {
   void encode_words(std::string_view text, const Visit& visit) const;
 
   SentencePieceProto proto_;
-  Vocabulary vocabulary_;      // all pieces
-  StringTable segmentable_;    // those that text may become: normal, user-defined, unused
+  Vocabulary vocabulary_;    // all pieces
+  StringTable segmentable_;  // those that text may become: normal, user-defined, unused
   Trie user_defined_;
   UnigramLattice<float> lattice_;
   std::optional<Charsmap> charsmap_;

@@ -29,11 +29,20 @@ class Message {
     const uint64_t key = varint();
     field = {key >> 3, 0, {}};
     switch (key & 7) {
-      case 0: field.integer = varint(); return true;
-      case 1: field.integer = fixed(8); return true;
-      case 2: field.bytes = take(varint()); return true;
-      case 5: field.integer = fixed(4); return true;
-      default: throw FormatError("not a SentencePiece model: unknown wire type " + std::to_string(key & 7));
+      case 0:
+        field.integer = varint();
+        return true;
+      case 1:
+        field.integer = fixed(8);
+        return true;
+      case 2:
+        field.bytes = take(varint());
+        return true;
+      case 5:
+        field.integer = fixed(4);
+        return true;
+      default:
+        throw FormatError("not a SentencePiece model: unknown wire type " + std::to_string(key & 7));
     }
   }
 

@@ -1,6 +1,6 @@
 #include "text/sentencepiece_tokenizer.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 
 #include "attend/base/error.h"
@@ -40,14 +40,17 @@ int64_t count_extra_ids(const TokenizerConfig& files, int64_t pieces) {
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string source, const TokenizerConfig& files)
-    : source_(std::move(source)), config_(files.config), model_(source_), tokens_(model_.vocabulary()),
+    : source_(std::move(source)),
+      config_(files.config),
+      model_(source_),
+      tokens_(model_.vocabulary()),
       lowercase_(field(files.config, "do_lower_case", false)) {
+  if (!config_.is_object()) config_ = Json::object();
   add_tokens(files);
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });
   if (special_.unknown < 0) special_.unknown = model_.unknown();
   template_ = template_from(files);
   // Whatever was inferred is written down, so that a saved folder behaves the same on its own.
-  if (!config_.is_object()) config_ = Json::object();
   const auto frames = [&](int32_t id) { return id >= 0 && std::ranges::find(template_, id) != template_.end(); };
   config_["add_bos_token"] = frames(special_.begin);
   config_["add_eos_token"] = frames(special_.end);
@@ -66,7 +69,7 @@ void SentencePieceTokenizer::add_tokens(const TokenizerConfig& files) {
     if (tokens_.find(content) != kNone) continue;
     add_token({.content = content, .id = static_cast<int32_t>(pieces + extra - 1 - i), .special = true});
   }
-  if (extra > 0 && config_.is_object()) config_["extra_ids"] = extra;
+  if (extra > 0) config_["extra_ids"] = extra;
   if (!files.config.is_object() || !files.config.contains("added_tokens_decoder")) return;
   for (const auto& [key, json] : files.config["added_tokens_decoder"].items()) {
     int64_t id = -1;

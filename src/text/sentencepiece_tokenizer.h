@@ -10,8 +10,8 @@
 
 namespace attend::text {
 
-/// tokenizer.model or spiece.model, with what tokenizer_config.json adds: further tokens, T5's <extra_id_0> …, and which
-/// of <s> and </s> go around a text.
+/// tokenizer.model or spiece.model, with what tokenizer_config.json adds: further tokens, T5's <extra_id_0> …, and
+/// which of <s> and </s> go around a text.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   /// `source` is the model file's bytes, which save() writes again. Throws FormatError.

@@ -101,11 +101,21 @@ std::vector<Stretch> stretches_of(const std::function<bool(char32_t)>& is_match,
 std::vector<Span> pieces_of(const std::vector<Stretch>& stretches, SplitBehavior behavior) {
   std::vector<Span> pieces;
   switch (behavior) {
-    case SplitBehavior::removed: pieces = separate(stretches, false); break;
-    case SplitBehavior::isolated: pieces = separate(stretches, true); break;
-    case SplitBehavior::merged_with_previous: pieces = merged_with_previous(stretches); break;
-    case SplitBehavior::merged_with_next: pieces = merged_with_next(stretches); break;
-    case SplitBehavior::contiguous: pieces = contiguous(stretches); break;
+    case SplitBehavior::removed:
+      pieces = separate(stretches, false);
+      break;
+    case SplitBehavior::isolated:
+      pieces = separate(stretches, true);
+      break;
+    case SplitBehavior::merged_with_previous:
+      pieces = merged_with_previous(stretches);
+      break;
+    case SplitBehavior::merged_with_next:
+      pieces = merged_with_next(stretches);
+      break;
+    case SplitBehavior::contiguous:
+      pieces = contiguous(stretches);
+      break;
   }
   std::erase_if(pieces, [](Span piece) { return piece.begin == piece.end; });
   return pieces;

@@ -24,8 +24,8 @@ class SubwordModel {
   int32_t unknown_ = kNone;
 };
 
-/// The "model" of tokenizer.json: BPE, WordPiece, WordLevel or Unigram. With `raw_bytes`, pieces come as bytes, although
-/// the vocabulary spells them (only BPE can). Throws FormatError for anything else.
+/// The "model" of tokenizer.json: BPE, WordPiece, WordLevel or Unigram. With `raw_bytes`, pieces come as bytes,
+/// although the vocabulary spells them (only BPE can). Throws FormatError for anything else.
 std::unique_ptr<const SubwordModel> make_model(const Json& json, bool raw_bytes);
 /// "type", or what older files, which have none, must be.
 std::string model_type(const Json& json);

@@ -24,7 +24,8 @@ MergeTask byte_task(const WordCounts& counts, const Vocabulary& vocabulary, cons
                  .join = [](const std::string& left, const std::string& right) { return left + right; }};
   for (size_t i = 0; i < counts.size(); ++i) {
     std::vector<int32_t> ids;
-    for (const char byte : counts.word(i)) ids.push_back(vocabulary.find(byte_spelling(static_cast<unsigned char>(byte))));
+    for (const char byte : counts.word(i))
+      ids.push_back(vocabulary.find(byte_spelling(static_cast<unsigned char>(byte))));
     task.words.push_back(std::move(ids));
     task.counts.push_back(counts.count(i));
   }
@@ -75,7 +76,8 @@ Trained train_bpe(const LineSource& lines, const TokenizerTraining& options) {
     Scanner{}.scan({*line, true}, [&](Piece word) { counts.add(word.text); });
   }
   Vocabulary vocabulary = special_vocabulary();
-  for (int byte = 0; byte < 256; ++byte) vocabulary.add(byte_spelling(static_cast<unsigned char>(byte)), vocabulary.size());
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary.add(byte_spelling(static_cast<unsigned char>(byte)), vocabulary.size());
   const Merges merges = learn_merges(byte_task(counts, vocabulary, options), vocabulary);
   Json document = trained_document();
   document["normalizer"] = case_normalizer(options.lowercase);

@@ -32,11 +32,16 @@ std::shared_ptr<const Tokenizer> train_tokenizer(const LineSource& lines, const 
   };
   const auto train = [&] {
     switch (options.kind) {
-      case TokenizerKind::characters: return text::train_characters(checked, options);
-      case TokenizerKind::words: return text::train_words(checked, options);
-      case TokenizerKind::bpe: return text::train_bpe(checked, options);
-      case TokenizerKind::wordpiece: return text::train_wordpiece(checked, options);
-      case TokenizerKind::sentencepiece: return text::train_sentencepiece(checked, options);
+      case TokenizerKind::characters:
+        return text::train_characters(checked, options);
+      case TokenizerKind::words:
+        return text::train_words(checked, options);
+      case TokenizerKind::bpe:
+        return text::train_bpe(checked, options);
+      case TokenizerKind::wordpiece:
+        return text::train_wordpiece(checked, options);
+      case TokenizerKind::sentencepiece:
+        return text::train_sentencepiece(checked, options);
     }
     throw ShapeError("tokenizer: unknown kind");
   };

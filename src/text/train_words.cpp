@@ -52,10 +52,8 @@ Trained train_characters(const LineSource& lines, const TokenizerTraining& optio
 }
 
 Trained train_words(const LineSource& lines, const TokenizerTraining& options) {
-  const Json cutting{{"type", "Split"},
-                     {"pattern", {{"Regex", word_pattern()}}},
-                     {"behavior", "Removed"},
-                     {"invert", true}};
+  const Json cutting{
+      {"type", "Split"}, {"pattern", {{"Regex", word_pattern()}}}, {"behavior", "Removed"}, {"invert", true}};
   const auto pre_tokenizer = make_pre_tokenizer(cutting, false);
   WordCounts counts;
   while (const auto line = lines()) {
@@ -67,8 +65,7 @@ Trained train_words(const LineSource& lines, const TokenizerTraining& options) {
   document["normalizer"] = case_normalizer(options.lowercase);
   document["pre_tokenizer"] = cutting;
   document["decoder"] = word_decoder();
-  document["model"] = {
-      {"type", "WordLevel"}, {"vocab", vocabulary_json(vocabulary)}, {"unk_token", kSpecialNames[1]}};
+  document["model"] = {{"type", "WordLevel"}, {"vocab", vocabulary_json(vocabulary)}, {"unk_token", kSpecialNames[1]}};
   return finished(document);
 }
 

@@ -44,9 +44,14 @@ Json trained_document() {
                      {"normalized", false},
                      {"special", true}});
   }
-  return {{"version", "1.0"},    {"truncation", nullptr},    {"padding", nullptr},
-          {"added_tokens", added}, {"normalizer", nullptr},    {"pre_tokenizer", nullptr},
-          {"post_processor", around_text()}, {"decoder", nullptr}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", nullptr},
+          {"post_processor", around_text()},
+          {"decoder", nullptr}};
 }
 
 Json vocabulary_json(const Vocabulary& vocabulary) {

@@ -27,8 +27,8 @@ Json merges_json(const Merges& merges);
 Json component(const char* type);
 /// The normalizer of text that is only made lower case; null otherwise.
 Json case_normalizer(bool lowercase);
-/// A decoder for words that were cut apart at blanks and at each Chinese or Japanese character: blanks come back, except
-/// where such characters meet or English puts none.
+/// A decoder for words that were cut apart at blanks and at each Chinese or Japanese character: blanks come back,
+/// except where such characters meet or English puts none.
 Json word_decoder();
 
 /// tokenizer_config.json for what was trained.

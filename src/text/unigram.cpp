@@ -104,12 +104,13 @@ Unigram::Unigram(const Json& json) {
 void Unigram::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   const auto id_of = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
   for (const auto& [part, id] : lattice_.best(piece)) {
-    const bool as_bytes = id == kNone && !byte_ids_.empty() &&
-                          std::ranges::all_of(part, [&](char byte) { return id_of(byte) != kNone; });
+    const bool as_bytes =
+        id == kNone && !byte_ids_.empty() && std::ranges::all_of(part, [&](char byte) { return id_of(byte) != kNone; });
     if (as_bytes) {
       for (const char byte : part) ids.push_back(id_of(byte));
     } else {
-      require<FormatError>(id != kNone || unknown_ != kNone, "a character is not in the vocabulary, and unk_id is null");
+      require<FormatError>(id != kNone || unknown_ != kNone,
+                           "a character is not in the vocabulary, and unk_id is null");
       ids.push_back(id != kNone ? id : unknown_);
     }
   }

@@ -6,8 +6,8 @@
 
 namespace attend::text {
 
-/// BERT's: the longest token a word begins with, then the longest with the prefix `##`, and so on; a word that cannot be
-/// finished is unknown as a whole.
+/// BERT's: the longest token a word begins with, then the longest with the prefix `##`, and so on; a word that cannot
+/// be finished is unknown as a whole.
 class WordPiece final : public SubwordModel {
  public:
   explicit WordPiece(const Json& json);

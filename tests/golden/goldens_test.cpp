@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 
 #include "attend/io/safetensors.h"
 #include "testing/gradients.h"
@@ -96,6 +97,42 @@ TEST(Goldens, UnknownOpsFail) {
   wrong.expect_failure("unknown op 'convolution'");
   wrong.metadata.erase("op");
   wrong.expect_failure("unknown op ''");
+}
+
+/// A tokenizer of two letters with one case, to be spoilt by each test.
+struct TokenizerCase {
+  std::string ids = "[0, 1]", decoded = "a b";
+
+  Outcome check() const {
+    const testing::TemporaryFolder folder;
+    std::ofstream(folder.file("tokenizer.json"))
+        << R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})";
+    std::ofstream(folder.file("tokenizer_cases.json"))
+        << R"({"cases": [{"text": "ab", "ids_no_special": )" << ids << R"(, "tokens": ["a", "b"], "decoded": ")"
+        << decoded << "\"}]}";
+    write_safetensors(folder.file("model.safetensors"), std::vector<NamedTensor>{{"x", zeros({1})}}, {});
+    return goldens(folder.path());
+  }
+};
+
+TEST(Goldens, ChecksTokenizers) {
+  EXPECT_EQ(TokenizerCase{}.check().output, "1 passed, 0 failed\n") << "weights are not a case";
+  const Outcome wrong = TokenizerCase{.ids = "[0, 0]"}.check();
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_NE(wrong.output.find("ids_no_special of \"ab\": expected [0,0], got [0,1]"), std::string::npos)
+      << wrong.output;
+  EXPECT_TRUE(wrong.output.ends_with("\n0 passed, 1 failed\n"));
+  EXPECT_EQ((TokenizerCase{.decoded = "ab"}.check().status), 1);
+}
+
+TEST(Goldens, SaysWhatItSkips) {
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder.file("x.golden.json")) << R"({"cases": []})";
+  const Outcome run = goldens(folder.path());
+  EXPECT_NE(run.output.find("SKIPPED " + folder.file("x.golden.json") + ": there is no x.model beside it"),
+            std::string::npos)
+      << run.output;
+  EXPECT_EQ(run.status, 1) << "nothing passed";
 }
 
 TEST(Goldens, UsageAndNothingFound) {

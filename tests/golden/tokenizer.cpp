@@ -81,7 +81,8 @@ std::string check_cases(const fs::path& path) {
 
 std::string check_model(const fs::path& path) {
   const std::string name = path.filename();
-  const fs::path model = path.parent_path() / (name.substr(0, name.size() - std::string(kJsonSuffix).size()) + ".model");
+  const fs::path model =
+      path.parent_path() / (name.substr(0, name.size() - std::string(kJsonSuffix).size()) + ".model");
   if (!fs::exists(model)) throw Skipped("there is no " + model.filename().string() + " beside it");
   const auto tokenizer = load_tokenizer(model);
   Report report;

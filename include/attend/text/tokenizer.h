@@ -25,8 +25,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// With `add_special`, what the tokenizer's own template puts around a text ([CLS] … [SEP], <s> …). Throws FormatError
-  /// if the text is not UTF-8.
+  /// With `add_special`, what the tokenizer's own template puts around a text ([CLS] … [SEP], <s> …). Throws
+  /// FormatError if the text is not UTF-8.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = false) const = 0;
   /// The text of ids. Special tokens are left out unless `keep_special`, and ids out of range always (models may have
   /// more rows than their vocabulary). Pieces that are not whole UTF-8 become U+FFFD.
@@ -55,7 +55,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 ///   wordpiece      as words, in pieces; control characters, and characters it has not seen, are lost
 ///   sentencepiece  everything but U+2581 (▁), by which it spells blanks: it comes back as a blank
 enum class TokenizerKind { characters, words, bpe, wordpiece, sentencepiece };
-/// Throws Error that lists the kinds for a name that is none of them: "char", "word", "bpe", "wordpiece", "sentencepiece".
+/// Throws Error that lists the kinds for a name that is none of them: "char", "word", "bpe", "wordpiece",
+/// "sentencepiece".
 TokenizerKind tokenizer_kind(std::string_view name);
 
 struct TokenizerTraining {
@@ -70,8 +71,8 @@ struct TokenizerTraining {
 using LineSource = std::function<std::optional<std::string>()>;
 /// Learns a vocabulary. Ids 0 … 4 are <pad>, <unk>, <s>, </s>, <mask>, and <s> … </s> is what encode puts around a text
 /// when asked. The same lines give the same tokenizer. Saved, it is a tokenizer.json (sentencepiece: a tokenizer.model)
-/// that Hugging Face's libraries read too. Throws ShapeError for options that cannot be, Error for a corpus that is empty
-/// or too small, FormatError for lines that are not UTF-8.
+/// that Hugging Face's libraries read too. Throws ShapeError for options that cannot be, Error for a corpus that is
+/// empty or too small, FormatError for lines that are not UTF-8.
 std::shared_ptr<const Tokenizer> train_tokenizer(const LineSource& lines, const TokenizerTraining& options);
 
 }  // namespace attend

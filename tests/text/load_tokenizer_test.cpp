@@ -1,0 +1,194 @@
+// Files: which are read, what beside them counts, and how damage is told.
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "attend/text/tokenizer.h"
+#include "testing/gradients.h"
+#include "testing/temporary_folder.h"
+#include "text/random_text.h"
+#include "text/unicode.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Ids = std::vector<int32_t>;
+using testing::expect_error;
+using testing::TemporaryFolder;
+
+const std::string kShared = ATTEND_SOURCE_DIR "/../shared";
+
+void write(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+/// What load_tokenizer says about a tokenizer.json.
+std::string complaint(const std::string& content) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tokenizer.json");
+  write(path, content);
+  try {
+    load_tokenizer(folder.path());
+    return "";
+  } catch (const FormatError& error) {
+    const std::string what = error.what();
+    EXPECT_TRUE(what.starts_with(path + ": ")) << what;
+    EXPECT_EQ(what.find('\n'), std::string::npos);
+    return what.substr(std::min(what.size(), path.size() + 2));
+  }
+}
+
+Json document() {
+  return {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"<s>", 1}, {"</s>", 2}}}, {"merges", Json::array()}}}};
+}
+
+TEST(LoadTokenizer, NamesWhatItDoesNotKnow) {
+  EXPECT_EQ(complaint(document().dump()), "");
+  const std::vector<std::pair<const char*, const char*>> parts{{"normalizer", "unknown normalizer 'Magic'"},
+                                                               {"pre_tokenizer", "unknown pre-tokenizer 'Magic'"},
+                                                               {"post_processor", "unknown post-processor 'Magic'"},
+                                                               {"decoder", "unknown decoder 'Magic'"},
+                                                               {"model", "unknown model 'Magic'"}};
+  for (const auto& [key, message] : parts) {
+    Json json = document();
+    json[key] = {{"type", "Magic"}};
+    EXPECT_EQ(complaint(json.dump()), message);
+  }
+}
+
+TEST(LoadTokenizer, DamageIsOneLine) {
+  EXPECT_EQ(complaint(""), "not valid JSON at byte 1");
+  EXPECT_EQ(complaint("{\"model\": "), "not valid JSON at byte 11");
+  EXPECT_EQ(complaint("[]"), "expected a JSON object, got array");
+  EXPECT_EQ(complaint("{}"), "\"model\" is missing");
+  EXPECT_EQ(complaint(std::string(100'000, '[')), "JSON nested deeper than 32 at byte 32");
+  EXPECT_EQ(complaint(R"({"model": {"type": "BPE", "vocab": [], "merges": []}})"),
+            "\"vocab\" must be an object, got array");
+  EXPECT_EQ(complaint(R"({"model": {"type": "BPE", "vocab": {}, "merges": [], "fuse_unk": 3}})"),
+            "\"fuse_unk\" must be true or false, got number");
+  Json json = document();
+  json["added_tokens"] = {{{"id", -1}, {"content", "x"}}};
+  EXPECT_EQ(complaint(json.dump()), "the id of the added token 'x' must be from 0 to 3999999, got -1");
+  json = document();
+  json["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"x", 7}}, {"cls", {"x", 0}}};
+  EXPECT_EQ(complaint(json.dump()), "the template adds token 7 of 3");
+  json = document();
+  json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}};
+  EXPECT_EQ(complaint(json.dump()), "cannot use the regular expression '(a': U_REGEX_MISMATCHED_PAREN");
+}
+
+TEST(LoadTokenizer, AbsurdSizesAreRefused) {
+  Json json = document();
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(1000, {{"type", "NFC"}})}};
+  EXPECT_EQ(complaint(json.dump()), "expected at most 128 components, got 1001");
+  // Forty steps that double the text would make a tebibyte of one letter.
+  const Json doubling{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(40, doubling)}};
+  const TemporaryFolder folder;
+  write(folder.file("tokenizer.json"), json.dump());
+  const auto tokenizer = load_tokenizer(folder.path());
+  expect_error<FormatError>([&] { tokenizer->encode("a"); }, "the normalizer makes 131072 bytes of 1");
+}
+
+TEST(LoadTokenizer, AHostileExpressionDoesNotHang) {
+  Json json = document();
+  json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a+)+$b"}}}, {"behavior", "Isolated"}};
+  const TemporaryFolder folder;
+  write(folder.file("tokenizer.json"), json.dump());
+  const auto tokenizer = load_tokenizer(folder.path());
+  expect_error<FormatError>([&] { tokenizer->encode(std::string(60, 'a') + "c"); },
+                            "the regular expression '(a+)+$b' takes too much work: U_REGEX_STOPPED_BY_CALLER");
+}
+
+TEST(LoadTokenizer, NothingThere) {
+  const TemporaryFolder folder;
+  expect_error<FormatError>([&] { load_tokenizer(folder.file("absent")); },
+                            folder.file("absent") + ": there is no such file or folder");
+  expect_error<FormatError>(
+      [&] { load_tokenizer(folder.path()); },
+      folder.path() + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
+}
+
+TEST(LoadTokenizer, SpecialTokensByTheFilesBesideIt) {
+  const TemporaryFolder folder;
+  write(folder.file("tokenizer.json"), document().dump());
+  EXPECT_EQ(load_tokenizer(folder.path())->special().begin, 1) << "by a name in common use";
+  write(folder.file("special_tokens_map.json"), R"({"pad_token": {"content": "a"}})");
+  EXPECT_EQ(load_tokenizer(folder.path())->special().pad, 0);
+  write(folder.file("tokenizer_config.json"), R"({"bos_token": "</s>", "eos_token": null, "pad_token": "none"})");
+  const SpecialTokens special = load_tokenizer(folder.file("tokenizer.json"))->special();
+  EXPECT_EQ(special.begin, 2);
+  EXPECT_EQ(special.end, 2);
+  EXPECT_EQ(special.pad, 0) << "the first that names a token that exists";
+  EXPECT_EQ(special.unknown, -1);
+  EXPECT_EQ(special.mask, -1);
+  write(folder.file("tokenizer_config.json"), "{");
+  expect_error<FormatError>([&] { load_tokenizer(folder.path()); },
+                            folder.file("tokenizer_config.json") + ": not valid JSON at byte 2");
+}
+
+TEST(LoadTokenizer, SaveWritesWhatWasRead) {
+  const TemporaryFolder from, to;
+  write(from.file("tokenizer.json"), document().dump());
+  write(from.file("tokenizer_config.json"), R"({"bos_token": "a"})");
+  load_tokenizer(from.path())->save(to.path());
+  const auto again = load_tokenizer(to.path());
+  EXPECT_EQ(again->encode("aa"), (Ids{0, 0}));
+  EXPECT_EQ(again->special().begin, 0);
+}
+
+/// Two ways to the same vocabulary must agree on anything.
+void expect_same(const Tokenizer& a, const Tokenizer& b) {
+  testing::RandomText random(3);
+  ASSERT_EQ(a.size(), b.size());
+  for (int i = 0; i < 500; ++i) {
+    const std::string text = random.text(random.below(30));
+    const Ids ids = a.encode(text, true);
+    ASSERT_EQ(ids, b.encode(text, true)) << text;
+    ASSERT_EQ(a.decode(ids), b.decode(ids)) << text;
+  }
+}
+
+TEST(LoadTokenizer, OlderFilesMeanTheSame) {
+  const std::string gpt2 = kShared + "/data/tokenizers/gpt2", bert = kShared + "/data/tokenizers/bert-base-uncased";
+  if (!fs::exists(gpt2) || !fs::exists(bert)) GTEST_SKIP() << "no " << kShared << "/data/tokenizers";
+  expect_same(*load_tokenizer(gpt2), *load_tokenizer(gpt2 + "/vocab.json"));
+  expect_same(*load_tokenizer(bert), *load_tokenizer(bert + "/vocab.txt"));
+}
+
+TEST(LoadTokenizer, ByteLevelRoundTripsAnyText) {
+  for (const std::string name : {"gpt2", "qwen2.5"}) {
+    const std::string folder = kShared + "/data/tokenizers/" + name;
+    if (!fs::exists(folder)) GTEST_SKIP() << "no " << folder;
+    const auto tokenizer = load_tokenizer(folder);
+    testing::RandomText random(5);
+    for (int i = 0; i < 500; ++i) {
+      const std::string text = random.text(random.below(40));
+      const std::string expected = name == "gpt2" ? text : text::normalized(text, text::NormalForm::nfc);
+      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text), true), expected);
+    }
+  }
+}
+
+TEST(LoadTokenizer, ManyThreadsMayEncodeAtOnce) {
+  const TemporaryFolder folder;
+  Json json = document();
+  json["pre_tokenizer"] = {{"type", "Whitespace"}};
+  json["model"]["vocab"]["aa"] = 3;
+  json["model"]["merges"] = {"a a"};
+  write(folder.file("tokenizer.json"), json.dump());
+  const auto tokenizer = load_tokenizer(folder.path());
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += std::string(static_cast<size_t>(i % 70), 'a') + " ";
+  const Ids expected = tokenizer->encode(text);
+  std::vector<std::thread> threads;
+  std::atomic<int> same = 0;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { same += tokenizer->encode(text) == expected; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(same, 4);
+}
+
+}  // namespace
+}  // namespace attend
