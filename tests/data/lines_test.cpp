@@ -105,7 +105,7 @@ TEST(Lines, GzipIsKnownByItsFirstBytes) {
 
 TEST(Lines, DamagedGzipIsReadOrRefused) {
   std::string text;
-  for (int i = 0; i < 200; ++i) text += "Zeile " + std::to_string(i * i) + "\n";
+  for (int i = 0; i < 200; ++i) text.append("Zeile ").append(std::to_string(i * i)).append("\n");
   const std::string packed = gzip(text);
   int refused = 0;
   for (size_t i = 0; i < packed.size(); ++i) {
