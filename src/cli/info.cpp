@@ -129,7 +129,7 @@ void print_section(const char* title, const Json& entries, std::string (*shown)(
   if (entries.empty()) return;
   std::cout << '\n' << title << '\n';
   for (const auto& [name, value] : entries.items()) {
-    std::cout << "  " << std::left << std::setw(22) << name << shown(value) << '\n';
+    std::cout << "  " << std::left << std::setw(24) << name << shown(value) << '\n';
   }
 }
 
