@@ -21,6 +21,7 @@ struct BenchOptions {
 std::vector<Workload> all_workloads() {
   std::vector<Workload> workloads = attention_workloads();
   std::ranges::move(layer_workloads(), std::back_inserter(workloads));
+  std::ranges::move(training_workloads(), std::back_inserter(workloads));
   return workloads;
 }
 
@@ -60,7 +61,10 @@ void print_heading() {
 void print_row(const Measurement& m) {
   std::ostringstream rate, share, time;
   rate << std::fixed << std::setprecision(1);
-  m.bound == Bound::memory ? rate << m.gbs << " GB/s" : rate << m.gflops << " GFLOP/s";
+  if (m.tokens_per_second > 0)
+    rate << std::setprecision(0) << m.tokens_per_second << " tokens/s";
+  else
+    m.bound == Bound::memory ? rate << m.gbs << " GB/s" : rate << m.gflops << " GFLOP/s";
   share << std::fixed << std::setprecision(m.bound == Bound::baseline ? 3 : 2) << m.share;
   share << (m.bound == Bound::memory ? " of bandwidth" : m.bound == Bound::baseline ? " × the time" : " of peak");
   time << std::fixed << std::setprecision(3) << m.seconds * 1e3 << " ms";
@@ -72,6 +76,7 @@ void print_row(const Measurement& m) {
 nlohmann::ordered_json to_json(const Measurement& m) {
   nlohmann::ordered_json row{{"name", m.name}, {"gflops", m.gflops}};
   if (m.bound == Bound::memory) row["gbs"] = m.gbs;
+  if (m.tokens_per_second > 0) row["tokens_per_second"] = m.tokens_per_second;
   row["share"] = m.share;
   row["share_of"] = m.bound == Bound::memory ? "bandwidth" : m.bound == Bound::baseline ? "time_without" : "peak";
   row["seconds"] = m.seconds;

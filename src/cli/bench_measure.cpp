@@ -82,8 +82,9 @@ Rounds against_baseline(const Prepared& prepared, int repeats) {
 
 }  // namespace
 
-Measurement measure(const Workload& workload, Machine& machine) {
+Measurement measure(Workload workload, Machine& machine) {
   const Prepared prepared = workload.prepare();
+  if (prepared.operations > 0) workload.operations = prepared.operations;
   Measurement result{.name = workload.name, .bound = workload.bound, .extra_bytes = extra_bytes(prepared)};
   const double once = workload.slow ? kShortest : time_runs(prepared, prepared.run, 1);
   const int repeats = std::clamp(static_cast<int>(kShortest / std::max(once, 1e-6)), 1, 1000);
@@ -92,6 +93,7 @@ Measurement measure(const Workload& workload, Machine& machine) {
   result.seconds = median(rounds.seconds);
   result.share = median(rounds.shares);
   result.gflops = workload.operations / result.seconds * 1e-9;
+  result.tokens_per_second = static_cast<double>(workload.tokens) / result.seconds;
   result.gbs = workload.bytes / result.seconds * 1e-9;
   return result;
 }

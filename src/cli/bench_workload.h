@@ -23,6 +23,7 @@ struct Prepared {
   std::function<void()> before = [] {};
   std::function<Results()> run;
   std::function<Results()> baseline;  ///< only for Bound::baseline
+  double operations = 0;              ///< of one run, where the workload itself cannot tell
 };
 
 struct Workload {
@@ -30,12 +31,14 @@ struct Workload {
   Bound bound = Bound::arithmetic;
   double operations = 0;  ///< of one run, counting only what the result needs
   double bytes = 0;       ///< inputs read once and outputs written once
+  int64_t tokens = 0;     ///< that one run trains on; 0: it is no training
   bool slow = false;      ///< only when named, or with --all
   std::function<Prepared()> prepare;
 };
 
 std::vector<Workload> attention_workloads();
 std::vector<Workload> layer_workloads();
+std::vector<Workload> training_workloads();
 
 /// What was measured: medians over rounds, each compared with the peak measured just before and after it.
 struct Measurement {
@@ -45,6 +48,7 @@ struct Measurement {
   double gflops = 0;
   double gbs = 0;
   double share = 0;
+  double tokens_per_second = 0;
   size_t extra_bytes = 0;  ///< allocated at the worst moment beyond inputs and results
 };
 
@@ -52,6 +56,6 @@ struct Measurement {
 struct Machine {
   double peak_gflops = 0, bandwidth_gbs = 0;
 };
-Measurement measure(const Workload& workload, Machine& machine);
+Measurement measure(Workload workload, Machine& machine);
 
 }  // namespace attend::cli

@@ -7,8 +7,17 @@
 
 #include "attend/base/error.h"
 #include "cli/bench.h"
+#include "cli/classify.h"
+#include "cli/compare.h"
+#include "cli/demo.h"
+#include "cli/evaluate.h"
 #include "cli/explain.h"
+#include "cli/generate.h"
+#include "cli/info.h"
+#include "cli/score.h"
 #include "cli/tokenize.h"
+#include "cli/train.h"
+#include "cli/translate.h"
 
 namespace {
 
@@ -57,6 +66,15 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
   app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
+  attend::cli::add_train(app);
+  attend::cli::add_demo(app);
+  attend::cli::add_translate(app);
+  attend::cli::add_generate(app);
+  attend::cli::add_classify(app);
+  attend::cli::add_score(app);
+  attend::cli::add_evaluate(app);
+  attend::cli::add_compare(app);
+  attend::cli::add_info(app);
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
+#include <sstream>
 #include <string>
 
 namespace attend::cli {
@@ -16,6 +17,20 @@ inline CLI::Validator whole_number(uint64_t smallest, uint64_t largest) {
     if (whole && value >= smallest && value <= largest) return "";
     return "expected a whole number from " + std::to_string(smallest) + " to " + std::to_string(largest) + ", got '" +
            text + "'";
+  };
+  return CLI::Validator(check, "");
+}
+
+/// Accepts numbers from `smallest` to `largest` and says so otherwise.
+inline CLI::Validator number_between(double smallest, double largest) {
+  const auto check = [=](std::string& text) -> std::string {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    if (is_number && value >= smallest && value <= largest) return "";
+    std::ostringstream message;
+    message << "expected a number from " << smallest << " to " << largest << ", got '" << text << "'";
+    return message.str();
   };
   return CLI::Validator(check, "");
 }

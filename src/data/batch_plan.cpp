@@ -11,7 +11,7 @@ namespace {
 
 /// Examples with equal keys may change places from epoch to epoch. Beside the longer side it holds by how much the
 /// target is longer, in steps of 2: a batch where one sentence has a long source and another a long target pays for
-/// both. On Multi30k with 4096 tokens 96 % of all places hold a token, against 93 % by the longer side alone.
+/// both. On Multi30k with 4096 tokens 95.3 % of all places hold a token, against 93.4 % by the longer side alone.
 struct Entry {
   int32_t longer = 0, surplus = 0;
   int64_t example = 0;

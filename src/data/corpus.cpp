@@ -113,6 +113,7 @@ struct CorpusReader::State {
 
   bool has_blank_side(const Example& example) const {
     if (corpus.kind == CorpusKind::text) return !corpus.whole_text && is_blank(example.source);
+    if (corpus.keep_blank) return false;
     return is_blank(example.source) || is_blank(example.target);
   }
 

@@ -9,7 +9,7 @@
 namespace attend {
 
 // What tells the random numbers of this folder from each other and, by size, from the streams that Rng hands out.
-enum class DataStream : uint64_t { split = 0xda7a'0001, examples, batches, windows, dates, date_shapes, masks };
+enum class DataStream : uint64_t { split = 0xda7a'0001, examples, batches, windows, dates, date_shapes };
 
 /// Random numbers as a function of a seed, their purpose, a round (an epoch or a step) and a counter.
 struct RandomSource {

@@ -41,8 +41,7 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
 }  // namespace
 
 std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) {
-  require<ShapeError>(config.labels.size() >= 2, "encoder: a classifier needs at least two labels, got ",
-                      config.labels.size());
+  require<ShapeError>(config.labels.size() != 1, "encoder: a classifier needs at least two labels, got one");
   auto model = std::make_unique<Encoder>();
   model->settings = config;
   const TransformerStackConfig stack = layers_of(config);
@@ -57,7 +56,8 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
   model->masked_dense = small_linear(config.dim, config.dim, rng);
   model->masked_norm = create_norm(stack.layer);
   model->masked_bias = constant_parameter({config.words}, 0);
-  model->classifier = small_linear(config.dim, static_cast<int64_t>(config.labels.size()), rng);
+  const auto labels = static_cast<int64_t>(config.labels.size());
+  if (labels > 0) model->classifier = small_linear(config.dim, labels, rng);
   return model;
 }
 
@@ -71,9 +71,10 @@ Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) 
 }
 
 Tensor Encoder::classify(const TextInputs& inputs, const ForwardContext& context) const {
+  require<Error>(classifier.has_value(), "encoder: this model was trained without labels and cannot classify");
   const Tensor x = hidden(inputs, context);
   const Tensor vector = settings.pooling == Pooling::mean ? mean_vector(x, inputs.lengths) : select(x, 1, 0);
-  return classifier.forward(drop(vector, settings.dropout, context));
+  return classifier->forward(drop(vector, settings.dropout, context));
 }
 
 Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardContext& context) const {

@@ -90,22 +90,6 @@ Json parse_config(const std::string& text) {
   return json;
 }
 
-/// A setting's value as a user writes it.
-Json value_of(const SettingInfo& info, const std::string& text) {
-  if (info.kind == "choice") return text;
-  if (info.kind == "yes or no") {
-    for (const char* yes : {"yes", "true", "1", "on"}) {
-      if (text == yes) return true;
-    }
-    for (const char* no : {"no", "false", "0", "off"}) {
-      if (text == no) return false;
-    }
-    return text;  // refused by its type
-  }
-  const Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json(text) : json;
-}
-
 }  // namespace
 
 const std::vector<Architecture>& architectures() {
@@ -135,7 +119,7 @@ std::string with_settings(const std::string& config, const std::map<std::string,
   for (const auto& [name, text] : settings) {
     const auto info = std::ranges::find(known, name, &SettingInfo::name);
     require<Error>(info != known.end(), "a model of architecture ", architecture, " has no setting '", name, "'");
-    json[name] = value_of(*info, text);
+    json[name] = setting_value(*info, text);
   }
   return json.dump();
 }

@@ -87,11 +87,17 @@ SettingInfo setting_info(const char* name, const char* help) {
 
 }  // namespace detail
 
+/// All settings, in the order of their list.
 template <class Config>
-std::string config_text(const std::string& architecture, const Config& config) {
-  nlohmann::ordered_json json{{"architecture", architecture}};
+nlohmann::ordered_json settings_json(const Config& config, nlohmann::ordered_json json = {}) {
   std::apply([&](const auto&... s) { ((json[s.name] = detail::setting_json(config.*(s.member))), ...); },
              Config::settings());
+  return json;
+}
+
+template <class Config>
+std::string config_text(const std::string& architecture, const Config& config) {
+  const nlohmann::ordered_json json = settings_json(config, {{"architecture", architecture}});
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -123,5 +129,8 @@ std::vector<SettingInfo> config_settings() {
   std::apply([&](const auto&... s) { (add(s), ...); }, Config::settings());
   return result;
 }
+
+/// A setting's value as a user writes it; what does not fit is refused when the setting is read.
+nlohmann::json setting_value(const SettingInfo& info, const std::string& text);
 
 }  // namespace attend

@@ -110,6 +110,26 @@ TEST(MatmulKernel, LargerThanEveryBlock) {
   expect_product({150, 530, 1100}, Layout::transposed, Layout::transposed, 1, DType::f64);
 }
 
+// Every count of vectors over a whole number of panels, and every count of columns over a vector.
+TEST(MatmulKernel, EveryWidth) {
+  for (int64_t n = 1; n <= 100; ++n) {
+    expect_product({40, 9, n}, Layout::dense, n % 2 == 0 ? Layout::dense : Layout::transposed, 1, DType::f32);
+    expect_product({270, 9, n}, Layout::dense, n % 2 == 0 ? Layout::transposed : Layout::dense, 1, DType::f32);
+    expect_product({34, 9, n}, Layout::transposed, Layout::dense, 1, DType::f64);
+  }
+}
+
+TEST(MatmulKernel, RowsPackedAlongTheirGrain) {
+  for (const Layout layout : kLayouts) expect_product({263, 270, 600}, layout, Layout::dense, 1, DType::f32);
+}
+
+// Few elements of c and a deep k: parts of k are multiplied apart and added up.
+TEST(MatmulKernel, SplitAlongTheDepth) {
+  for (const Sizes& size : {Sizes{33, 1100, 20}, Sizes{150, 4100, 70}, Sizes{300, 2048, 24}}) {
+    for (const Layout layout : kLayouts) expect_product(size, layout, Layout::dense, 1, DType::f32);
+  }
+}
+
 TEST(MatmulKernel, ABatchThatIsOneProduct) {
   const Tensor a = host_values({6, 35, 40}, 1), b = stretched(host_values({40, 30}, 2), {6, 40, 30}, "test");
   testing::expect_close(multiplied(a, b), naive(a, b), 1e-13);
@@ -128,9 +148,10 @@ TEST(MatmulKernel, NoInnerDimensionGivesZeroOrTheBias) {
 }
 
 TEST(MatmulKernel, BiasAndAccumulation) {
-  for (const Sizes& size : {Sizes{1, 40, 30}, Sizes{4, 40, 30}, Sizes{60, 600, 53}, Sizes{60, 20, 3}}) {
+  for (const Sizes& size :
+       {Sizes{1, 40, 30}, Sizes{4, 40, 30}, Sizes{60, 600, 53}, Sizes{60, 20, 3}, Sizes{70, 2100, 30}}) {
     for (const Layout layout : kLayouts) {
-      const Tensor a = laid_out(Layout::dense, 1, size.m, size.k, 1, DType::f64);
+      const Tensor a = laid_out(layout, 1, size.m, size.k, 1, DType::f64);
       const Tensor b = laid_out(layout, 1, size.k, size.n, 2, DType::f64);
       const Tensor wide = host_values({size.n, 2}, 3);
       const Tensor bias = wide.as_strided({size.n}, {2}, 1);
@@ -156,7 +177,7 @@ TEST(MatmulKernel, SpecialValuesPassThrough) {
 
 TEST(MatmulKernel, SameBitsOnAnyNumberOfThreads) {
   const int before = threads();
-  for (const Sizes& size : {Sizes{1, 900, 900}, Sizes{3, 900, 900}, Sizes{260, 600, 300}}) {
+  for (const Sizes& size : {Sizes{1, 900, 900}, Sizes{3, 900, 900}, Sizes{260, 600, 300}, Sizes{130, 2100, 128}}) {
     for (const Layout la : kLayouts) {
       for (const Layout lb : kLayouts) {
         const Tensor a = laid_out(la, 1, size.m, size.k, 1, DType::f32),

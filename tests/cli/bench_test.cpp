@@ -41,6 +41,7 @@ TEST(Bench, ListsEveryWorkload) {
                            "gelu",
                            "softmax",
                            "cross_entropy",
+                           "train_transformer",
                            "attention_forward_mask",
                            "attention_forward_bias",
                            "attention_backward_padding",
@@ -53,7 +54,7 @@ TEST(Bench, ListsEveryWorkload) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_FALSE(names.contains("attention_memory"));
-  EXPECT_TRUE(listed({"--all"}).contains("attention_memory"));
+  for (const char* name : {"attention_memory", "train_gpt2"}) EXPECT_TRUE(listed({"--all"}).contains(name)) << name;
 }
 
 TEST(Bench, JsonHasWhatWasAsked) {
@@ -68,6 +69,15 @@ TEST(Bench, JsonHasWhatWasAsked) {
   EXPECT_EQ(row["name"], "softmax");
   for (const char* key : {"gflops", "gbs", "share", "seconds"}) EXPECT_GT(row[key].get<double>(), 0) << key;
   EXPECT_TRUE(row["extra_bytes"].is_number_unsigned());
+}
+
+TEST(Bench, TrainingCountsTokens) {
+  const Finished result = bench({"train_transformer", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto row = nlohmann::json::parse(result.out)["results"][0];
+  EXPECT_EQ(row["share_of"], "peak");
+  EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["seconds"].get<double>(), 273 * 15 - 69, 1e-6);
+  EXPECT_NEAR(row["gflops"].get<double>() * row["seconds"].get<double>(), 6e-9 * 2605056 * 273 * 15, 1e-6);
 }
 
 TEST(Bench, UnknownNamesAreOneLineAndExit2) {

@@ -1,5 +1,7 @@
 #include "attend/data/corpus.h"
 
+#include "attend/base/random.h"
+#include "attend/text/utf8.h"
 #include "data_testing.h"
 
 namespace attend {
@@ -129,6 +131,36 @@ TEST(Corpus, WhatDoesNotFitTogether) {
                            "corpus: the standard input can be read once only, '-' is given 2 times");
   EXPECT_EQ(corpus_kind("labelled"), CorpusKind::labelled);
   expect_error<Error>([] { corpus_kind("xml"); }, "corpus: expected pairs, tsv, labelled or text, got 'xml'");
+}
+
+/// Whatever the bytes, a corpus gives examples that are UTF-8 or throws FormatError.
+TEST(Corpus, AnyBytesAreReadOrRefused) {
+  const Files files;
+  const std::string_view pieces[] = {"a",        "\t",     "\n",       "\r\n", "\xff", "今",
+                                     "\xe4\xbb", "\ufeff", "\x1f\x8b", " ",    "\0"};
+  const auto random_text = [&](uint64_t number) {
+    std::string text;
+    for (uint64_t i = 0; i < number % 40; ++i) text += pieces[philox(number, i, 0)[0] % std::size(pieces)];
+    return text;
+  };
+  int refused = 0, examples = 0;
+  for (uint64_t number = 0; number < 2000; ++number) {
+    Corpus corpus{.kind = static_cast<CorpusKind>(number % 4),
+                  .files = {files.write("a", random_text(number))},
+                  .lossy = number % 3 != 0,
+                  .whole_text = number % 5 == 0};
+    if (corpus.kind == CorpusKind::pairs) corpus.targets = {files.write("b", random_text(number + 40))};
+    try {
+      for (const auto& [source, target] : read(corpus).examples) {
+        EXPECT_TRUE(is_utf8(source) && is_utf8(target));
+        ++examples;
+      }
+    } catch (const FormatError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(examples, 1000);
 }
 
 TEST(Corpus, RealPairs) {

@@ -103,6 +103,23 @@ TEST(Lines, GzipIsKnownByItsFirstBytes) {
   expect_error<FormatError>([&] { damaged.lines(); }, damaged.path() + ": damaged gzip data");
 }
 
+TEST(Lines, DamagedGzipIsReadOrRefused) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text.append("Zeile ").append(std::to_string(i * i)).append("\n");
+  const std::string packed = gzip(text);
+  int refused = 0;
+  for (size_t i = 0; i < packed.size(); ++i) {
+    std::string spoilt = packed;
+    spoilt[i] = static_cast<char>(spoilt[i] ^ 0x55);
+    try {
+      TextFile(spoilt).lines({.lossy = true});
+    } catch (const FormatError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(packed.size()) - 20) << "but for bytes of the header that mean little";
+}
+
 TEST(Lines, WhatCannotBeOpened) {
   const TemporaryFolder folder;
   expect_error<FormatError>([&] { LineReader reader(folder.file("absent")); },

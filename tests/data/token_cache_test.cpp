@@ -1,9 +1,11 @@
 #include "attend/data/token_cache.h"
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 
 #include "attend/base/random.h"
+#include "data/token_cache_format.h"
 #include "data_testing.h"
 
 namespace attend {
@@ -132,6 +134,30 @@ TEST(TokenCache, AnyDamageIsFound) {
                             path + ": expected a token cache, got another kind of file");
   expect_error<FormatError>([&] { open(bytes.substr(0, bytes.size() - 8)); },
                             path + ": damaged token cache: it is cut off");
+}
+
+/// Whoever can change the index can change its checksum too: no offset may lead out of the file.
+TEST(TokenCache, AnIndexMadeUpWithItsChecksumIsRefused) {
+  const CacheFile file({{{1, 2, 3}, {4}}, {{5}, {6, 7, 8}}});
+  const std::string bytes = testing::read_file(file.path()), path = file.folder.file("made-up");
+  constexpr size_t kIndex = 8 + 8 * 4, kOffsets = 5, kName = 8;
+  cache_format::Footer footer;
+  std::memcpy(&footer, bytes.data() + bytes.size() - sizeof footer, sizeof footer);
+  const auto open_with = [&](const std::array<uint64_t, kOffsets>& offsets) {
+    const auto name = std::as_bytes(std::span(bytes).subspan(kIndex + kOffsets * 8, kName));
+    footer.index_checksum = cache_format::index_checksum(std::as_bytes(std::span(offsets)), name, footer);
+    std::string made_up = bytes;
+    std::memcpy(made_up.data() + kIndex, offsets.data(), sizeof offsets);
+    std::memcpy(made_up.data() + bytes.size() - sizeof footer, &footer, sizeof footer);
+    testing::write_file(path, made_up);
+    return TokenCache::open(path);
+  };
+  EXPECT_EQ(open_with({0, 3, 4, 5, 8}).length(1, 1), 3);
+  const std::vector<std::array<uint64_t, kOffsets>> impossible{
+      {0, 3, 4, 5, 9}, {1, 3, 4, 5, 8}, {0, 9, 4, 5, 8}, {0, 3, ~uint64_t{0}, 5, 8}, {0, 3, 4, 5, 7}};
+  for (const auto& offsets : impossible) {
+    expect_error<FormatError>([&] { open_with(offsets); }, path + ": damaged token cache: its index is impossible");
+  }
 }
 
 }  // namespace

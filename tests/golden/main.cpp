@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "metrics.h"
 #include "registry.h"
 #include "tokenizer.h"
 
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 /// Weights are not a case.
 bool is_case(const fs::path& path) {
-  if (is_tokenizer_case(path)) return true;
+  if (is_tokenizer_case(path) || is_metrics_file(path.string())) return true;
   return path.extension() == ".safetensors" && path.filename() != "model.safetensors";
 }
 
@@ -37,6 +38,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
 
 /// Empty if the case passes, else what is wrong.
 std::string check(const std::string& path, const Registry& registry) {
+  if (is_metrics_file(path)) return check_metrics_file(path);
   if (is_tokenizer_case(path)) return check_tokenizer(path);
   if (fs::path(path).filename() == "golden.safetensors") throw Skipped("whole models are not checked yet");
   Case reference(path);

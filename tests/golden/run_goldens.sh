@@ -2,13 +2,13 @@
 # run_goldens.sh GOLDENS SOURCE_DIR: checks the reference cases, or exits with 77 (skipped) where there are none.
 set -euo pipefail
 for shared in "${ATTEND_SHARED:-}" "$2/../shared"; do
-  if [ -n "$shared" ] && [ -d "$shared/goldens/ops" ]; then
-    places=("$shared/goldens/ops")
-    for more in "$shared"/goldens/models/*/tokenizer_cases.json "$shared/data/tokenizers"; do
-      [ -e "$more" ] && places+=("$more")
-    done
-    exec "$1" "${places[@]}"
-  fi
+  [ -n "$shared" ] && [ -d "$shared/goldens/ops" ] || continue
+  places=("$shared/goldens/ops")
+  for place in "$shared"/goldens/metrics.json "$shared"/goldens/models/*/tokenizer_cases.json "$shared"/data/tokenizers \
+               "$shared"/data/corpora/sacrebleu-golden; do
+    [ ! -e "$place" ] || places+=("$place")
+  done
+  exec "$1" "${places[@]}"
 done
 echo "skipped: no reference cases; set ATTEND_SHARED to the folder that holds goldens/ops, or put it at $2/../shared"
 exit 77

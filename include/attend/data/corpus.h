@@ -25,6 +25,7 @@ struct Corpus {
   std::vector<std::string> targets;  ///< of pairs: targets[i] goes with files[i]
   bool lossy = false;                ///< replace what is not UTF-8 instead of throwing
   bool whole_text = false;           ///< of text: keep line breaks and blank lines, see CorpusReader
+  bool keep_blank = false;           ///< of pairs: give out those with a blank side too, so that lines stay aligned
 };
 
 /// What a model reads, and what it should answer.

@@ -48,7 +48,7 @@ struct Encoder final : EncoderModel {
   Linear masked_dense;  ///< of masked-word training, whose output layer is the embedding's matrix and a bias
   Norm masked_norm;
   Tensor masked_bias;
-  Linear classifier;
+  std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
   Tensor waves;  ///< sines and cosines, [context, dim]: computed, not a parameter
 
   static std::unique_ptr<Encoder> create(const EncoderConfig& config, Rng& rng);

@@ -33,6 +33,7 @@ void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t cou
 template <class T>
 struct GradientRow {
   int64_t query = 0, key = 0;   ///< key: of lane 0
+  int vectors = kTileVectors;   ///< of keys that the panel holds
   KeyRange seen;                ///< lanes that may be seen, counted from lane 0
   T lse = 0, delta = 0;         ///< delta = Σ_d dO · y
   T* weights = nullptr;         ///< in: q · k scaled; out: the weights that multiplied v
@@ -50,7 +51,7 @@ HWY_INLINE void SoftmaxGradient(const HeadSlice<T>& head, const GradientRow<T>& 
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto lse = hn::Set(d, row.lse), delta = hn::Set(d, row.delta);
   const auto first = hn::Set(d, static_cast<T>(row.seen.begin)), end = hn::Set(d, static_cast<T>(row.seen.end));
-  HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) {
+  for (int n = 0; n < row.vectors; ++n) {
     auto s = hn::LoadU(d, row.weights + n * lanes);
     auto dp = hn::LoadU(d, row.gradients + n * lanes);
     auto steepness = hn::Set(d, T{1});

@@ -40,6 +40,7 @@ inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& 
   plan.chunks = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, plan.chunks))));
   if (dbias && dbias.strides[3] == 0) plan.chunks = 1;  // all keys add to one number
 
+  const bool apart = !shared_batch && !shared_head;  // each unit is a task, in the order they come in
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<GradientUnit>> groups;
   for (int64_t s = 0; s < static_cast<int64_t>(spans.size()); ++s) {
     const SequenceSpan& span = spans[static_cast<size_t>(s)];
@@ -48,7 +49,11 @@ inline GradientPlan plan_gradients(const AttentionProblem& problem, const View& 
     for (int64_t head = 0; head < kv_heads; ++head) {
       for (int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
         const KeyRange range{std::min(chunk * per_chunk, keys), std::min((chunk + 1) * per_chunk, keys)};
-        groups[{shared_batch ? 0 : s, shared_head ? 0 : head, chunk}].push_back({span, head, chunk, range});
+        const GradientUnit unit{span, head, chunk, range};
+        if (apart)
+          plan.tasks.push_back({unit});
+        else
+          groups[{shared_batch ? 0 : s, shared_head ? 0 : head, chunk}].push_back(unit);
       }
     }
   }

@@ -24,60 +24,60 @@ struct TileOutput {
 };
 
 /// c = Σ_p a b (+ c) (+ bias) for one tile.
-template <int kRows, class T>
+template <int kRows, int kVectors, class T>
 HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> sum[kRows][kTileVectors];
+  hn::Vec<decltype(d)> sum[kRows][kVectors];
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
-    HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) sum[m][n] = hn::Zero(d);
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) sum[m][n] = hn::Zero(d);
   }
   // c is far away (L3 or memory) as often as not: ask for it while the sums are made.
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
     hwy::Prefetch(out.c + m * out.c_row);
     hwy::Prefetch(out.c + m * out.c_row + out.columns - 1);
   }
-  AccumulateTile<kRows, kTileVectors>(d, depth, in, sum);
-  if (out.columns == kTileVectors * lanes) {
+  AccumulateTile<kRows, kVectors>(d, depth, in, sum);
+  if (out.columns == kVectors * lanes) {
     if (out.bias != nullptr) {
-      HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) {
+      HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
         const auto bias = hn::LoadU(d, out.bias + n * lanes);
         HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) sum[m][n] = hn::Add(sum[m][n], bias);
       }
     }
     if (out.add) {
       HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
-        HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) {
+        HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
           sum[m][n] = hn::Add(sum[m][n], hn::LoadU(d, out.c + m * out.c_row + n * lanes));
         }
       }
     }
     HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
-      HWY_UNROLL(4) for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, out.c + m * out.c_row + n * lanes);
+      HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[m][n], d, out.c + m * out.c_row + n * lanes);
     }
     return;
   }
-  HWY_ALIGN T edge[kRows * kTileVectors * hn::MaxLanes(d)];
+  HWY_ALIGN T edge[kRows * kVectors * hn::MaxLanes(d)];
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
     HWY_UNROLL(4)
-    for (int n = 0; n < kTileVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kTileVectors + n) * lanes);
+    for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[m][n], d, edge + (m * kVectors + n) * lanes);
   }
   for (int m = 0; m < kRows; ++m) {
     for (int64_t j = 0; j < out.columns; ++j) {
       T& c = out.c[m * out.c_row + j];
-      const T value = edge[m * kTileVectors * lanes + j] + (out.bias != nullptr ? out.bias[j] : T{0});
+      const T value = edge[m * kVectors * lanes + j] + (out.bias != nullptr ? out.bias[j] : T{0});
       c = out.add ? value + c : value;
     }
   }
 }
 
 /// The same for a number of rows known at run time, up to kTileRows.
-template <int kRows = kTileRows, class T>
+template <int kVectors, int kRows = kTileRows, class T>
 HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return ProductRows<kRows - 1>(rows, depth, in, out);
+    if (rows < kRows) return ProductRows<kVectors, kRows - 1>(rows, depth, in, out);
   }
-  ProductTile<kRows>(depth, in, out);
+  ProductTile<kRows, kVectors>(depth, in, out);
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE

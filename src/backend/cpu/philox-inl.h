@@ -27,22 +27,33 @@ HWY_INLINE void MultiplyWide(D d, V x, uint32_t factor, V& high, V& low) {
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
 }
 
-/// Four words for each lane's 64-bit counter (low and high half), with the stream as the counter's upper part.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE std::array<V, 4> PhiloxLanes(D d, RandomStream random, V counter_low, V counter_high) {
-  V c0 = counter_low, c1 = counter_high;
-  V c2 = hn::Set(d, static_cast<uint32_t>(random.stream)), c3 = hn::Set(d, static_cast<uint32_t>(random.stream >> 32));
+/// The four words of a block, one vector each.
+template <class V>
+using FourWords = std::array<V, 4>;
+
+/// One round on two sets of lanes that do not depend on each other: a round is a chain of multiplications, and one set
+/// alone leaves the units idle.
+template <int kSets, class D, class V = hn::Vec<D>>
+HWY_INLINE void PhiloxRounds(D d, RandomStream random, FourWords<V> (&c)[kSets]) {
   auto k0 = static_cast<uint32_t>(random.seed), k1 = static_cast<uint32_t>(random.seed >> 32);
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    V high0, low0, high1, low1;
-    MultiplyWide(d, c0, 0xD2511F53u, high0, low0);
-    MultiplyWide(d, c2, 0xCD9E8D57u, high1, low1);
-    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-    c1 = low1;
-    c3 = low0;
+    const auto key0 = hn::Set(d, k0), key1 = hn::Set(d, k1);
+    HWY_UNROLL(2) for (int i = 0; i < kSets; ++i) {
+      V high0, low0, high1, low1;
+      MultiplyWide(d, c[i][0], 0xD2511F53u, high0, low0);
+      MultiplyWide(d, c[i][2], 0xCD9E8D57u, high1, low1);
+      c[i] = {hn::Xor(hn::Xor(high1, c[i][1]), key0), low1, hn::Xor(hn::Xor(high0, c[i][3]), key1), low0};
+    }
   }
-  return {c0, c1, c2, c3};
+}
+
+/// Four words for each lane's 64-bit counter (low and high half), with the stream as the counter's upper part.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE FourWords<V> PhiloxLanes(D d, RandomStream random, V counter_low, V counter_high) {
+  FourWords<V> c[1] = {{counter_low, counter_high, hn::Set(d, static_cast<uint32_t>(random.stream)),
+                        hn::Set(d, static_cast<uint32_t>(random.stream >> 32))}};
+  PhiloxRounds<1>(d, random, c);
+  return c[0];
 }
 
 /// Counters first, first + step, first + 2 step, …, one for each lane of T, and the words `offset` further on in each
@@ -90,14 +101,29 @@ constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16
 /// 4 · RoundUpBlocks(blocks).
 inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint32_t> d;
+  using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t block = 0; block < blocks; block += lanes) {
+  const auto counters = [&](int64_t block) -> FourWords<V> {
     const uint64_t counter = first + static_cast<uint64_t>(block);
     const auto start = hn::Set(d, static_cast<uint32_t>(counter)), low = hn::Add(start, hn::Iota(d, 0));
     const auto carry = hn::IfThenElseZero(hn::Gt(start, low), hn::Set(d, 1u));
-    const auto four = PhiloxLanes(d, random, low, hn::Add(hn::Set(d, static_cast<uint32_t>(counter >> 32)), carry));
-    hn::StoreInterleaved4(four[0], four[1], four[2], four[3], d, words + block * 4);
+    return {low, hn::Add(hn::Set(d, static_cast<uint32_t>(counter >> 32)), carry),
+            hn::Set(d, static_cast<uint32_t>(random.stream)), hn::Set(d, static_cast<uint32_t>(random.stream >> 32))};
+  };
+  const auto store = [&](const FourWords<V>& c, int64_t block) {
+    hn::StoreInterleaved4(c[0], c[1], c[2], c[3], d, words + block * 4);
+  };
+  int64_t block = 0;
+  for (; block + lanes < blocks; block += 2 * lanes) {
+    FourWords<V> c[2] = {counters(block), counters(block + lanes)};
+    PhiloxRounds<2>(d, random, c);
+    store(c[0], block);
+    store(c[1], block + lanes);
   }
+  if (block >= blocks) return;
+  FourWords<V> c[1] = {counters(block)};
+  PhiloxRounds<1>(d, random, c);
+  store(c[0], block);
 }
 
 /// True where a word says "keep": word >= threshold.

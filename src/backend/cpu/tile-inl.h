@@ -106,38 +106,45 @@ HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   if (rows - row >= 1) MultiplyTile<1, kVectors>(product, row);
 }
 
-/// to[c][r] = factor · from[r][c]: 4 × 4 blocks through registers for floats, so that neither side is walked against
-/// its grain.
+/// to[c][r] = factor · from[r][c] for a block of 4 × 4 through registers, so that neither side is walked against its
+/// grain.
 template <class T>
-void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
-                     T* HWY_RESTRICT to, int64_t to_row) {
-  int64_t r = 0;
+HWY_INLINE void TransposeBlock(const T* HWY_RESTRICT from, int64_t from_row, T factor, T* HWY_RESTRICT to,
+                               int64_t to_row) {
+  const hn::FixedTag<T, 4> d;
+  const hn::Repartition<double, decltype(d)> d2;
+  const auto scale = hn::Set(d, factor);
+  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + from_row);
+  const auto e = hn::LoadU(d, from + 2 * from_row), f = hn::LoadU(d, from + 3 * from_row);
+  const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)),
+             ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
+  const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)),
+             ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low))), d, to);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low))), d, to + to_row);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_high, ef_high))), d, to + 2 * to_row);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_high, ef_high))), d, to + 3 * to_row);
+}
+
+/// The same for any size. The last block of a row or column of blocks begins early enough to be whole: some elements
+/// are written twice, with the same value.
+template <class T>
+HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
+                                  T* HWY_RESTRICT to, int64_t to_row) {
   if constexpr (sizeof(T) == 4) {
-    const hn::FixedTag<T, 4> d;
-    const hn::Repartition<double, decltype(d)> d2;
-    const auto scale = hn::Set(d, factor);
-    for (; r + 4 <= rows; r += 4) {
-      const T* p = from + r * from_row;
-      int64_t c = 0;
-      for (; c + 4 <= cols; c += 4) {
-        const auto a = hn::LoadU(d, p + c), b = hn::LoadU(d, p + from_row + c);
-        const auto e = hn::LoadU(d, p + 2 * from_row + c), f = hn::LoadU(d, p + 3 * from_row + c);
-        const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)),
-                   ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
-        const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)),
-                   ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
-        T* out = to + c * to_row + r;
-        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low))), d, out);
-        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low))), d, out + to_row);
-        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_high, ef_high))), d, out + 2 * to_row);
-        hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_high, ef_high))), d, out + 3 * to_row);
+    if (rows >= 4 && cols >= 4) {
+      for (int64_t block = 0; block < rows; block += 4) {
+        const int64_t r = HWY_MIN(block, rows - 4);
+        int64_t c = 0;
+        for (; c + 4 <= cols; c += 4)
+          TransposeBlock(from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
+        if (c < cols)
+          TransposeBlock(from + r * from_row + cols - 4, from_row, factor, to + (cols - 4) * to_row + r, to_row);
       }
-      for (; c < cols; ++c) {
-        for (int64_t i = 0; i < 4; ++i) to[c * to_row + r + i] = factor * p[i * from_row + c];
-      }
+      return;
     }
   }
-  for (; r < rows; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c];
   }
 }

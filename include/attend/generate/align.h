@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/models/model.h"
+#include "attend/text/tokenizer.h"
+
+namespace attend {
+
+struct AlignOptions {
+  std::optional<int64_t> layer;  ///< of the decoder, from 0; none: the mean over all
+  std::optional<int64_t> head;   ///< from 0; none: the mean over all
+};
+
+/// Where each word of a target looked in its source.
+struct WordAlignment {
+  std::vector<std::string> source, target;   ///< the words, see words_of
+  std::vector<std::vector<double>> weights;  ///< [target word][source word]; a row adds up to 1 less what went to the
+                                             ///< source's end
+  std::vector<std::pair<int64_t, int64_t>> links;  ///< (source word, target word): the largest weight of each row
+};
+
+/// Reads each pair once and asks for the weights of the decoder's attention to the source at the moment it writes a
+/// token. A word's weight is the sum over its tokens in the source, the mean over its tokens in the target. Of equal
+/// weights the first word has the link. Throws Error if the model has no attention to the source, ShapeError for a
+/// layer or head it does not have, or for unequal numbers of texts.
+std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> sources, std::span<const std::string> targets,
+                                 const AlignOptions& options = {});
+
+/// `0-0 1-2`: source word - target word, in the order of the target.
+std::string pharaoh(const WordAlignment& alignment);
+
+/// The words of a text as one counts them: what stands between blanks; where a script has no blanks between words, the
+/// segments of attend/text/segment.h (single characters of Chinese and Japanese).
+std::vector<std::string> words_of(const std::string& text);
+
+}  // namespace attend

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "attend/generate/sampling.h"
+#include "attend/models/model.h"
+#include "attend/text/tokenizer.h"
+
+// What a pair model writes for a source, in ids. attend/generate/translate.h does the same with text.
+namespace attend {
+
+struct SearchOptions {
+  int64_t beam = 1;                         ///< hypotheses kept side by side; 1 is greedy search
+  double length_penalty = 1;                ///< α: hypotheses are compared by log p / length^α, the end counted
+  int64_t n_best = 1;                       ///< hypotheses given back: at most `beam`; or independent samples
+  bool eager = false;                       ///< a source is done once `beam` hypotheses are: sooner, but not the best
+  std::optional<SamplingOptions> sampling;  ///< draw words instead of searching for the best
+  int64_t max_length = 0;                   ///< most words of a target; 0: 3 · source + 10. Never beyond the context
+  int64_t batch_tokens = 4096;              ///< sources are read together up to sources · longest · hypotheses
+  bool use_cache = true;                    ///< false: read all that was written again for each word, to compare with
+  int64_t first_index = 0;                  ///< number of the first source: sampling draws by it
+};
+
+/// Throws ShapeError for a number out of its range, by name.
+void check_search(const SearchOptions& options);
+
+struct Hypothesis {
+  std::vector<int32_t> ids;    ///< without begin and end
+  double log_probability = 0;  ///< natural logarithm, of ids and the end, under the model itself
+  double score = 0;            ///< log_probability / length^α; what the list is sorted by, unless sampled
+  bool is_cut = false;         ///< the end was forced by max_length
+};
+
+/// Hypotheses of source `index`, best first.
+using OnHypotheses = std::function<void(int64_t index, std::vector<Hypothesis> best)>;
+
+/// Writes for each source (ids with the end, no padding); calls back once for each, in the order they are done. For an
+/// empty source that is an empty hypothesis. The words of a source do not depend on the others, nor on threads. A
+/// source is done when no hypothesis still being written can come to be better than the last of its n best. Equal
+/// scores: smaller ids first. Throws ShapeError for a source longer than the context, FormatError if the tokenizer does
+/// not fit the model.
+void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
+            const SearchOptions& options, const OnHypotheses& on_hypotheses);
+
+}  // namespace attend

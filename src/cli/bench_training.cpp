@@ -1,0 +1,106 @@
+#include "attend/autograd/autograd.h"
+#include "attend/models/gpt.h"
+#include "attend/models/transformer_model.h"
+#include "attend/optim/adam.h"
+#include "attend/optim/clip.h"
+#include "attend/tensor/creation.h"
+#include "cli/bench_workload.h"
+
+// Whole training steps: loss, backward, clipping and the update, on ids made up.
+namespace attend::cli {
+namespace {
+
+Tensor made_up_ids(const Shape& shape, int64_t words, uint64_t seed) {
+  std::vector<int64_t> ids(static_cast<size_t>(shape.numel()));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = philox(seed, i, 0)[0] % words;
+  return tensor(ids, shape);
+}
+
+/// A model and its optimiser.
+template <class ModelType>
+struct Training {
+  std::unique_ptr<ModelType> model;
+  std::vector<NamedTensor> parameters = model->parameters();
+  Adam optimiser = adamw(parameters, {.lr = 1e-4, .weight_decay = 0.01});
+  Rng rng{2};
+
+  void step(const Tensor& loss) {
+    backward(loss);
+    clip_grad_norm(parameters, 1);
+    optimiser.step();
+    for (const auto& [name, parameter] : parameters) zero_grad(parameter);
+  }
+};
+
+struct Batch {
+  int64_t rows, length;
+};
+
+/// Two operations for each parameter and token forward, twice that backward.
+double training_operations(const std::vector<NamedTensor>& parameters, const Batch& batch) {
+  double count = 0;
+  for (const auto& [name, parameter] : parameters) count += static_cast<double>(parameter.numel());
+  return 6 * count * static_cast<double>(batch.rows * batch.length);
+}
+
+/// GPT-2's smallest: 124,439,808 parameters.
+Workload gpt2_workload() {
+  static constexpr Batch kBatch{4, 256};
+  return {.name = "train_gpt2", .tokens = kBatch.rows * kBatch.length, .slow = true, .prepare = [] {
+            Rng rng{1};
+            const GptConfig config{
+                .words = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
+            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{Gpt::create(config, rng)});
+            const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.words, 1);
+            const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.words, 2);
+            Prepared prepared;
+            prepared.run = [training, ids, labels] {
+              const Gpt& model = *training->model;
+              const Tensor loss = model.head().loss(model.hidden(ids), labels);
+              training->step(loss);
+              return Results{loss.detach()};
+            };
+            prepared.operations = training_operations(training->parameters, kBatch);
+            return prepared;
+          }};
+}
+
+/// The smallest translator on sentences of about 15 tokens, as many as a batch of 4096 tokens holds.
+Workload transformer_workload() {
+  static constexpr Batch kBatch{273, 15};
+  constexpr int64_t kWords = 10000, kPadding = 1;  // every fourth sentence is shorter
+  const int64_t shorter = (kBatch.rows + 3) / 4;
+  return {.name = "train_transformer", .tokens = kBatch.rows * kBatch.length - shorter * kPadding, .prepare = [] {
+            Rng rng{1};
+            auto training =
+                std::make_shared<Training<TransformerModel>>(Training<TransformerModel>{TransformerModel::create(
+                    {.words = kWords, .dim = 128, .heads = 4, .hidden = 256, .encoder_layers = 4, .decoder_layers = 4},
+                    rng)});
+            const Shape shape{kBatch.rows, kBatch.length};
+            std::vector<int64_t> lengths, labels = made_up_ids(shape, kWords, 3).to_vector<int64_t>();
+            for (int64_t i = 0; i < kBatch.rows; ++i) {
+              lengths.push_back(kBatch.length - (i % 4 == 0 ? kPadding : 0));
+              for (int64_t j = lengths.back(); j < kBatch.length; ++j) {
+                labels[static_cast<size_t>(i * kBatch.length + j)] = LossOptions{}.ignore_index;
+              }
+            }
+            const PairInputs inputs{made_up_ids(shape, kWords, 1), tensor(lengths, {kBatch.rows}),
+                                    made_up_ids(shape, kWords, 2)};
+            Prepared prepared;
+            prepared.run = [training, inputs, target = tensor(labels, shape)] {
+              const TransformerModel& model = *training->model;
+              const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
+              const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
+              training->step(loss);
+              return Results{loss.detach()};
+            };
+            prepared.operations = training_operations(training->parameters, kBatch);
+            return prepared;
+          }};
+}
+
+}  // namespace
+
+std::vector<Workload> training_workloads() { return {transformer_workload(), gpt2_workload()}; }
+
+}  // namespace attend::cli

@@ -1,0 +1,94 @@
+#include "cli/classify.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+
+#include "attend/generate/classify.h"
+#include "cli/json_text.h"
+#include "cli/model_folder.h"
+#include "cli/model_options.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend classify reviews "I would buy it again." "物有所值"
+  attend classify reviews -i new.txt --probabilities
+  cat new.txt | attend classify reviews --json
+
+One label for each line, in the same order; an empty line stays empty. --probabilities adds a column for each label, the
+likeliest first.)";
+
+struct Arguments {
+  CommonOptions common;
+  bool probabilities = false;
+};
+
+/// Numbers of the labels, likeliest first.
+std::vector<size_t> by_probability(const Classified& result) {
+  std::vector<size_t> order(result.probabilities.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](size_t i) { return result.probabilities[i]; });
+  return order;
+}
+
+std::string text_line(const Classified& result, const std::vector<std::string>& labels, bool with_probabilities) {
+  if (result.label < 0) return "";
+  std::string line = in_one_line(labels[static_cast<size_t>(result.label)]);
+  if (!with_probabilities) return line;
+  for (const size_t i : by_probability(result)) {
+    char number[32];
+    std::snprintf(number, sizeof number, "=%.4f", result.probabilities[i]);
+    line += "\t" + in_one_line(labels[i]) + number;
+  }
+  return line;
+}
+
+Json to_json(const Classified& result, const std::string& text, const std::vector<std::string>& labels) {
+  Json json{{"text", text}, {"label", nullptr}, {"probabilities", Json::object()}};
+  if (result.label < 0) return json;
+  json["label"] = labels[static_cast<size_t>(result.label)];
+  for (const size_t i : by_probability(result)) json["probabilities"][labels[i]] = result.probabilities[i];
+  json["cut"] = result.is_cut;
+  return json;
+}
+
+void run_classify(const Arguments& arguments) {
+  use_threads(arguments.common);
+  const ModelFolder folder = open_model(arguments.common.model);
+  const EncoderModel& model = encoder_model(folder);
+  const std::vector<std::string> labels = model.labels();
+  TextInput input(arguments.common.input);
+  TextOutput output(arguments.common.output);
+  Speed speed;
+  for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) {
+    const auto results = classify(model, *folder.tokenizer, lines);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      speed.add(results[i].tokens);
+      output.line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels))
+                                        : text_line(results[i], labels, arguments.probabilities));
+    }
+    output.flush();
+  }
+  output.finish();
+  speed.print(arguments.common.bench);
+}
+
+}  // namespace
+
+void add_classify(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("classify", "Label text with a trained model");
+  const auto arguments = std::make_shared<Arguments>();
+  add_model_options(*command, arguments->common);
+  add_text_options(*command, arguments->common);
+  command->add_flag("--probabilities", arguments->probabilities, "Add a column for each label with its probability");
+  command->footer(kExamples);
+  command->callback([arguments] { run_classify(*arguments); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,222 @@
+#include "cli/demo.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/data/dates.h"
+#include "attend/generate/translate.h"
+#include "attend/io/files.h"
+#include "attend/models/registry.h"
+#include "attend/ops/reduce.h"
+#include "attend/tensor/creation.h"
+#include "attend/text/segment.h"
+#include "attend/train/job.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+#include "cli/train_print.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr int64_t kTrainingPairs = 20000, kUnseen = 1000, kShown = 8;
+constexpr const char* kMark = "/demo.json";
+
+struct Arguments {
+  std::string output = "date-model";
+  int64_t seed = 1, steps = 0, threads = 0;
+  bool json = false;
+};
+
+/// Characters in, characters out; sizes found by trial to be about the smallest that get every shape of date right.
+TrainingJob date_job(const Arguments& arguments, const std::string& pairs) {
+  TrainingJob job{.architecture = "transformer",
+                  .preset = "tiny",
+                  .model = {{"encoder_layers", "2"},
+                            {"decoder_layers", "2"},
+                            {"dim", "96"},
+                            {"hidden", "256"},
+                            {"norm_first", "yes"},
+                            {"dropout", "0"},
+                            {"context", "64"}}};
+  job.data.corpus = {.kind = CorpusKind::tsv, .files = {pairs}};
+  job.data.tokenizer = "char";
+  job.training = default_training("transformer");
+  job.training.steps = arguments.steps > 0 ? arguments.steps : 900;
+  job.training.batch_tokens = 4096;
+  job.training.schedule = ScheduleKind::cosine;
+  job.training.lr = 3e-3;
+  job.training.lr_end = 1e-5;
+  job.training.warmup = 100;
+  job.training.label_smoothing = 0;
+  job.training.validate_every = 300;
+  job.training.seed = arguments.seed;
+  return job;
+}
+
+/// Source, tab, target: what the demonstration learns from.
+std::string date_lines(uint64_t seed) {
+  std::string text;
+  for (int64_t i = 0; i < kTrainingPairs; ++i) {
+    const DatePair pair = date_pair(seed, static_cast<uint64_t>(i));
+    text += pair.text + '\t' + pair.iso + '\n';
+  }
+  return text;
+}
+
+/// A file of its own among the system's temporary ones, for as long as it is needed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content)
+      : folder_((std::filesystem::temp_directory_path() / "attend-demo-XXXXXX").string()) {
+    require<Error>(mkdtemp(folder_.data()) != nullptr, folder_, ": cannot make a temporary folder");
+    write_file(path(), content);
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return folder_ + "/dates.tsv"; }
+
+ private:
+  std::string folder_;
+};
+
+TrainingFolder prepare(const Arguments& arguments) {
+  const std::string lines = date_lines(static_cast<uint64_t>(arguments.seed));
+  const TemporaryFile pairs(lines);
+  TrainingFolder folder = TrainingFolder::create(date_job(arguments, pairs.path()), arguments.output, true);
+  write_file(arguments.output + kMark, "{\"made_by\": \"attend demo\"}\n");
+  write_file(arguments.output + "/dates.tsv", lines);
+  return folder;
+}
+
+struct Exam {
+  std::vector<DatePair> pairs;
+  std::vector<std::string> answers;
+  int64_t right = 0;
+  double accuracy() const { return static_cast<double>(right) / static_cast<double>(pairs.size()); }
+};
+
+Exam examine(const PairModel& model, const Tokenizer& tokenizer, uint64_t seed) {
+  Exam exam;
+  std::vector<std::string> sources;
+  for (uint64_t i = 0; i < kUnseen; ++i) {
+    exam.pairs.push_back(date_pair(seed, i, DatePart::held_out));
+    sources.push_back(exam.pairs.back().text);
+  }
+  for (const TranslatedLine& line : translate(model, tokenizer, sources)) {
+    exam.answers.push_back(line.best[0].text);
+    exam.right += exam.answers.back() == exam.pairs[exam.answers.size() - 1].iso;
+  }
+  return exam;
+}
+
+/// Where the decoder's last layer looked, all heads together, as it wrote each character.
+Table attention_table(const PairModel& model, const Tokenizer& tokenizer, const DatePair& pair) {
+  const SpecialTokens& special = tokenizer.special();
+  std::vector<int32_t> source = tokenizer.encode(pair.text), target = tokenizer.encode(pair.iso);
+  std::vector<int64_t> in(source.begin(), source.end()), out{special.begin};
+  in.push_back(special.end);
+  out.insert(out.end(), target.begin(), target.end());
+  std::vector<AttentionTrace> traces;
+  model.hidden({.source = tensor<int64_t>(in, {1, std::ssize(in)}),
+                .source_lengths = {},
+                .target = tensor<int64_t>(out, {1, std::ssize(out)})},
+               {.traces = &traces});
+  const auto weights = mean(model.cross_weights(traces).back(), 1).to_vector<float>();  // [1, targets, sources]
+  Table table;
+  for (const int32_t id : source) table.columns.push_back(visible(tokenizer.decode(std::vector{id})));
+  for (size_t row = 0; row < target.size(); ++row) {
+    table.rows.push_back(visible(tokenizer.decode(std::vector{target[row]})));
+    std::vector<Cell> cells;
+    for (size_t column = 0; column < source.size(); ++column) {
+      const float weight = weights[row * in.size() + column];
+      cells.push_back({.text = weight < 0.005f ? "·" : std::to_string(static_cast<int>(weight * 100 + 0.5f)),
+                       .share = weight,
+                       .faint = weight < 0.005f});
+    }
+    table.cells.push_back(std::move(cells));
+  }
+  return table;
+}
+
+void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer, const std::string& path) {
+  const Terminal terminal = standard_terminal("auto");
+  std::ostream& out = terminal.out;
+  out << '\n' << bold(terminal, "Dates it has never seen") << '\n';
+  for (size_t i = 0; i < kShown; ++i) {
+    const std::string text = fitted(exam.pairs[i].text, 44);
+    out << "   " << text << std::string(static_cast<size_t>(46 - display_width(text)), ' ') << "→ " << exam.answers[i]
+        << (exam.answers[i] == exam.pairs[i].iso ? "" : "   (is " + exam.pairs[i].iso + ")") << '\n';
+  }
+  out << "   " << exam.right << " of " << kUnseen << " right\n\n";
+  const DatePair example{"Samstag, 3. Mai 2025", "2025-05-03"};
+  out << bold(terminal, "Where it looks") << '\n'
+      << "   Each row is a character as it is written, each column one it read: attention of the\n"
+         "   decoder's last layer, all heads together, in percent.\n";
+  print_table(terminal, attention_table(model, tokenizer, example));
+  out << '\n'
+      << bold(terminal, "What next") << '\n'
+      << "   attend translate " << path << " \"二〇二五年五月三日\"            use this model\n"
+      << "   attend train transformer train.en train.de -o en-de     train one on two aligned files of yours\n"
+      << "   attend train gpt novel.txt -o novel                     or a language model on any text\n"
+      << "   attend train --help                                     and the rest\n";
+}
+
+void check_output(const std::string& path) {
+  namespace fs = std::filesystem;
+  const bool other = fs::exists(path) && !fs::exists(path + kMark) && !(fs::is_directory(path) && fs::is_empty(path));
+  require<Error>(!other, path, ": is there already and was not made by attend demo; choose another with -o");
+}
+
+void run_demo(const Arguments& arguments) {
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  check_output(arguments.output);
+  const auto start = std::chrono::steady_clock::now();
+  const auto seed = static_cast<uint64_t>(arguments.seed);
+  TrainingPrinter printer(std::cerr, arguments.json);
+  if (!arguments.json) {
+    std::cout << "Training a small Transformer to read dates in English, German and Chinese:\n"
+              << "   " << date_pair(seed, 0).text << " → " << date_pair(seed, 0).iso << std::endl;
+  }
+  TrainingFolder folder = prepare(arguments);
+  if (!arguments.json) printer.start(folder);
+  folder.run(printer.observer());
+
+  const auto& model = dynamic_cast<const PairModel&>(folder.model());
+  const Exam exam = examine(model, *folder.data().tokenizer, seed);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (arguments.json) {
+    std::cout << nlohmann::ordered_json{{"seconds", seconds}, {"accuracy", exam.accuracy()}, {"model", arguments.output}}
+                     .dump()
+              << '\n';
+    return;
+  }
+  show(exam, model, *folder.data().tokenizer, arguments.output);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("demo", "Train a small Transformer to read dates, in about a minute");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("-o,--output", arguments->output, "The model folder to write (default date-model)")
+      ->type_name("DIR");
+  command->add_option("--seed", arguments->seed, "Of the dates and the weights (default 1)")
+      ->check(whole_number(0, INT64_MAX));
+  command->add_option("--steps", arguments->steps, "Updates to make")->check(whole_number(1, 1000000));
+  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
+      ->check(whole_number(1, 1024));
+  command->add_flag("--json", arguments->json, "Print {\"seconds\", \"accuracy\", \"model\"} and nothing else");
+  command->footer("\nExample:\n  attend demo -o dates\n");
+  command->callback([arguments] { run_demo(*arguments); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,225 @@
+#include "cli/evaluate.h"
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/data/lines.h"
+#include "attend/train/measure.h"
+#include "cli/evaluate_print.h"
+#include "cli/json_text.h"
+#include "cli/model_folder.h"
+#include "cli/options.h"
+#include "cli/text_files.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend evaluate en-de test.en test.de --beam 5               a translator: BLEU, chrF, perplexity
+  attend evaluate en-de pairs.tsv --output test.out            source, tab, target; keep the translations
+  attend evaluate novel test.txt                               a language model: perplexity, bits a character
+  attend evaluate reviews test.tsv                             a classifier (label, tab, text): accuracy, F1
+  attend evaluate --hypotheses out.de ref.de ref2.de --json    no model: a text against one or more references
+
+BLEU and chrF are sacreBLEU's, and so are their signatures. Files may be packed by gzip; - is the standard input. A
+language model reads each file as one text, every token with at least half a context before it.)";
+
+struct Arguments {
+  std::vector<std::string> files;  // the model comes first, unless there are hypotheses
+  std::string hypotheses, output, metric_tokenizer;
+  SearchOptions search;
+  int64_t threads = 0;
+  bool lowercase = false, json = false, lossy = false, by_line = false;
+};
+
+MetricOptions metric_options(const Arguments& arguments) {
+  MetricOptions options{.tokenizer = {}, .lowercase = arguments.lowercase};
+  if (!arguments.metric_tokenizer.empty()) options.tokenizer = bleu_tokenizer(arguments.metric_tokenizer);
+  return options;
+}
+
+/// A line on a terminal's standard error that says how far it has come, and goes away.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string what) : what_(std::move(what)), is_shown_(isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(double share) {
+    const int percent = static_cast<int>(100 * share);
+    if (!is_shown_ || percent == percent_ || share < 0) return;
+    percent_ = percent;
+    std::cerr << '\r' << what_ << " … " << percent << " %" << std::flush;
+  }
+
+ private:
+  std::string what_;
+  bool is_shown_;
+  int percent_ = -1;
+};
+
+template <class Measures>
+void report(const Arguments& arguments, Json head, const Measures& measures) {
+  if (arguments.json) {
+    head.update(to_json(measures));
+    std::cout << json_line(head) << '\n';
+  } else if constexpr (std::is_same_v<Measures, TranslationMeasures>) {
+    print_measures(standard_terminal("auto"), measures, arguments.search.beam);
+  } else {
+    print_measures(standard_terminal("auto"), measures);
+  }
+}
+
+Lines lines_of(const std::string& path, bool lossy) {
+  Lines lines;
+  LineReader reader(path, {.lossy = lossy});
+  for (std::string line; reader.next(line);) lines.push_back(std::move(line));
+  require<FormatError>(!lines.empty(), path, ": is empty");
+  return lines;
+}
+
+void evaluate_hypotheses(const Arguments& arguments) {
+  const Lines hypotheses = lines_of(arguments.hypotheses, arguments.lossy);
+  std::vector<Lines> references;
+  for (const std::string& file : arguments.files) {
+    references.push_back(lines_of(file, arguments.lossy));
+    require<FormatError>(references.back().size() == hypotheses.size(), arguments.hypotheses, " has ",
+                         hypotheses.size(), " lines but ", file, " has ", references.back().size(),
+                         ": a text and its references need equally many");
+  }
+  report(arguments, Json{}, text_metrics(hypotheses, references, metric_options(arguments)));
+}
+
+void evaluate_pairs(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+  if (files.size() > 2) throw CLI::ValidationError("expected two aligned files or one with tabs, got more");
+  Corpus corpus{
+      .kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = arguments.lossy, .keep_blank = true};
+  if (files.size() == 2) corpus.kind = CorpusKind::pairs, corpus.targets = {files[1]};
+  Lines sources, targets;
+  CorpusReader reader(corpus);
+  for (Example example; reader.next(example);) {
+    sources.push_back(std::move(example.source));
+    targets.push_back(std::move(example.target));
+  }
+  std::optional<TextOutput> output;
+  if (!arguments.output.empty()) output.emplace(arguments.output);  // refuses now what it cannot write later
+  ProgressLine line("Translating");
+  const TranslationMeasures measures = measure_translation(pair_model(folder), *folder.tokenizer, sources, targets,
+                                                           {.search = arguments.search,
+                                                            .metrics = metric_options(arguments),
+                                                            .progress = [&](double share) { line.show(share); }});
+  if (output) {
+    for (const std::string& hypothesis : measures.hypotheses) output->line(in_one_line(hypothesis));
+    output->finish();
+  }
+  report(arguments, {{"model", folder.path}, {"beam", arguments.search.beam}}, measures);
+  if (measures.cut_sources > 0) {
+    std::cerr << "attend: " << measures.cut_sources << " of the sources longer than the model's "
+              << folder.model->context() << " tokens were not read to the end\n";
+  }
+}
+
+void evaluate_text(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+  const Corpus corpus{.kind = CorpusKind::text, .files = files, .targets = {}, .lossy = arguments.lossy};
+  LanguageMeasures measures;
+  {
+    ProgressLine line("Reading");
+    measures = measure_language(language_model(folder), *folder.tokenizer, corpus, arguments.by_line,
+                                [&](double share) { line.show(share); });
+  }
+  report(arguments, {{"model", folder.path}}, measures);
+}
+
+void evaluate_labels(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+  const EncoderModel& model = encoder_model(folder);
+  require<Error>(!model.labels().empty(), folder.path,
+                 ": this encoder knows masked words but no labels; train it on labelled text with --from ",
+                 folder.path);
+  const Corpus corpus{.kind = CorpusKind::labelled, .files = files, .targets = {}, .lossy = arguments.lossy};
+  report(arguments, {{"model", folder.path}}, measure_labels(model, *folder.tokenizer, corpus));
+}
+
+void evaluate_model(const Arguments& arguments) {
+  if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
+  const ModelFolder folder = open_model(arguments.files[0]);
+  const Lines files(arguments.files.begin() + 1, arguments.files.end());
+  const Task task = folder.model->task();
+  if (!arguments.output.empty() && task != Task::translation) {
+    throw CLI::ValidationError("--output keeps translations; " + folder.path + " is no translator");
+  }
+  switch (task) {
+    case Task::translation:
+      return evaluate_pairs(arguments, folder, files);
+    case Task::language:
+      return evaluate_text(arguments, folder, files);
+    case Task::classification:
+      return evaluate_labels(arguments, folder, files);
+  }
+}
+
+void run_evaluate(const Arguments& arguments) {
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  if (arguments.hypotheses.empty()) return evaluate_model(arguments);
+  if (arguments.files.empty()) throw CLI::ValidationError("--hypotheses needs one or more files of references");
+  if (!arguments.output.empty()) throw CLI::ValidationError("--hypotheses and --output exclude each other");
+  evaluate_hypotheses(arguments);
+}
+
+/// Accepts the names of sacreBLEU's tokenizers.
+CLI::Validator metric_tokenizer_name() {
+  return CLI::Validator(
+      [](std::string& name) -> std::string {
+        try {
+          bleu_tokenizer(name);
+        } catch (const Error& error) {
+          return error.what();
+        }
+        return "";
+      },
+      "");
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("evaluate", "Measure a model, or a text against references");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("files", arguments->files, "The model folder, then what to evaluate it with")
+      ->type_name("MODEL FILES");
+  command
+      ->add_option("--hypotheses", arguments->hypotheses, "A text to compare with references (FILES), without a model")
+      ->type_name("FILE");
+  command->add_option("--beam", arguments->search.beam, "Hypotheses kept side by side (default 1: greedy)")
+      ->check(whole_number(1, 1000))
+      ->type_name("N");
+  command->add_option("--length-penalty", arguments->search.length_penalty, "A of log p / length^A (default 1)")
+      ->check(number_between(-10, 10))
+      ->type_name("A");
+  command
+      ->add_option("--metric-tokenizer", arguments->metric_tokenizer,
+                   "How BLEU cuts words: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
+      ->check(metric_tokenizer_name())
+      ->type_name("NAME");
+  command->add_flag("--lowercase", arguments->lowercase, "BLEU and chrF without regard to case");
+  command->add_option("-o,--output", arguments->output, "Keep the translations in this file")->type_name("FILE");
+  command->add_flag("--by-line", arguments->by_line, "Plain text: each line is a text of its own");
+  command->add_flag("--lossy", arguments->lossy, "Replace what is not UTF-8 instead of stopping");
+  command->add_option("--threads", arguments->threads, "Threads to use (default: all cores)")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(kExamples);
+  command->callback([arguments] { run_evaluate(*arguments); });
+}
+
+}  // namespace attend::cli

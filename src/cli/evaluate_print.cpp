@@ -1,0 +1,200 @@
+#include "cli/evaluate_print.h"
+
+#include <cstdio>
+
+#include "attend/text/segment.h"
+#include "cli/train_print.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kNameColumns = 10, kValueColumns = 9;
+constexpr size_t kLabelsInTable = 30;
+
+std::string fixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+/// Four decimals, fewer of large numbers.
+std::string number(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, value < 1000 ? "%.4f" : value < 1e6 ? "%.1f" : "%.3g", value);
+  return text;
+}
+std::string counted(int64_t count) { return grouped(static_cast<double>(count)); }
+
+std::string counted(int64_t count, const char* one, const char* many) {
+  return counted(count) + " " + (count == 1 ? one : many);
+}
+
+/// `name     value   what else there is to say`
+void print_line(const Terminal& terminal, const std::string& name, const std::string& value, const std::string& note) {
+  const auto blanks = [](int count) { return std::string(static_cast<size_t>(std::max(count, 0)), ' '); };
+  terminal.out << name << blanks(kNameColumns - display_width(name)) << blanks(kValueColumns - display_width(value))
+               << bold(terminal, value) << (note.empty() ? "" : "   " + faint(terminal, note)) << '\n';
+}
+
+std::string rate(int64_t tokens, double seconds) {
+  return grouped(static_cast<double>(tokens) / std::max(seconds, 1e-9)) + " tokens/s";
+}
+
+void print_loss(const Terminal& terminal, const Likelihood& likelihood) {
+  print_line(terminal, "loss", number(likelihood.loss()), "nats a token, " + counted(likelihood.tokens) + " tokens");
+  print_line(terminal, "perplexity", number(likelihood.perplexity()), "a token");
+}
+
+Table scores_table(const LabelMeasures& measures) {
+  Table table{.columns = {"precision", "recall", "F1", "texts"}, .rows = {}, .cells = {}};
+  for (const LabelScore& label : measures.labels) {
+    table.rows.push_back(fitted(visible(label.label), 40));
+    table.cells.push_back({{fixed(100 * label.precision(), 1)},
+                           {fixed(100 * label.recall(), 1)},
+                           {fixed(100 * label.f1(), 1)},
+                           {counted(label.expected)}});
+  }
+  return table;
+}
+
+/// Each cell is shaded by its share of the row.
+Table confusion_table(const LabelMeasures& measures) {
+  Table table;
+  for (const LabelScore& label : measures.labels) {
+    table.columns.push_back(fitted(visible(label.label), 12));
+    table.rows.push_back(fitted(visible(label.label), 40));
+  }
+  for (size_t row = 0; row < measures.labels.size(); ++row) {
+    std::vector<Cell> cells;
+    for (const int64_t count : measures.confusion[row]) {
+      const auto whole = static_cast<double>(std::max<int64_t>(measures.labels[row].expected, 1));
+      cells.push_back({.text = count == 0 ? "·" : counted(count),
+                       .share = count == 0 ? -1 : static_cast<double>(count) / whole,
+                       .faint = count == 0});
+    }
+    table.cells.push_back(std::move(cells));
+  }
+  return table;
+}
+
+Json to_json(const Likelihood& likelihood) {
+  return {{"loss", likelihood.loss()}, {"perplexity", likelihood.perplexity()}, {"tokens", likelihood.tokens}};
+}
+
+}  // namespace
+
+void print_measures(const Terminal& terminal, const TextMetrics& metrics) {
+  print_line(terminal, "BLEU", fixed(metrics.bleu.score, 2), details(metrics.bleu));
+  print_line(terminal, "", "", metrics.bleu_signature);
+  print_line(terminal, "chrF2", fixed(metrics.chrf, 2), metrics.chrf_signature);
+  print_line(terminal, "chrF2++", fixed(metrics.chrf_words, 2), metrics.chrf_words_signature);
+}
+
+void print_measures(const Terminal& terminal, const TranslationMeasures& measures, int64_t beam) {
+  print_measures(terminal, measures.metrics);
+  print_loss(terminal, measures.likelihood);
+  terminal.out << counted(measures.metrics.sentences, "sentence", "sentences") << " translated in "
+               << fixed(measures.seconds, 1) << " s, "
+               << (beam > 1 ? "beam " + std::to_string(beam) : std::string("greedily")) << ": "
+               << rate(measures.written, measures.seconds) << " written\n";
+}
+
+void print_measures(const Terminal& terminal, const LanguageMeasures& measures) {
+  print_loss(terminal, measures.likelihood);
+  if (measures.words > 0) {
+    print_line(terminal, "", number(measures.word_perplexity()), "a word, " + counted(measures.words) + " words");
+  }
+  print_line(terminal, "bits", number(measures.bits_per_character()),
+             "a character, " + counted(measures.characters) + " characters");
+  print_line(terminal, "", number(measures.bits_per_byte()), "a byte, " + counted(measures.bytes) + " bytes");
+  if (measures.unknown > 0) {
+    terminal.out << counted(measures.unknown, "token is", "tokens are")
+                 << " not in the vocabulary: what they say is lost, and the figures flatter\n";
+  }
+  terminal.out << "Read in " << fixed(measures.seconds, 1)
+               << " s: " << rate(measures.likelihood.tokens, measures.seconds) << '\n';
+}
+
+void print_measures(const Terminal& terminal, const LabelMeasures& measures) {
+  print_line(terminal, "accuracy", fixed(100 * measures.accuracy(), 2) + " %",
+             counted(measures.right) + " of " + counted(measures.texts) + " texts");
+  print_line(terminal, "macro F1", fixed(100 * measures.macro_f1(), 2), "mean over the labels");
+  print_line(terminal, "loss", number(measures.loss), "nats a text");
+  if (measures.unknown > 0) {
+    terminal.out << counted(measures.unknown, "text has", "texts have")
+                 << " a label the model does not know: counted as wrong\n";
+  }
+  terminal.out << '\n';
+  print_table(terminal, scores_table(measures), 0);
+  if (measures.labels.size() <= kLabelsInTable) {
+    terminal.out << "\nConfusion: a row for each label expected, a column for each one given\n";
+    print_table(terminal, confusion_table(measures), 0);
+  }
+  terminal.out << "\nRead in " << fixed(measures.seconds, 1) << " s: " << rate(measures.tokens, measures.seconds)
+               << '\n';
+}
+
+Json to_json(const TextMetrics& metrics) {
+  const BleuStatistics& counts = metrics.bleu.statistics;
+  return {{"sentences", metrics.sentences},
+          {"bleu", metrics.bleu.score},
+          {"bleu_signature", metrics.bleu_signature},
+          {"bleu_precisions", metrics.bleu.precisions},
+          {"bleu_brevity_penalty", metrics.bleu.brevity_penalty},
+          {"hypothesis_length", counts.hypothesis_length},
+          {"reference_length", counts.reference_length},
+          {"chrf", metrics.chrf},
+          {"chrf_signature", metrics.chrf_signature},
+          {"chrf++", metrics.chrf_words},
+          {"chrf++_signature", metrics.chrf_words_signature}};
+}
+
+Json to_json(const TranslationMeasures& measures) {
+  Json json{{"task", "translation"}};
+  json.update(to_json(measures.metrics));
+  json.update(to_json(measures.likelihood));
+  json["written_tokens"] = measures.written;
+  json["seconds"] = measures.seconds;
+  json["tokens_per_second"] = static_cast<double>(measures.written) / std::max(measures.seconds, 1e-9);
+  json["cut_sources"] = measures.cut_sources;
+  return json;
+}
+
+Json to_json(const LanguageMeasures& measures) {
+  Json json{{"task", "language"}};
+  json.update(to_json(measures.likelihood));
+  json["word_perplexity"] = measures.words > 0 ? Json(measures.word_perplexity()) : Json();
+  json["bits_per_character"] = measures.bits_per_character();
+  json["bits_per_byte"] = measures.bits_per_byte();
+  json["texts"] = measures.texts;
+  json["words"] = measures.words > 0 ? Json(measures.words) : Json();
+  json["characters"] = measures.characters;
+  json["bytes"] = measures.bytes;
+  json["unknown_tokens"] = measures.unknown;
+  json["seconds"] = measures.seconds;
+  json["tokens_per_second"] = static_cast<double>(measures.likelihood.tokens) / std::max(measures.seconds, 1e-9);
+  return json;
+}
+
+Json to_json(const LabelMeasures& measures) {
+  Json labels = Json::array();
+  for (const LabelScore& label : measures.labels) {
+    labels.push_back({{"label", label.label},
+                      {"precision", label.precision()},
+                      {"recall", label.recall()},
+                      {"f1", label.f1()},
+                      {"texts", label.expected}});
+  }
+  return {{"task", "classification"},
+          {"texts", measures.texts},
+          {"accuracy", measures.accuracy()},
+          {"macro_f1", measures.macro_f1()},
+          {"loss", measures.loss},
+          {"unknown_labels", measures.unknown},
+          {"labels", std::move(labels)},
+          {"confusion", measures.confusion},
+          {"seconds", measures.seconds},
+          {"tokens_per_second", static_cast<double>(measures.tokens) / std::max(measures.seconds, 1e-9)}};
+}
+
+}  // namespace attend::cli

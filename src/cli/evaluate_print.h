@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "attend/train/measure.h"
+#include "cli/terminal.h"
+
+// What `attend evaluate` found out, for people and for scripts.
+namespace attend::cli {
+
+void print_measures(const Terminal& terminal, const TextMetrics& metrics);
+void print_measures(const Terminal& terminal, const TranslationMeasures& measures, int64_t beam);
+void print_measures(const Terminal& terminal, const LanguageMeasures& measures);
+void print_measures(const Terminal& terminal, const LabelMeasures& measures);
+
+nlohmann::ordered_json to_json(const TextMetrics& metrics);
+nlohmann::ordered_json to_json(const TranslationMeasures& measures);
+nlohmann::ordered_json to_json(const LanguageMeasures& measures);
+nlohmann::ordered_json to_json(const LabelMeasures& measures);
+
+}  // namespace attend::cli

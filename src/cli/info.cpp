@@ -1,0 +1,169 @@
+#include "cli/info.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "attend/models/registry.h"
+#include "cli/json_text.h"
+#include "cli/model_folder.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend info en-de
+  attend info en-de --json)";
+
+constexpr size_t kLongestValue = 60;
+
+/// Parameters by the first part of their names, in the model's order.
+Json parameter_parts(const Model& model) {
+  Json parts = Json::object();
+  for (const auto& [name, tensor] : model.parameters()) {
+    const std::string part = name.substr(0, name.find('.'));
+    parts[part] = parts.value(part, int64_t{0}) + tensor.numel();
+  }
+  return parts;
+}
+
+int64_t total_parameters(const Model& model) {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : model.parameters()) total += tensor.numel();
+  return total;
+}
+
+Json special_tokens(const Tokenizer& tokenizer) {
+  const SpecialTokens& special = tokenizer.special();
+  Json json = Json::object();
+  const auto add = [&](const char* name, int32_t id) {
+    if (id >= 0) json[name] = {{"id", id}, {"token", tokenizer.token(id)}};
+  };
+  add("pad", special.pad);
+  add("unknown", special.unknown);
+  add("begin", special.begin);
+  add("end", special.end);
+  add("mask", special.mask);
+  return json;
+}
+
+/// The last whole line of training.jsonl with anything in it; null if there is none.
+Json last_of_training(const std::string& folder) {
+  std::ifstream in(folder + "/training.jsonl");
+  Json last;
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    if (json.is_object()) last = std::move(json);
+  }
+  return last;
+}
+
+Json file_sizes(const std::string& folder) {
+  std::vector<std::pair<std::string, int64_t>> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      files.emplace_back(entry.path().filename().string(), static_cast<int64_t>(entry.file_size()));
+    }
+  }
+  std::ranges::sort(files);
+  Json json = Json::object();
+  for (const auto& [name, size] : files) json[name] = size;
+  return json;
+}
+
+Json describe(const ModelFolder& folder) {
+  const Model& model = *folder.model;
+  Json config = Json::parse(model.config());
+  config.erase("architecture");
+  return {{"model", folder.path},
+          {"architecture", model.architecture()},
+          {"settings", std::move(config)},
+          {"parameters", {{"total", total_parameters(model)}, {"parts", parameter_parts(model)}}},
+          {"vocabulary", {{"size", folder.tokenizer->size()}, {"special", special_tokens(*folder.tokenizer)}}},
+          {"training", last_of_training(folder.path)},
+          {"files", file_sizes(folder.path)}};
+}
+
+std::string with_thousands(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto i = std::ssize(text) - 3; i > 0; i -= 3) text.insert(static_cast<size_t>(i), ",");
+  return text;
+}
+
+std::string size_text(int64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  const double kib = static_cast<double>(bytes) / 1024;
+  kib < 1024 ? text << kib << " KiB" : text << kib / 1024 << " MiB";
+  return text.str();
+}
+
+std::string summary_of(const std::string& architecture) {
+  for (const Architecture& entry : architectures()) {
+    if (entry.name == architecture) return entry.summary;
+  }
+  return "";
+}
+
+/// A value in few words: lists and long texts are cut.
+std::string short_value(const Json& value) {
+  std::string text = value.is_string() ? value.get<std::string>() : json_line(value);
+  if (value.is_boolean()) text = value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float()) {
+    std::ostringstream number;
+    number << value.get<double>();
+    text = number.str();
+  }
+  if (text.size() <= kLongestValue) return text;
+  return value.is_array() ? std::to_string(value.size()) + " entries" : "…";
+}
+
+void print_section(const char* title, const Json& entries, std::string (*shown)(const Json&)) {
+  if (entries.empty()) return;
+  std::cout << '\n' << title << '\n';
+  for (const auto& [name, value] : entries.items()) {
+    std::cout << "  " << std::left << std::setw(22) << name << shown(value) << '\n';
+  }
+}
+
+void print(const Json& all) {
+  const std::string architecture = all["architecture"];
+  std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << '\n'
+            << with_thousands(all["parameters"]["total"]) << " parameters, "
+            << with_thousands(all["vocabulary"]["size"]) << " tokens in the vocabulary\n";
+  const auto count = [](const Json& value) { return with_thousands(value.get<int64_t>()); };
+  print_section("Settings", all["settings"], short_value);
+  print_section("Parameters", all["parameters"]["parts"], count);
+  print_section("Special tokens", all["vocabulary"]["special"], [](const Json& value) {
+    return value["token"].get<std::string>() + " (" + json_line(value["id"]) + ")";
+  });
+  print_section("Training, at its end", all["training"], short_value);
+  print_section("Files", all["files"], [](const Json& value) { return size_text(value.get<int64_t>()); });
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("info", "Show what a model folder holds");
+  struct Arguments {
+    std::string model;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("model", arguments->model, "Folder of a trained model")->required()->type_name("MODEL");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(kExamples);
+  command->callback([arguments] {
+    const Json all = describe(open_model(arguments->model));
+    arguments->json ? static_cast<void>(std::cout << json_line(all) << '\n') : print(all);
+  });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace attend::cli {
+
+/// JSON in one line; UTF-8 stays as it is, and bytes that are none become U+FFFD.
+inline std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace attend::cli

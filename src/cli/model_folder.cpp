@@ -1,0 +1,42 @@
+#include "cli/model_folder.h"
+
+#include "attend/base/error.h"
+#include "attend/models/registry.h"
+
+namespace attend::cli {
+namespace {
+
+const char* command_for(Task task) {
+  switch (task) {
+    case Task::translation:
+      return "attend translate";
+    case Task::language:
+      return "attend generate";
+    case Task::classification:
+      return "attend classify";
+  }
+  return "";
+}
+
+template <class Kind>
+const Kind& model_as(const ModelFolder& folder) {
+  const auto* model = dynamic_cast<const Kind*>(folder.model.get());
+  require<Error>(model != nullptr, folder.path, ": a model of architecture ", folder.model->architecture(),
+                 " is used by ", command_for(folder.model->task()));
+  return *model;
+}
+
+}  // namespace
+
+ModelFolder open_model(const std::string& path) {
+  ModelFolder folder{.path = path, .model = load_model(path), .tokenizer = load_tokenizer(path)};
+  require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
+                       folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  return folder;
+}
+
+const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }
+const LanguageModel& language_model(const ModelFolder& folder) { return model_as<LanguageModel>(folder); }
+const EncoderModel& encoder_model(const ModelFolder& folder) { return model_as<EncoderModel>(folder); }
+
+}  // namespace attend::cli

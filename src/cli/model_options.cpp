@@ -1,0 +1,55 @@
+#include "cli/model_options.h"
+
+#include <algorithm>
+
+#include "attend/base/threads.h"
+#include "cli/options.h"
+
+namespace attend::cli {
+
+void add_model_options(CLI::App& command, CommonOptions& options) {
+  command.add_option("model", options.model, "Folder of a trained model")->required()->type_name("MODEL");
+  command.add_option("--threads", options.threads, "Threads to use (default: all cores)")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+  command.add_flag("--json", options.json, "Print one JSON object for each line");
+}
+
+void add_text_options(CLI::App& command, CommonOptions& options) {
+  command.add_option("text", options.input.texts, "Texts; without any, lines are read from the input")
+      ->type_name("TEXT");
+  command
+      .add_option("-i,--input", options.input.file, "File to read, packed by gzip or not (default -, standard input)")
+      ->type_name("FILE");
+  command.add_option("-o,--output", options.output, "File to write (default: standard output)")->type_name("FILE");
+  command.add_flag("--lossy", options.input.lossy, "Replace what is not UTF-8 instead of stopping");
+  command.add_flag("--unbuffered", options.input.unbuffered, "Answer each line of standard input as it comes");
+  command.add_flag("--bench", options.bench, "Say how many tokens a second at the end");
+}
+
+std::function<bool()> add_sampling_options(CLI::App& command, SamplingOptions& options) {
+  std::vector<CLI::Option*> all;
+  all.push_back(
+      command.add_option("--temperature", options.temperature, "Divides logits: below 1 safer, above bolder"));
+  all.back()->check(number_between(0, 1000))->type_name("T");
+  all.push_back(command.add_option("--top-k", options.top_k, "Only the K likeliest words (0: all)"));
+  all.back()->check(whole_number(0, 1000000000))->type_name("K");
+  all.push_back(
+      command.add_option("--top-p", options.top_p, "Only the likeliest words that together have probability P"));
+  all.back()->check(number_between(0, 1))->type_name("P");
+  all.push_back(command.add_option("--min-p", options.min_p, "Only words at least P times as likely as the likeliest"));
+  all.back()->check(number_between(0, 1))->type_name("P");
+  all.push_back(command.add_option("--repetition-penalty", options.repetition_penalty,
+                                   "Make words that occurred less likely (1: off)"));
+  all.back()->check(number_between(0.001, 1000))->type_name("R");
+  command.add_option("--seed", options.seed, "Chooses the draws (default 0)")
+      ->check(whole_number(0, UINT64_MAX))
+      ->type_name("N");
+  return [all] { return std::ranges::any_of(all, [](const CLI::Option* option) { return option->count() > 0; }); };
+}
+
+void use_threads(const CommonOptions& options) {
+  if (options.threads > 0) set_threads(static_cast<int>(options.threads));
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "attend/generate/sampling.h"
+#include "cli/text_files.h"
+
+// The options that the commands which use a model share.
+namespace attend::cli {
+
+struct CommonOptions {
+  std::string model, output;
+  TextInputOptions input;
+  int64_t threads = 0;
+  bool json = false, bench = false;
+};
+
+/// MODEL, --threads, --json.
+void add_model_options(CLI::App& command, CommonOptions& options);
+/// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
+void add_text_options(CLI::App& command, CommonOptions& options);
+/// --temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed. True if one of them was given, but the seed.
+std::function<bool()> add_sampling_options(CLI::App& command, SamplingOptions& options);
+
+/// Applies --threads.
+void use_threads(const CommonOptions& options);
+
+}  // namespace attend::cli

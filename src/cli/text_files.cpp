@@ -1,0 +1,113 @@
+#include "cli/text_files.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "attend/base/error.h"
+#include "attend/text/utf8.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr size_t kLinesAtOnce = 512;
+constexpr size_t kPendingBytes = size_t{1} << 16;
+
+}  // namespace
+
+TextInput::TextInput(const TextInputOptions& options) : options_(options) {
+  if (!options_.texts.empty()) return;
+  const bool is_stdin = options_.file == "-";
+  is_interactive_ = is_stdin && (options_.unbuffered || isatty(STDIN_FILENO) == 1);
+  if (!is_interactive_) reader_.emplace(options_.file, LineOptions{.lossy = options_.lossy});
+}
+
+bool TextInput::next(std::string& line) {
+  if (!options_.texts.empty()) {
+    if (next_text_ == options_.texts.size()) return false;
+    line = options_.texts[next_text_++];
+  } else if (reader_) {
+    return reader_->next(line);
+  } else if (!std::getline(std::cin, line)) {
+    return false;
+  }
+  ++lines_;
+  if (!is_utf8(line)) {
+    const char* name = options_.texts.empty() ? "stdin" : "text";
+    require<FormatError>(options_.lossy, name, ':', lines_, ": not UTF-8");
+    line = repair_utf8(line).text;
+  }
+  return true;
+}
+
+std::vector<std::string> TextInput::chunk() {
+  std::vector<std::string> lines;
+  const size_t most = is_interactive_ ? 1 : kLinesAtOnce;
+  for (std::string line; lines.size() < most && next(line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string TextInput::rest() {
+  std::string text, line;
+  while (next(line)) {
+    text += line;
+    if (!reader_ || reader_->ended_with_line_feed()) text += '\n';
+  }
+  return text;
+}
+
+TextOutput::TextOutput(const std::string& path) {
+  if (!path.empty()) file_ = std::make_unique<AtomicFile>(path);
+}
+
+void TextOutput::line(const std::string& text) {
+  pending_ += text;
+  pending_ += '\n';
+  if (pending_.size() >= kPendingBytes) flush();
+}
+
+void TextOutput::flush() {
+  if (file_) {
+    file_->write(pending_.data(), pending_.size());
+  } else {
+    std::cout << pending_ << std::flush;
+    require<Error>(std::cout.good(), "cannot write the output");
+  }
+  pending_.clear();
+}
+
+void TextOutput::finish() {
+  flush();
+  if (file_) file_->commit();
+}
+
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return text;
+}
+
+std::string without_controls(const std::string& text) {
+  std::string result;
+  for (const char32_t code : code_points(text)) {
+    const bool is_control = (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0);
+    append_utf8(result, !is_control ? code : code < 0x20 ? 0x2400 + code : U'\u2421');
+  }
+  return result;
+}
+
+double Speed::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+double Speed::tokens_per_second() const { return static_cast<double>(tokens_) / std::max(seconds(), 1e-9); }
+
+void Speed::print(bool always) const {
+  if (!always && isatty(STDERR_FILENO) != 1) return;
+  std::fprintf(stderr, "attend: %lld tokens in %.2f s: %.1f tokens/s\n", static_cast<long long>(tokens_), seconds(),
+               tokens_per_second());
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/data/lines.h"
+#include "io/atomic_file.h"
+
+// Where the commands that use a model read text, and where they write it.
+namespace attend::cli {
+
+struct TextInputOptions {
+  std::vector<std::string> texts;  ///< given as arguments: then nothing else is read
+  std::string file = "-";          ///< packed or not; - is the standard input
+  bool lossy = false;              ///< replace what is not UTF-8
+  bool unbuffered = false;         ///< of the standard input: each line by itself, as it comes
+};
+
+/// Lines, some hundred at a time, so that no input is too long; one at a time where a person types them.
+class TextInput {
+ public:
+  explicit TextInput(const TextInputOptions& options);
+
+  /// The next lines; none at the end. Throws FormatError for what is not UTF-8, with the line's number.
+  std::vector<std::string> chunk();
+  /// All that is left, with its line breaks.
+  std::string rest();
+
+ private:
+  bool next(std::string& line);
+
+  TextInputOptions options_;
+  size_t next_text_ = 0;
+  bool is_interactive_ = false;
+  int64_t lines_ = 0;
+  std::optional<LineReader> reader_;
+};
+
+/// The standard output, or a file that appears whole when finish() is called and not at all before.
+class TextOutput {
+ public:
+  /// An empty path is the standard output.
+  explicit TextOutput(const std::string& path);
+
+  void line(const std::string& text);
+  /// Passes on what was written so far. Throws Error if it cannot be.
+  void flush();
+  void finish();
+
+ private:
+  std::unique_ptr<AtomicFile> file_;
+  std::string pending_;
+};
+
+/// The text in one line: line breaks and tabs become blanks.
+std::string in_one_line(std::string text);
+/// The text as a terminal may safely get it: control characters but line feeds and tabs become their pictures.
+std::string without_controls(const std::string& text);
+
+/// Tokens a second, since it was made.
+class Speed {
+ public:
+  void add(int64_t tokens) { tokens_ += tokens; }
+  double seconds() const;
+  double tokens_per_second() const;
+  /// `1,234 tokens in 5.6 s: 220 tokens/s` on the standard error, if `always` or if that is a terminal.
+  void print(bool always) const;
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int64_t tokens_ = 0;
+};
+
+}  // namespace attend::cli

@@ -1,0 +1,234 @@
+#include "cli/train.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/models/registry.h"
+#include "attend/train/job.h"
+#include "cli/options.h"
+#include "cli/train_print.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend train transformer train.en train.de -o en-de          two aligned files: a translator
+  attend train rnn-attention pairs.tsv --preset small -o m     source, tab, target in each line
+  attend train gpt novel.txt --tokenizer char -o novel         plain text: a language model
+  attend train encoder reviews.tsv -o reviews                  label, tab, text: a classifier
+  attend train encoder corpus.txt --masked-words -o base       masked words; then --from base with labels
+  attend train --resume en-de                                  go on after Ctrl-C, bit for bit
+Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
+
+struct Arguments {
+  std::string architecture, output, resume, from, preset, tokenizer;
+  std::vector<std::string> files, validation;
+  int64_t vocabulary = 0, threads = 0;
+  double validation_share = 0;
+  bool lossy = false, overwrite = false, quiet = false, json = false, by_line = false, masked = false,
+       lowercase = false;
+  std::map<std::string, std::string> model, training;
+};
+
+std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};
+
+/// The first signal asks for an orderly end; a second one has its usual effect.
+extern "C" void on_signal(int signal) {
+  stop_signal = signal;
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+void catch_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
+struct StoppedTooSoon {};
+
+/// Lets a signal end the preparations by an exception, so that nothing of them stays. Until the first report, while
+/// the standard input may be read, signals have their usual effect.
+Progress stoppable(Progress progress) {
+  return [progress = std::move(progress)](const std::string& what, double share) {
+    catch_signals();
+    if (stop_requested) throw StoppedTooSoon();
+    progress(what, share);
+  };
+}
+
+[[noreturn]] void exit_by_signal() {
+  std::cout.flush();
+  std::_Exit(128 + stop_signal);
+}
+
+const Architecture& architecture_of(const std::string& name) {
+  std::string names;
+  for (const Architecture& entry : architectures()) {
+    if (entry.name == name) return entry;
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  throw CLI::ValidationError("there is no architecture '" + name + "'; there are " + names);
+}
+
+/// Pairs from one file with tabs or from two aligned ones, text or labelled text from any number.
+Corpus corpus_of(const std::vector<std::string>& files, Task task, const Arguments& arguments) {
+  Corpus corpus{.lossy = arguments.lossy};
+  if (task == Task::translation) {
+    if (files.size() > 2) throw CLI::ValidationError("expected one file of pairs or two aligned files, got more");
+    corpus.kind = files.size() == 1 ? CorpusKind::tsv : CorpusKind::pairs;
+    corpus.files = {files[0]};
+    if (files.size() == 2) corpus.targets = {files[1]};
+    return corpus;
+  }
+  corpus.kind = task == Task::classification && !arguments.masked ? CorpusKind::labelled : CorpusKind::text;
+  corpus.files = files;
+  return corpus;
+}
+
+/// What a user asks for in vain is a mistake to tell.
+void check_usage(const Arguments& arguments) {
+  const bool resumes = !arguments.resume.empty();
+  if (!resumes && arguments.output.empty()) {
+    throw CLI::ValidationError("expected -o MODEL, the folder to write, or --resume MODEL");
+  }
+  const bool new_model = !arguments.architecture.empty() || !arguments.output.empty() || !arguments.from.empty() ||
+                         !arguments.preset.empty() || !arguments.tokenizer.empty() || !arguments.validation.empty() ||
+                         !arguments.model.empty() || arguments.overwrite;
+  if (resumes && new_model) {
+    throw CLI::ValidationError("--resume goes on with the model and the corpus of its folder: only training options fit");
+  }
+  if (!arguments.from.empty() && !(arguments.preset.empty() && arguments.tokenizer.empty())) {
+    throw CLI::ValidationError("--from takes size and vocabulary from its model: drop --preset and --tokenizer");
+  }
+}
+
+TrainingJob job_of(const Arguments& arguments) {
+  const Architecture& architecture = architecture_of(arguments.architecture);
+  if (arguments.files.empty()) throw CLI::ValidationError("expected files to learn from");
+  TrainingJob job{.architecture = architecture.name, .model = arguments.model, .from = arguments.from};
+  if (!arguments.preset.empty()) job.preset = arguments.preset;
+  job.training = with_training(default_training(architecture.name), arguments.training);
+  job.data.corpus = corpus_of(arguments.files, architecture.task, arguments);
+  if (!arguments.validation.empty()) {
+    job.data.validation = corpus_of(arguments.validation, architecture.task, arguments);
+  }
+  job.data.validation_share = arguments.validation_share;
+  if (!arguments.tokenizer.empty()) job.data.tokenizer = arguments.tokenizer;
+  if (arguments.vocabulary > 0) job.data.vocabulary = arguments.vocabulary;
+  job.data.by_line = arguments.by_line;
+  job.data.lowercase = arguments.lowercase;
+  return job;
+}
+
+void print_json(const TrainingOutcome& outcome, const std::string& path) {
+  const char* ends[] = {"finished", "stopped early", "interrupted"};
+  nlohmann::ordered_json json{{"model", path},
+                              {"end", ends[static_cast<int>(outcome.end)]},
+                              {"step", outcome.step},
+                              {"seconds", outcome.seconds},
+                              {"tokens_per_second", outcome.tokens_per_second},
+                              {"best_step", outcome.best_step}};
+  if (outcome.end != TrainingOutcome::End::interrupted) {
+    json["validation_loss"] = outcome.result.loss;
+    json["perplexity"] = std::exp(outcome.result.loss);
+    if (outcome.result.accuracy) json["accuracy"] = *outcome.result.accuracy;
+    if (outcome.result.bleu) json["bleu"] = *outcome.result.bleu;
+    if (outcome.result.chrf) json["chrf"] = *outcome.result.chrf;
+  }
+  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
+  if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
+  try {
+    return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
+                                  stoppable(printer.progress()));
+  } catch (const StoppedTooSoon&) {
+    printer.line("Stopped before training began; nothing was written.");
+    exit_by_signal();
+  }
+}
+
+void run_train(const Arguments& arguments) {
+  check_usage(arguments);
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, as a full disk is
+  TrainingPrinter printer(std::cerr, arguments.quiet);
+  TrainingFolder folder = prepare(arguments, printer);
+  const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
+  printer.start(folder);
+  catch_signals();
+  const TrainingOutcome outcome = folder.run(printer.observer(), &stop_requested);
+  printer.finish(folder, outcome, path);
+  if (arguments.json) print_json(outcome, path);
+  if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
+}
+
+std::string option_name(std::string setting) {
+  std::ranges::replace(setting, '_', '-');
+  return "--" + setting;
+}
+
+void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
+                  std::map<std::string, std::string>& values, const std::string& group) {
+  for (const SettingInfo& info : settings) {
+    const std::string option = option_name(info.name);
+    if (command.get_option_no_throw(option) != nullptr) continue;
+    std::string help = info.help;
+    for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
+    command
+        .add_option_function<std::string>(
+            option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->group(group)
+        ->type_name(info.kind == "yes or no" ? "yes|no" : info.kind == "choice" ? "NAME" : "N");
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train a model on your own text");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder");
+  command->add_option("files", arguments->files, "What to learn from; see the examples below")->type_name("FILES");
+  command->add_option("-o,--output", arguments->output, "The model folder to write")->type_name("MODEL");
+  command->add_option("--resume", arguments->resume, "Go on with a model folder where it stopped")->type_name("MODEL");
+  command->add_option("--from", arguments->from, "Start from the weights and the vocabulary of a trained model")
+      ->type_name("MODEL");
+  command->add_option("--preset", arguments->preset, "Size of the model: tiny, small or base (default tiny)");
+  command->add_option("--validation", arguments->validation, "Files to validate with, as the training files")
+      ->type_name("FILES");
+  command->add_option("--validation-share", arguments->validation_share,
+                      "Part of the corpus held out if there are none (0.02; of plain text 0.1)");
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load");
+  command->add_option("--vocabulary", arguments->vocabulary, "Largest number of tokens to learn (default 10000)")
+      ->check(whole_number(16, 10000000));
+  command->add_flag("--lowercase", arguments->lowercase, "Make all text lower-case");
+  command->add_flag("--by-line", arguments->by_line, "Plain text: each line is a text of its own");
+  command->add_flag("--masked-words", arguments->masked, "Encoder: learn from plain text by guessing held-out words");
+  command->add_flag("--lossy", arguments->lossy, "Replace what is not UTF-8 instead of stopping");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a model folder that is there");
+  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
+      ->check(whole_number(1, 1024));
+  command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
+  command->add_flag("--json", arguments->json, "Print the outcome as a JSON object");
+  for (const Architecture& architecture : architectures()) {
+    std::vector<SettingInfo> settings = settings_of(architecture.name);
+    std::erase_if(settings, [](const SettingInfo& s) { return s.name == "words" || s.name == "labels"; });
+    add_settings(*command, settings, arguments->model, "Model");
+  }
+  add_settings(*command, training_settings(), arguments->training, "Training");
+  command->footer(kExamples);
+  command->callback([arguments] { run_train(*arguments); });
+}
+
+}  // namespace attend::cli

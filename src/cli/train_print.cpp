@@ -1,0 +1,149 @@
+#include "cli/train_print.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "attend/nn/parameters.h"
+#include "attend/text/segment.h"
+
+namespace attend::cli {
+namespace {
+
+template <class... Parts>
+std::string format(const char* pattern, Parts... parts) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, parts...);
+  return text;
+}
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
+}
+
+std::string evaluation_text(const Evaluation& result) {
+  std::string text = format("validation loss %.4f", result.loss);
+  if (result.accuracy) text += format(", accuracy %.1f %%", 100 * *result.accuracy);
+  if (!result.accuracy) text += format(", perplexity %.2f", std::exp(result.loss));
+  if (result.bleu) text += format(", BLEU %.2f", *result.bleu);
+  if (result.chrf) text += format(", chrF %.2f", *result.chrf);
+  return text;
+}
+
+std::string next_command(const Model& model, const std::string& path) {
+  switch (model.task()) {
+    case Task::translation:
+      return "attend translate " + path + " \"…\"";
+    case Task::language:
+      return "attend generate " + path + " \"…\"";
+    case Task::classification:
+      break;
+  }
+  return dynamic_cast<const EncoderModel&>(model).labels().empty() ? "attend train encoder LABELLED.tsv --from " + path
+                                                                   : "attend classify " + path + " \"…\"";
+}
+
+}  // namespace
+
+std::string clock_time(double seconds) {
+  const auto total = static_cast<long long>(std::llround(std::max(seconds, 0.0)));
+  if (total >= 3600) return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
+  return format("%lld:%02lld", total / 60, total % 60);
+}
+
+std::string grouped(double number) {
+  std::string digits = std::to_string(std::llround(number));
+  for (auto i = static_cast<long>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
+TrainingPrinter::TrainingPrinter(std::ostream& out, bool quiet)
+    : out_(out), quiet_(quiet), live_(isatty(STDERR_FILENO) == 1) {}
+
+TrainingPrinter::~TrainingPrinter() { clear(); }
+
+void TrainingPrinter::status(const std::string& text) {
+  if (quiet_ || !live_) return;
+  const std::string cut = fitted(text, terminal_width() - 3);
+  const auto width = static_cast<size_t>(display_width(cut));
+  out_ << '\r' << cut << std::string(shown_ > width ? shown_ - width : 0, ' ') << std::flush;
+  shown_ = width;
+}
+
+void TrainingPrinter::clear() {
+  if (shown_ > 0) out_ << '\r' << std::string(shown_ + 2, ' ') << '\r' << std::flush;  // Ctrl-C adds "^C"
+  shown_ = 0;
+}
+
+void TrainingPrinter::line(const std::string& text) {
+  if (quiet_) return;
+  clear();
+  out_ << text << '\n' << std::flush;
+}
+
+Progress TrainingPrinter::progress() {
+  return [this](const std::string& what, double share) {
+    if (what != phase_) phase_ = what, phase_began_ = std::chrono::steady_clock::now(), phase_told_ = false;
+    status(what + (share < 0 ? " …" : format(" … %.0f %%", 100 * share)));
+    // In a log only what takes time is worth a line.
+    if (live_ || phase_told_ || std::chrono::steady_clock::now() - phase_began_ < std::chrono::seconds(2)) return;
+    line(what + " …");
+    phase_told_ = true;
+  };
+}
+
+void TrainingPrinter::start(const TrainingFolder& folder) {
+  int64_t parameters = 0;
+  for (const auto& [name, tensor] : folder.model().parameters()) parameters += tensor.numel();
+  const Dataset& data = folder.data();
+  line(folder.model().architecture() + ": " + grouped(static_cast<double>(parameters)) + " parameters, " +
+       grouped(static_cast<double>(folder.model().words())) + " tokens in the vocabulary");
+  std::string corpus = grouped(static_cast<double>(data.training.total_tokens())) + " tokens";
+  if (!data.training_examples.empty()) {
+    corpus += " in " + grouped(static_cast<double>(data.training_examples.size())) + " examples, " +
+              grouped(static_cast<double>(data.validation_examples.size())) + " for validation";
+  }
+  if (data.dropped > 0) corpus += "; " + grouped(static_cast<double>(data.dropped)) + " lines with a blank side left out";
+  line("corpus: " + corpus);
+}
+
+TrainingObserver TrainingPrinter::observer() {
+  TrainingObserver observer;
+  observer.note = [this](const std::string& text) { line(text); };
+  observer.step = [this](const StepReport& report) {
+    const std::string text =
+        format("step %lld/%lld  epoch %.1f  loss %.4f  lr %.2e  %s tokens/s  %s left", static_cast<long long>(report.step),
+               static_cast<long long>(report.steps), report.epoch, report.loss, report.lr,
+               grouped(report.tokens_per_second).c_str(), clock_time(report.seconds_left).c_str());
+    if (live_) status(text);
+    if (!live_) line(text);
+  };
+  observer.validation = [this](const ValidationReport& report) {
+    line(format("step %lld: ", static_cast<long long>(report.step)) + evaluation_text(report.result) +
+         (report.is_best ? " (best so far)" : ""));
+    for (const Sample& sample : report.samples) {
+      if (!sample.source.empty()) line("    " + fitted(visible(sample.source), 110));
+      line("  → " + fitted(visible(sample.output), 110));
+      if (!sample.expected.empty()) line("  = " + fitted(visible(sample.expected), 110));
+    }
+  };
+  return observer;
+}
+
+void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path) {
+  if (outcome.end == TrainingOutcome::End::interrupted) {
+    line(format("Stopped at step %lld; everything is saved.", static_cast<long long>(outcome.step)));
+    line("Go on with: attend train --resume " + path);
+    return;
+  }
+  if (outcome.end == TrainingOutcome::End::stopped_early) line("No better validation for a while: stopped early.");
+  line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
+       " tokens/s): " + evaluation_text(outcome.result));
+  line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");
+  line("Use it with: " + next_command(folder.model(), path));
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "attend/train/job.h"
+#include "cli/terminal.h"
+
+namespace attend::cli {
+
+/// Shows training as it goes: on a terminal one line that is written over, elsewhere a line for each report.
+class TrainingPrinter {
+ public:
+  TrainingPrinter(std::ostream& out, bool quiet);
+
+  ~TrainingPrinter();
+  TrainingPrinter(const TrainingPrinter&) = delete;
+  TrainingPrinter& operator=(const TrainingPrinter&) = delete;
+
+  void line(const std::string& text);
+  Progress progress();
+  TrainingObserver observer();
+  void start(const TrainingFolder& folder);
+  void finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path);
+
+ private:
+  void status(const std::string& text);  // written over by the next
+  void clear();
+  std::ostream& out_;
+  bool quiet_, live_;
+  size_t shown_ = 0;
+  std::string phase_;  // of the preparations
+  std::chrono::steady_clock::time_point phase_began_;
+  bool phase_told_ = false;
+};
+
+/// 1:02:03, 4:05.
+std::string clock_time(double seconds);
+/// 12,345.
+std::string grouped(double number);
+
+}  // namespace attend::cli

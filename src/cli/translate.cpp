@@ -1,0 +1,211 @@
+#include "cli/translate.h"
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/error.h"
+#include "attend/generate/align.h"
+#include "attend/generate/translate.h"
+#include "cli/json_text.h"
+#include "cli/model_folder.h"
+#include "cli/model_options.h"
+#include "cli/options.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend translate en-de "The weather is nice today."
+  attend translate en-de -i test.en -o test.de --beam 5
+  cat long.txt | attend translate en-de --beam 5 --n-best 3 --scores
+  attend translate en-de "A dog runs." --alignments
+
+Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
+line's number in front (--n-best), then the text, its score (--scores), its alignment (--alignments: source word - target
+word, counted from 0, by where the decoder looked). A score is log p / length^A.)";
+
+struct Arguments {
+  CommonOptions common;
+  SearchOptions search{.beam = 1};
+  SamplingOptions sampling;
+  AlignOptions align;
+  bool sample = false, scores = false, alignments = false, no_cache = false;
+  int64_t layer = 0, head = 0;
+  CLI::Option *layer_option = nullptr, *head_option = nullptr;
+  std::function<bool()> is_sampling_given;
+};
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", value);
+  return text;
+}
+
+Json to_json(const WordAlignment& alignment) {
+  Json links = Json::array();
+  for (const auto& [source, target] : alignment.links) links.push_back({source, target});
+  return {{"source", alignment.source},
+          {"target", alignment.target},
+          {"links", std::move(links)},
+          {"weights", alignment.weights}};
+}
+
+Json to_json(const Translation& translation, const WordAlignment* alignment) {
+  Json json{{"text", translation.text},
+            {"score", translation.score},
+            {"log_probability", translation.log_probability},
+            {"tokens", translation.tokens},
+            {"cut", translation.is_cut}};
+  if (alignment) json["alignment"] = to_json(*alignment);
+  return json;
+}
+
+/// Translates chunk by chunk.
+class Command {
+ public:
+  explicit Command(const Arguments& arguments)
+      : arguments_(arguments),
+        folder_(open_model(arguments.common.model)),
+        model_(pair_model(folder_)),
+        input_(arguments.common.input),
+        output_(arguments.common.output) {}
+
+  void run() {
+    SearchOptions search = arguments_.search;
+    for (auto lines = input_.chunk(); !lines.empty(); lines = input_.chunk()) {
+      search.first_index = lines_;
+      const auto results = translate(model_, *folder_.tokenizer, lines, search);
+      align_results(lines, results);
+      for (const TranslatedLine& result : results) write(lines[static_cast<size_t>(result.index)], result);
+      output_.flush();
+      lines_ += std::ssize(lines);
+    }
+    output_.finish();
+    warn();
+    speed_.print(arguments_.common.bench);
+  }
+
+ private:
+  void align_results(const std::vector<std::string>& lines, const std::vector<TranslatedLine>& results) {
+    alignments_.clear();
+    next_alignment_ = 0;
+    if (!arguments_.alignments) return;
+    std::vector<std::string> sources, targets;
+    for (const TranslatedLine& result : results) {
+      for (const Translation& translation : result.best) {
+        sources.push_back(lines[static_cast<size_t>(result.index)]);
+        targets.push_back(translation.text);
+      }
+    }
+    alignments_ = align(model_, *folder_.tokenizer, sources, targets, arguments_.align);
+  }
+
+  void write(const std::string& source, const TranslatedLine& line) {
+    if (line.is_source_cut && ++cut_ == 1) first_cut_ = lines_ + line.index + 1;
+    for (const Translation& translation : line.best) speed_.add(translation.tokens);
+    arguments_.common.json ? write_json(source, line) : write_text(line);
+  }
+
+  void write_json(const std::string& source, const TranslatedLine& line) {
+    Json json{{"source", source}};
+    Json list = Json::array();
+    for (const Translation& translation : line.best) list.push_back(to_json(translation, next_alignment()));
+    json.update(list[0]);
+    if (arguments_.search.n_best > 1) json["n_best"] = std::move(list);
+    output_.line(json_line(json));
+  }
+
+  void write_text(const TranslatedLine& line) {
+    for (const Translation& translation : line.best) {
+      std::string text;
+      if (arguments_.search.n_best > 1) text = std::to_string(lines_ + line.index) + "\t";
+      text += in_one_line(translation.text);
+      if (arguments_.scores) text += "\t" + number(translation.score);
+      if (const WordAlignment* alignment = next_alignment()) text += "\t" + pharaoh(*alignment);
+      output_.line(text);
+    }
+  }
+
+  const WordAlignment* next_alignment() { return alignments_.empty() ? nullptr : &alignments_[next_alignment_++]; }
+
+  void warn() const {
+    if (cut_ == 0) return;
+    std::cerr << "attend: " << cut_ << (cut_ == 1 ? " line was" : " lines were") << " longer than the model's "
+              << model_.context() << " tokens, and not read to the end; the first is line " << first_cut_ << '\n';
+  }
+
+  const Arguments& arguments_;
+  ModelFolder folder_;
+  const PairModel& model_;
+  TextInput input_;
+  TextOutput output_;
+  std::vector<WordAlignment> alignments_;
+  size_t next_alignment_ = 0;
+  int64_t lines_ = 0, cut_ = 0, first_cut_ = 0;
+  Speed speed_;
+};
+
+void run_translate(Arguments& arguments) {
+  use_threads(arguments.common);
+  SearchOptions& search = arguments.search;
+  if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
+  if (search.sampling && search.beam > 1) throw CLI::ValidationError("--beam and sampling exclude each other");
+  if (!search.sampling && search.n_best > search.beam) {
+    throw CLI::ValidationError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
+                               std::to_string(search.beam));
+  }
+  if (arguments.layer_option->count() > 0) arguments.align.layer = arguments.layer;
+  if (arguments.head_option->count() > 0) arguments.align.head = arguments.head;
+  if ((arguments.align.layer || arguments.align.head) && !arguments.alignments) {
+    throw CLI::ValidationError("--layer and --head belong to --alignments");
+  }
+  search.use_cache = !arguments.no_cache;
+  Command(arguments).run();
+}
+
+void add_search_options(CLI::App& command, Arguments& arguments) {
+  SearchOptions& search = arguments.search;
+  command.add_option("--beam", search.beam, "Hypotheses kept side by side (default 1: greedy)")
+      ->check(whole_number(1, 1000))
+      ->type_name("N");
+  command.add_option("--length-penalty", search.length_penalty, "A of log p / length^A (default 1)")
+      ->check(number_between(-10, 10))
+      ->type_name("A");
+  command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
+      ->check(whole_number(1, 1000))
+      ->type_name("N");
+  command.add_flag("--eager", search.eager, "Stop a line once --beam hypotheses are complete: faster, a little worse");
+  command.add_flag("--sample", arguments.sample, "Draw words at random instead of searching for the best");
+  arguments.is_sampling_given = add_sampling_options(command, arguments.sampling);
+  command.add_option("--max-length", search.max_length, "Most tokens of a translation (default 3 · source + 10)")
+      ->check(whole_number(1, 1000000))
+      ->type_name("N");
+  command.add_option("--batch", search.batch_tokens, "Tokens read together (default 4096; 1: line by line)")
+      ->check(whole_number(1, 10000000))
+      ->type_name("TOKENS");
+  command.add_flag("--no-cache", arguments.no_cache, "Read everything again for each word: slow, to compare with");
+}
+
+}  // namespace
+
+void add_translate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("translate", "Translate text with a trained model");
+  const auto arguments = std::make_shared<Arguments>();
+  add_model_options(*command, arguments->common);
+  add_text_options(*command, arguments->common);
+  add_search_options(*command, *arguments);
+  command->add_flag("--scores", arguments->scores, "Add a column with each translation's score");
+  command->add_flag("--alignments", arguments->alignments, "Add a column with word alignments, in Pharaoh's format");
+  arguments->layer_option = command->add_option("--layer", arguments->layer, "Decoder layer (from 0; default: mean)");
+  arguments->layer_option->check(whole_number(0, 1000))->type_name("L");
+  arguments->head_option = command->add_option("--head", arguments->head, "Attention head (from 0; default: mean)");
+  arguments->head_option->check(whole_number(0, 1000))->type_name("H");
+  command->footer(kExamples);
+  command->callback([arguments] { run_translate(*arguments); });
+}
+
+}  // namespace attend::cli

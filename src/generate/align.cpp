@@ -1,0 +1,140 @@
+#include "attend/generate/align.h"
+
+#include <algorithm>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "generate/encode.h"
+#include "generate/id_rows.h"
+#include "generate/top.h"
+#include "generate/word_tokens.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kBatchTokens = 2048;
+
+/// Weights of one pair, token by token: [targets, sources].
+struct TokenWeights {
+  std::vector<double> values;
+  int64_t sources = 0;
+
+  double at(int64_t target, int64_t source) const { return values[static_cast<size_t>(target * sources + source)]; }
+};
+
+std::vector<int64_t> chosen(std::optional<int64_t> wanted, int64_t count, const char* what) {
+  require<ShapeError>(!wanted || (*wanted >= 0 && *wanted < count), "align: there is no ", what, " ",
+                      wanted.value_or(0), "; the model has ", count, ", counted from 0");
+  std::vector<int64_t> result;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!wanted || i == *wanted) result.push_back(i);
+  }
+  return result;
+}
+
+/// The mean over the chosen layers and heads, of each row of the batch.
+std::vector<TokenWeights> mean_weights(const std::vector<Tensor>& layers, const AlignOptions& options) {
+  const std::vector<int64_t> used = chosen(options.layer, std::ssize(layers), "layer");
+  const int64_t batch = layers[0].dim(0), targets = layers[0].dim(2), sources = layers[0].dim(3);
+  const auto size = static_cast<size_t>(targets * sources);
+  std::vector<TokenWeights> result(static_cast<size_t>(batch), {std::vector<double>(size), sources});
+  for (const int64_t layer : used) {
+    const Tensor& weights = layers[static_cast<size_t>(layer)];
+    const auto values = weights.to_vector<float>();
+    const std::vector<int64_t> heads = chosen(options.head, weights.dim(1), "head");
+    const double share = 1.0 / static_cast<double>(used.size() * heads.size());
+    for (size_t row = 0; row < result.size(); ++row) {
+      for (const int64_t head : heads) {
+        const float* from = &values[(row * static_cast<size_t>(weights.dim(1)) + static_cast<size_t>(head)) * size];
+        for (size_t i = 0; i < size; ++i) result[row].values[i] += share * static_cast<double>(from[i]);
+      }
+    }
+  }
+  return result;
+}
+
+struct Side {
+  std::vector<std::string> words;
+  std::vector<TokenRange> ranges;
+  std::vector<int32_t> ids;  // with the end
+};
+
+Side side_of(const Tokenizer& tokenizer, const std::string& text, int64_t context) {
+  Side side{.words = words_of(text),
+            .ranges = word_tokens(tokenizer, text, word_places(text)),
+            .ids = encode_source(tokenizer, text, context).ids};
+  const auto pieces = std::ssize(side.ids) - 1;  // a text that was cut has words without tokens
+  for (TokenRange& range : side.ranges) {
+    range = {.first = std::min(range.first, pieces), .last = std::min(range.last, pieces)};
+  }
+  return side;
+}
+
+WordAlignment merged(const Side& source, const Side& target, const TokenWeights& tokens) {
+  WordAlignment result{.source = source.words, .target = target.words, .weights = {}, .links = {}};
+  for (const TokenRange& rows : target.ranges) {
+    std::vector<double> weights;
+    for (const TokenRange& columns : source.ranges) {
+      double sum = 0;
+      for (int64_t t = rows.first; t < rows.last; ++t) {
+        for (int64_t s = columns.first; s < columns.last; ++s) sum += tokens.at(t, s);
+      }
+      weights.push_back(sum / static_cast<double>(std::max<int64_t>(rows.last - rows.first, 1)));
+    }
+    const auto best = std::ranges::max_element(weights);
+    if (best != weights.end() && *best > 0) {
+      result.links.emplace_back(best - weights.begin(), std::ssize(result.weights));
+    }
+    result.weights.push_back(std::move(weights));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> sources, std::span<const std::string> targets,
+                                 const AlignOptions& options) {
+  require<ShapeError>(sources.size() == targets.size(), "align: there are ", sources.size(), " sources but ",
+                      targets.size(), " targets");
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
+  require<FormatError>(vocabulary.end >= 0, "align: the tokenizer has no token that ends a sentence");
+  const NoGrad scope;
+  std::vector<Side> from, into;
+  std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    from.push_back(side_of(tokenizer, sources[i], model.context()));
+    into.push_back(side_of(tokenizer, targets[i], model.context()));
+    read.push_back(from[i].ids);
+    written.push_back({vocabulary.begin});
+    written.back().insert(written.back().end(), into[i].ids.begin(), into[i].ids.end() - 1);
+    lengths.push_back(std::max(std::ssize(read[i]), std::ssize(written[i])));
+  }
+  std::vector<WordAlignment> result(sources.size());
+  for (const Batch& batch : group_by_length(lengths, {.tokens = kBatchTokens})) {
+    const IdRows source = pad_rows(read, batch), target = pad_rows(written, batch);
+    std::vector<AttentionTrace> traces;
+    model.hidden({.source = source.ids, .source_lengths = source.lengths, .target = target.ids}, {.traces = &traces});
+    const std::vector<Tensor> layers = model.cross_weights(traces);
+    require<Error>(!layers.empty(), "align: a model of architecture ", model.architecture(),
+                   " never looks back at the source: it has no alignments");
+    const std::vector<TokenWeights> weights = mean_weights(layers, options);
+    for (size_t row = 0; row < batch.size(); ++row) {
+      const auto i = static_cast<size_t>(batch[row]);
+      result[i] = merged(from[i], into[i], weights[row]);
+    }
+  }
+  return result;
+}
+
+std::string pharaoh(const WordAlignment& alignment) {
+  std::string text;
+  for (const auto& [source, target] : alignment.links) {
+    if (!text.empty()) text += ' ';
+    text.append(std::to_string(source)).append("-").append(std::to_string(target));
+  }
+  return text;
+}
+
+}  // namespace attend

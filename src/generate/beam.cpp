@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "attend/base/error.h"
+#include "generate/writer.h"
+
+namespace attend {
+namespace {
+
+/// A hypothesis that has not ended, and the row of the decoder that holds it.
+struct Live {
+  std::vector<int32_t> ids;
+  double log_probability = 0;
+  int64_t row = 0;
+};
+
+struct Candidate {
+  double log_probability = 0;
+  size_t parent = 0;  // rank among the live
+  int32_t id = 0;
+};
+
+bool is_better(const Candidate& a, const Candidate& b) {
+  return std::tuple(-a.log_probability, a.parent, a.id) < std::tuple(-b.log_probability, b.parent, b.id);
+}
+
+bool ranks_before(const Hypothesis& a, const Hypothesis& b) {
+  return a.score != b.score ? a.score > b.score : a.ids < b.ids;
+}
+
+class Beam final : public Writer {
+ public:
+  explicit Beam(const WriterConfig& config)
+      : options_(config.options), end_(config.vocabulary.end), limit_(config.limit), live_(1) {
+    parents_.resize(static_cast<size_t>(options_.beam));
+    std::iota(parents_.begin(), parents_.end(), 0);
+    words_.assign(parents_.size(), config.vocabulary.begin);
+  }
+
+  void advance(const StepRows& step) override {
+    std::vector<Candidate> all = candidates(step);
+    // Twice the width is enough: at most one candidate of each hypothesis ends. A beam of one looks at one, so that it
+    // ends where greedy search does.
+    const size_t width = parents_.size(), most = std::min(all.size(), width == 1 ? 1 : 2 * width);
+    std::ranges::partial_sort(all, all.begin() + static_cast<ptrdiff_t>(most), is_better);
+    std::vector<Candidate> next;
+    for (size_t rank = 0; rank < most; ++rank) {
+      if (all[rank].id != end_) {
+        if (next.size() < width) next.push_back(all[rank]);
+      } else if (rank < width) {
+        finish(all[rank]);
+      }
+    }
+    go_on(next);
+    require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives no word a probability");
+  }
+
+  bool is_done() const override {
+    if (live_.empty()) return true;
+    if (options_.eager && finished_count_ >= options_.beam) return true;
+    return std::ssize(finished_) == options_.n_best && best_possible() <= finished_.back().score;
+  }
+
+  std::vector<Hypothesis> take() override { return std::move(finished_); }
+
+ private:
+  std::vector<Candidate> candidates(const StepRows& step) const {
+    std::vector<Candidate> all;
+    const auto add = [&](size_t parent, int32_t id, double log_probability) {
+      if (log_probability > -INFINITY) all.push_back({live_[parent].log_probability + log_probability, parent, id});
+    };
+    for (size_t parent = 0; parent < live_.size(); ++parent) {
+      const int64_t row = live_[parent].row;
+      if (length_ == limit_) {
+        add(parent, end_, step.log_probability(row, end_));
+      } else {
+        for (const Continuation& c : step.best[static_cast<size_t>(row)]) add(parent, c.id, c.value);
+      }
+    }
+    return all;
+  }
+
+  void finish(const Candidate& candidate) {
+    ++finished_count_;
+    Hypothesis hypothesis{.ids = live_[candidate.parent].ids,
+                          .log_probability = candidate.log_probability,
+                          .score = hypothesis_score(candidate.log_probability, length_, options_.length_penalty),
+                          .is_cut = length_ == limit_};
+    finished_.insert(std::ranges::upper_bound(finished_, hypothesis, ranks_before), std::move(hypothesis));
+    if (std::ssize(finished_) > options_.n_best) finished_.pop_back();
+  }
+
+  /// The candidates become the live hypotheses. One child of each parent stays in its row, so that as few rows as
+  /// possible move; the others take rows that are free.
+  void go_on(const std::vector<Candidate>& next) {
+    const bool is_first = length_ == 0;  // all rows hold the same: nothing
+    std::vector<bool> taken(parents_.size());
+    std::vector<int64_t> rows(next.size(), -1);
+    for (size_t i = 0; i < next.size(); ++i) {
+      const int64_t row = live_[next[i].parent].row;
+      if (taken[static_cast<size_t>(row)]) continue;
+      taken[static_cast<size_t>(row)] = true;
+      rows[i] = row;
+    }
+    std::iota(parents_.begin(), parents_.end(), 0);
+    std::vector<Live> live;
+    for (size_t i = 0, free = 0; i < next.size(); ++i) {
+      const Live& parent = live_[next[i].parent];
+      if (rows[i] < 0) {
+        while (taken[free]) ++free;
+        taken[free] = true;
+        rows[i] = static_cast<int64_t>(free);
+        if (!is_first) parents_[free] = parent.row;
+      }
+      words_[static_cast<size_t>(rows[i])] = next[i].id;
+      live.push_back({parent.ids, next[i].log_probability, rows[i]});
+      live.back().ids.push_back(next[i].id);
+    }
+    live_ = std::move(live);
+    ++length_;
+  }
+
+  /// No live hypothesis can end better: log p only falls, and the divisor is largest at the longest length (α > 0) or
+  /// at the next (α < 0).
+  double best_possible() const {
+    return hypothesis_score(live_[0].log_probability, options_.length_penalty > 0 ? limit_ : length_,
+                            options_.length_penalty);
+  }
+
+  const SearchOptions& options_;
+  int32_t end_;
+  int64_t limit_;
+  int64_t length_ = 0;  // words of each live hypothesis
+  std::vector<Live> live_;
+  std::vector<Hypothesis> finished_;  // the n best, best first
+  int64_t finished_count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Writer> create_beam(const WriterConfig& config) { return std::make_unique<Beam>(config); }
+
+double hypothesis_score(double log_probability, int64_t words, double length_penalty) {
+  return log_probability / std::pow(static_cast<double>(words + 1), length_penalty);
+}
+
+}  // namespace attend

@@ -1,0 +1,45 @@
+#include "generate/encode.h"
+
+#include <algorithm>
+
+#include "attend/base/error.h"
+
+namespace attend {
+namespace {
+
+EncodedText between(const Tokenizer& tokenizer, std::string_view text, int64_t longest, int32_t begin) {
+  const int32_t end = tokenizer.special().end;
+  EncodedText result{.ids = tokenizer.encode(text)};
+  result.is_blank = result.ids.empty();
+  const int64_t room = std::max<int64_t>(longest - (begin >= 0 ? 1 : 0) - (end >= 0 ? 1 : 0), 0);
+  result.is_cut = std::ssize(result.ids) > room;
+  if (result.is_cut) result.ids.resize(static_cast<size_t>(room));
+  if (begin >= 0) result.ids.insert(result.ids.begin(), begin);
+  if (end >= 0) result.ids.push_back(end);
+  return result;
+}
+
+}  // namespace
+
+EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
+  return between(tokenizer, text, longest, -1);
+}
+
+EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
+  return between(tokenizer, text, longest, tokenizer.special().begin);
+}
+
+int32_t text_start(const Tokenizer& tokenizer) {
+  const SpecialTokens& special = tokenizer.special();
+  return special.end >= 0 ? special.end : special.begin;
+}
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
+  std::vector<int32_t> ids = tokenizer.encode(prompt);
+  if (!ids.empty()) return ids;
+  require<FormatError>(text_start(tokenizer) >= 0,
+                       "generate: the tokenizer has no token a text begins with: a prompt is needed");
+  return {text_start(tokenizer)};
+}
+
+}  // namespace attend

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "attend/text/tokenizer.h"
+
+// The token sequences models are trained on, in one place.
+namespace attend {
+
+struct EncodedText {
+  std::vector<int32_t> ids;
+  bool is_blank = false;  ///< no token but the special ones
+  bool is_cut = false;    ///< pieces were left out to fit `longest`
+};
+
+/// What an encoder of pairs reads: pieces, end. At most `longest` ids.
+EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
+EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is
+/// what follows an end; a vocabulary without one has the begin. Throws FormatError if there is nothing to start from.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
+/// The token that stands before a new text: see encode_prompt. -1 if there is none.
+int32_t text_start(const Tokenizer& tokenizer);
+
+}  // namespace attend

@@ -1,0 +1,167 @@
+#include "attend/generate/search.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/ops/softmax.h"
+#include "attend/tensor/creation.h"
+#include "generate/id_rows.h"
+#include "generate/reread.h"
+#include "generate/writer.h"
+
+namespace attend {
+
+std::span<const float> StepRows::logits_of(int64_t row, int64_t words) const {
+  return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
+}
+
+double StepRows::log_probability(int64_t row, int32_t id) const {
+  return log_probabilities[static_cast<size_t>(row) * stride + static_cast<size_t>(id)];
+}
+
+namespace {
+
+constexpr int64_t kMostRows = 512;  // of a batch: products gain nothing from more
+constexpr int64_t kDropShare = 8;   // sources leave the batch once an eighth is done, or whenever rows move anyway
+
+int64_t rows_of(const SearchOptions& options) { return options.sampling ? options.n_best : options.beam; }
+
+/// The decoder with the writers that share it: slot s owns rows s · rows … (s + 1) · rows − 1.
+class BatchSearch {
+ public:
+  BatchSearch(const SearchOptions& options, const Vocabulary& vocabulary, std::unique_ptr<Decoding> decoding)
+      : options_(options), vocabulary_(vocabulary), decoding_(std::move(decoding)), rows_(rows_of(options)) {}
+
+  void add(int64_t index, const WriterConfig& config) {
+    slots_.push_back({index, options_.sampling ? create_sampler(config) : create_beam(config)});
+  }
+
+  /// Runs until all sources are done.
+  void run(const OnHypotheses& on_hypotheses) {
+    while (!slots_.empty()) {
+      step();
+      int64_t done = 0;
+      for (Slot& slot : slots_) {
+        if (!slot.is_reported && slot.writer->is_done()) {
+          on_hypotheses(slot.index, slot.writer->take());
+          slot.is_reported = true;
+        }
+        done += slot.is_reported ? 1 : 0;
+      }
+      move_rows(done);
+    }
+  }
+
+ private:
+  struct Slot {
+    int64_t index = 0;
+    std::unique_ptr<Writer> writer;
+    bool is_reported = false;
+  };
+
+  void step() {
+    const NoGrad scope;
+    std::vector<int64_t> ids;
+    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->words().begin(), slot.writer->words().end());
+    const Tensor logits = to(decoding_->step(tensor<int64_t>(ids, {std::ssize(ids), 1})), DType::f32);
+    const Tensor log_probabilities = log_softmax(logits);
+    std::vector<std::vector<Continuation>> best;
+    if (!options_.sampling) {
+      best = top_continuations(log_probabilities, rows_ == 1 ? 1 : 2 * rows_, vocabulary_);
+    }
+    const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
+    parallel_for(std::ssize(slots_), [&](int64_t s) {
+      Slot& slot = slots_[static_cast<size_t>(s)];
+      if (slot.is_reported) return;
+      const size_t first = static_cast<size_t>(s) * rows;
+      StepRows view{.logits = logits.data<const float>().subspan(first * stride, rows * stride),
+                    .log_probabilities = log_probabilities.data<const float>().subspan(first * stride, rows * stride),
+                    .stride = stride};
+      if (!best.empty()) view.best = std::span(best).subspan(first, rows);
+      slot.writer->advance(view);
+    });
+  }
+
+  /// Gives each row what it goes on from. Copying a cache costs, so it happens only if rows move or enough are done.
+  void move_rows(int64_t done) {
+    std::vector<int64_t> order;
+    bool is_moved = done * kDropShare >= std::ssize(slots_) && done > 0;
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s].is_reported) continue;
+      const std::vector<int64_t>& parents = slots_[s].writer->parents();
+      for (size_t r = 0; r < parents.size(); ++r) {
+        is_moved |= parents[r] != static_cast<int64_t>(r);
+        order.push_back(static_cast<int64_t>(s) * rows_ + parents[r]);
+      }
+    }
+    if (!is_moved) return;
+    std::erase_if(slots_, [](const Slot& slot) { return slot.is_reported; });
+    if (!slots_.empty()) decoding_->select(order);
+  }
+
+  const SearchOptions& options_;
+  const Vocabulary& vocabulary_;
+  std::unique_ptr<Decoding> decoding_;
+  int64_t rows_;
+  std::vector<Slot> slots_;
+};
+
+int64_t length_limit(const SearchOptions& options, int64_t source_length, int64_t context) {
+  const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * source_length + 10;
+  return std::min(wanted, context - 1);  // the decoder reads begin, too
+}
+
+}  // namespace
+
+void check_search(const SearchOptions& options) {
+  const auto from_one = [](const char* name, int64_t value) {
+    require<ShapeError>(value >= 1, "search: ", name, " must be at least 1, got ", value);
+  };
+  from_one("beam", options.beam);
+  from_one("n_best", options.n_best);
+  from_one("batch_tokens", options.batch_tokens);
+  require<ShapeError>(options.max_length >= 0, "search: max_length must be at least 0, got ", options.max_length);
+  require<ShapeError>(options.length_penalty >= -10 && options.length_penalty <= 10,
+                      "search: length_penalty must be from -10 to 10, got ", options.length_penalty);
+  require<ShapeError>(options.sampling || options.n_best <= options.beam, "search: the ", options.n_best,
+                      " best were asked for, but the beam keeps ", options.beam);
+  if (options.sampling) check_sampling(*options.sampling);
+}
+
+void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
+            const SearchOptions& options, const OnHypotheses& on_hypotheses) {
+  check_search(options);
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
+  require<FormatError>(vocabulary.end >= 0, "search: the tokenizer has no token that ends a sentence");
+  std::vector<int64_t> lengths;
+  for (const auto& source : sources) {
+    lengths.push_back(std::ssize(source));
+    require<ShapeError>(lengths.back() <= model.context(), "search: a source has ", lengths.back(),
+                        " tokens, the model's context is ", model.context());
+  }
+  const int64_t rows = rows_of(options);
+  const GroupOptions groups{.tokens = std::max<int64_t>(options.batch_tokens / rows, 1),
+                            .most = std::max<int64_t>(kMostRows / rows, 1)};
+  for (const Batch& batch : group_by_length(lengths, groups)) {
+    if (lengths[static_cast<size_t>(batch[0])] == 0) {  // the longest of them
+      for (const int64_t index : batch) on_hypotheses(index, {Hypothesis{}});
+      continue;
+    }
+    const IdRows read = pad_rows(sources, batch);
+    BatchSearch work(options, vocabulary,
+                     options.use_cache ? model.start(read.ids, read.lengths, rows)
+                                       : start_rereading(model, read.ids, read.lengths, rows));
+    for (const int64_t index : batch) {
+      work.add(index, {.options = options,
+                       .vocabulary = vocabulary,
+                       .limit = length_limit(options, lengths[static_cast<size_t>(index)], model.context()),
+                       .index = static_cast<uint64_t>(options.first_index + index)});
+    }
+    work.run(on_hypotheses);
+  }
+}
+
+}  // namespace attend

@@ -1,0 +1,72 @@
+#include "attend/generate/text_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace attend {
+namespace {
+
+constexpr size_t kContext = 6;    // tokens before the new ones that decode sees: enough to know about blanks
+constexpr size_t kMostHeld = 64;  // tokens; nothing that takes as many will become a character
+constexpr std::string_view kBroken = "\uFFFD";
+
+/// Bytes of `text` that nothing after it can change: all but the broken characters at its end.
+size_t settled(std::string_view text) {
+  while (text.ends_with(kBroken)) text.remove_suffix(kBroken.size());
+  return text.size();
+}
+
+}  // namespace
+
+TextStream::TextStream(const Tokenizer& tokenizer, std::span<const int32_t> before) : tokenizer_(&tokenizer) {
+  const auto last = before.last(std::min(before.size(), kContext));
+  ids_.assign(last.begin(), last.end());
+  shown_ = tokenizer_->decode(ids_).size();
+}
+
+std::string TextStream::push(int32_t id) {
+  ids_.push_back(id);
+  return grown(false);
+}
+
+std::string TextStream::finish() { return grown(true); }
+
+std::string TextStream::grown(bool is_last) {
+  const std::string text = tokenizer_->decode(ids_);
+  const bool is_whole = is_last || ids_.size() > kContext + kMostHeld || settled(text) == text.size();
+  const size_t end = is_whole ? text.size() : settled(text);
+  std::string piece = end > shown_ ? text.substr(shown_, end - shown_) : "";
+  shown_ = std::max(shown_, end);
+  if (is_whole && ids_.size() > kContext) {
+    ids_.erase(ids_.begin(), ids_.end() - static_cast<ptrdiff_t>(kContext));
+    shown_ = tokenizer_->decode(ids_).size();
+  }
+  return piece;
+}
+
+StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)) { std::erase(stops_, ""); }
+
+std::string StopFilter::push(std::string_view piece) {
+  if (is_stopped_) return "";
+  held_ += piece;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  if (first != std::string::npos) {
+    is_stopped_ = true;
+    held_.resize(first);
+    return std::exchange(held_, "");
+  }
+  size_t keep = 0;  // the longest end of the text that some stop begins with
+  for (const std::string& stop : stops_) {
+    for (size_t length = std::min(stop.size() - 1, held_.size()); length > keep; --length) {
+      if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, length))) keep = length;
+    }
+  }
+  std::string shown = held_.substr(0, held_.size() - keep);
+  held_.erase(0, shown.size());
+  return shown;
+}
+
+std::string StopFilter::finish() { return std::exchange(held_, ""); }
+
+}  // namespace attend

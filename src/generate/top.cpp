@@ -1,0 +1,94 @@
+#include "generate/top.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kBlock = 32;  // values compared at once with the worst one kept
+
+bool is_better(const Continuation& a, const Continuation& b) {
+  return a.value != b.value ? a.value > b.value : a.id < b.id;
+}
+
+/// A block whose values all lie at or below the bound holds nothing new: the compiler makes this a few vector
+/// comparisons.
+bool any_above(const float* values, float bound) {
+  int above = 0;
+  for (size_t i = 0; i < kBlock; ++i) above |= values[i] > bound ? 1 : 0;
+  return above != 0;
+}
+
+/// The best ones so far, worst at the front.
+class Best {
+ public:
+  Best(std::vector<Continuation>& heap, size_t count) : heap_(heap), count_(count) { heap_.clear(); }
+
+  void offer(int32_t id, float value) {
+    if (heap_.size() < count_) {
+      if (!(value >= -std::numeric_limits<float>::infinity())) return;  // NaN
+      heap_.push_back({id, value});
+      std::ranges::push_heap(heap_, is_better);
+    } else if (value > heap_.front().value) {  // later ids lose a tie
+      std::ranges::pop_heap(heap_, is_better);
+      heap_.back() = {id, value};
+      std::ranges::push_heap(heap_, is_better);
+    }
+  }
+  bool is_full() const { return heap_.size() == count_; }
+  float worst() const { return heap_.front().value; }
+
+ private:
+  std::vector<Continuation>& heap_;
+  size_t count_;
+};
+
+}  // namespace
+
+void top_values(std::span<const float> values, int64_t count, std::vector<Continuation>& result) {
+  result.clear();
+  if (count <= 0 || values.empty()) return;
+  Best best(result, static_cast<size_t>(count));
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, values.size());
+    if (end - begin == kBlock && best.is_full() && !any_above(&values[begin], best.worst())) continue;
+    for (size_t i = begin; i < end; ++i) best.offer(static_cast<int32_t>(i), values[i]);
+  }
+  std::ranges::sort(result, is_better);
+}
+
+Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words) {
+  require<FormatError>(tokenizer.size() <= model_words, "the tokenizer has ", tokenizer.size(),
+                       " tokens, but the model only ", model_words, " words: they do not belong together");
+  const SpecialTokens& special = tokenizer.special();
+  Vocabulary result{.words = tokenizer.size(),
+                    .banned = {},
+                    .begin = special.begin >= 0 ? special.begin : special.end,
+                    .end = special.end};
+  for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {
+    if (id >= 0 && id != special.end && !result.is_banned(id)) result.banned.push_back(id);
+  }
+  return result;
+}
+
+bool Vocabulary::is_banned(int32_t id) const { return std::ranges::find(banned, id) != banned.end(); }
+
+std::vector<std::vector<Continuation>> top_continuations(const Tensor& values, int64_t count,
+                                                         const Vocabulary& vocabulary) {
+  const auto all = values.data<const float>();
+  const auto stride = static_cast<size_t>(values.dim(1)), words = static_cast<size_t>(vocabulary.words);
+  std::vector<std::vector<Continuation>> result(static_cast<size_t>(values.dim(0)));
+  parallel_for(values.dim(0), [&](int64_t r) {
+    auto& row = result[static_cast<size_t>(r)];
+    top_values(all.subspan(static_cast<size_t>(r) * stride, words), count + std::ssize(vocabulary.banned), row);
+    std::erase_if(row, [&](const Continuation& c) { return vocabulary.is_banned(c.id); });
+    if (std::ssize(row) > count) row.resize(static_cast<size_t>(count));
+  });
+  return result;
+}
+
+}  // namespace attend

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attend/generate/search.h"
+#include "generate/top.h"
+
+namespace attend {
+
+/// One step of the model as the rows of one source see it.
+struct StepRows {
+  std::span<const float> logits, log_probabilities;   // [rows, stride]
+  size_t stride = 0;                                  // words of the model
+  std::span<const std::vector<Continuation>> best{};  // of log_probabilities, for each row; empty when sampling
+
+  std::span<const float> logits_of(int64_t row, int64_t words) const;
+  double log_probability(int64_t row, int32_t id) const;
+};
+
+/// What is being written for one source: a few rows of the batch, at each step one word more.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+
+  virtual void advance(const StepRows& step) = 0;
+  virtual bool is_done() const = 0;
+  /// For each row, which of this writer's rows it goes on from, and the word it reads next.
+  const std::vector<int64_t>& parents() const { return parents_; }
+  const std::vector<int32_t>& words() const { return words_; }
+  virtual std::vector<Hypothesis> take() = 0;
+
+ protected:
+  std::vector<int64_t> parents_;
+  std::vector<int32_t> words_;
+};
+
+struct WriterConfig {
+  const SearchOptions& options;
+  const Vocabulary& vocabulary;
+  int64_t limit = 0;   ///< most words, the end not counted
+  uint64_t index = 0;  ///< of the source
+};
+
+std::unique_ptr<Writer> create_beam(const WriterConfig& config);
+std::unique_ptr<Writer> create_sampler(const WriterConfig& config);
+
+/// log p / length^α, where the length counts the end.
+double hypothesis_score(double log_probability, int64_t words, double length_penalty);
+
+}  // namespace attend

@@ -1,0 +1,20 @@
+#include "models/settings_json.h"
+
+namespace attend {
+
+nlohmann::json setting_value(const SettingInfo& info, const std::string& text) {
+  if (info.kind == "choice" || info.kind == "text") return text;
+  if (info.kind == "yes or no") {
+    for (const char* yes : {"yes", "true", "1", "on"}) {
+      if (text == yes) return true;
+    }
+    for (const char* no : {"no", "false", "0", "off"}) {
+      if (text == no) return false;
+    }
+    return text;
+  }
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_discarded() ? nlohmann::json(text) : json;
+}
+
+}  // namespace attend

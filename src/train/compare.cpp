@@ -1,0 +1,261 @@
+#include "attend/train/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/error.h"
+#include "attend/data/lines.h"
+#include "attend/generate/translate.h"
+#include "attend/io/files.h"
+#include "attend/models/registry.h"
+#include "train/compare_report.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+constexpr const char* kPlanFile = "/comparison.json";
+constexpr double kHeldOut = 0.05;  // of the pairs, if they are the test as well: a few hundred sentences
+constexpr int64_t kLeastWarmup = 1, kNoamWarmup = 2000, kWarmupPart = 5;
+
+bool has_setting(const std::vector<SettingInfo>& settings, const std::string& name) {
+  return std::ranges::find(settings, name, &SettingInfo::name) != settings.end();
+}
+
+void check_settings(const ComparisonJob& job) {
+  for (const ComparisonSetting& setting : job.settings) {
+    const auto takes = [&](const std::string& architecture) {
+      const bool is_meant = setting.architecture.empty() || setting.architecture == architecture;
+      return is_meant &&
+             (has_setting(training_settings(), setting.name) || has_setting(settings_of(architecture), setting.name));
+    };
+    require<Error>(std::ranges::any_of(job.architectures, takes), "none of the models compared has a setting '",
+                   setting.architecture, setting.architecture.empty() ? "" : ".", setting.name, "'");
+  }
+}
+
+void check(const ComparisonJob& job) {
+  require<Error>(!job.architectures.empty(), "there is nothing to compare: no architecture is given");
+  for (const std::string& name : job.architectures) {
+    const auto found = std::ranges::find(architectures(), name, &Architecture::name);
+    require<Error>(found != architectures().end() && found->task == Task::translation, "'", name,
+                   "' is no architecture that translates; there are rnn, rnn-attention and transformer");
+    require<Error>(std::ranges::count(job.architectures, name) == 1, "architecture ", name, " is given twice");
+  }
+  require<ShapeError>(job.buckets >= 1 && job.beam >= 1, "compare: expected at least one bucket and a beam of 1, got ",
+                      job.buckets, " and ", job.beam);
+  check_settings(job);
+}
+
+/// The peak that Vaswani et al.'s schedule has after 2,000 steps of warm-up.
+double peak_rate(const std::string& config) {
+  const auto dim = Json::parse(config).value("dim", 128.0);
+  return 1 / std::sqrt(std::max(dim, 1.0) * static_cast<double>(kNoamWarmup));
+}
+
+/// Alike for all: updates, batches, and a learning rate that rises, then falls to nothing at the last step, so that
+/// each makes the most of them. How high it rises is each architecture's own.
+TrainingJob job_for(const std::string& architecture, const ComparisonJob& job) {
+  TrainingJob result{.architecture = architecture, .preset = job.preset, .data = job.data};
+  std::map<std::string, std::string> training;
+  for (const ComparisonSetting& setting : job.settings) {
+    if (!setting.architecture.empty() && setting.architecture != architecture) continue;
+    if (has_setting(settings_of(architecture), setting.name)) {
+      result.model[setting.name] = setting.value;
+    } else if (has_setting(training_settings(), setting.name)) {
+      training[setting.name] = setting.value;
+    }
+  }
+  TrainingOptions options = default_training(architecture);
+  options.steps = job.steps;
+  options.batch_tokens = job.batch_tokens;
+  options.seed = job.seed;
+  options.schedule = ScheduleKind::linear;
+  options.warmup = std::clamp(job.steps / kWarmupPart, kLeastWarmup, std::max(options.warmup, kLeastWarmup));
+  if (options.lr == 0) options.lr = peak_rate(with_settings(preset_config(architecture, job.preset), result.model));
+  options.samples = 1;
+  result.training = with_training(options, training);
+  return result;
+}
+
+void keep_stdin(ComparisonJob& job, const std::string& folder) {
+  for (Corpus* corpus :
+       {&job.data.corpus, job.data.validation ? &*job.data.validation : nullptr, job.test ? &*job.test : nullptr}) {
+    if (corpus == nullptr) continue;
+    for (Lines* files : {&corpus->files, &corpus->targets}) {
+      for (std::string& file : *files) {
+        if (file != "-") continue;
+        file = folder + "/stdin.txt";
+        save_stdin(file);
+      }
+    }
+  }
+}
+
+std::string text_of(const Lines& lines) {
+  std::string text;
+  for (std::string line : lines) {
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    text += line + '\n';
+  }
+  return text;
+}
+
+Lines lines_of(const std::string& path) {
+  Lines lines;
+  LineReader reader(path);
+  for (std::string line; reader.next(line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+int64_t parameters_of(const Model& model) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : model.parameters()) count += tensor.numel();
+  return count;
+}
+
+struct Stopped {};  // thrown out of a translation that is to end
+
+/// What the model makes of the sources; throws Stopped once `stop` is true.
+Lines translations(const TrainingFolder& folder, const Lines& sources, int64_t beam, const std::string& name,
+                   const Progress& progress, const std::atomic<bool>* stop) {
+  Lines result;
+  translate(dynamic_cast<const PairModel&>(folder.model()), *folder.data().tokenizer, sources, {.beam = beam},
+            [&](const TranslatedLine& line) {
+              if (stop && *stop) throw Stopped{};
+              result.push_back(line.best[0].text);
+              if (progress) {
+                progress(name + ": translating",
+                         static_cast<double>(result.size()) / static_cast<double>(sources.size()));
+              }
+            });
+  return result;
+}
+
+/// Takes away what was made in a folder that is not finished.
+class Unfinished {
+ public:
+  explicit Unfinished(std::string folder) : folder_(std::move(folder)), is_new_(!fs::exists(folder_)) {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    require<Error>(!error, folder_, ": cannot make this folder: ", error.message());
+  }
+  ~Unfinished() {
+    std::error_code error;
+    if (is_new_ && !is_kept_) fs::remove_all(folder_, error);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  void keep() { is_kept_ = true; }
+
+ private:
+  std::string folder_;
+  bool is_new_, is_kept_ = false;
+};
+
+}  // namespace
+
+ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std::string& folder, bool overwrite,
+                                          const Progress& progress) {
+  check(given);
+  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
+  require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
+                 ": is there already; go on with --resume, or start anew with --overwrite");
+  Unfinished unfinished(folder);
+  fs::remove(folder + kPlanFile);
+  ComparisonJob job = given;
+  keep_stdin(job, folder);
+  if (!job.test && job.data.validation_share == 0) job.data.validation_share = kHeldOut;
+
+  ComparisonFolder result;
+  result.folder_ = folder;
+  result.architectures_ = job.architectures;
+  result.buckets_ = job.buckets;
+  result.beam_ = job.beam;
+  result.is_test_given_ = job.test.has_value();
+  std::vector<Example> held_out;
+  for (const std::string& architecture : job.architectures) {
+    const std::string path = folder + "/" + architecture;
+    const TrainingFolder made = TrainingFolder::create(job_for(architecture, job), path, overwrite, progress);
+    job.data.tokenizer = path;  // one vocabulary for all
+    held_out = made.data().samples;
+  }
+  const auto add = [&result](const Example& example) {
+    result.sources_.push_back(example.source);
+    result.targets_.push_back(example.target);
+  };
+  if (job.test) {
+    CorpusReader reader(*job.test);
+    for (Example example; reader.next(example);) add(example);
+  } else {
+    std::ranges::for_each(held_out, add);
+  }
+  write_file(folder + "/test.source.txt", text_of(result.sources_));
+  write_file(folder + "/test.target.txt", text_of(result.targets_));
+  write_file(folder + kPlanFile, Json{{"architectures", job.architectures},
+                                      {"buckets", job.buckets},
+                                      {"beam", job.beam},
+                                      {"test", result.is_test_given_ ? "given" : "held out"}}
+                                         .dump(2) +
+                                     "\n");
+  unfinished.keep();
+  return result;
+}
+
+ComparisonFolder ComparisonFolder::open(const std::string& folder) {
+  require<Error>(fs::exists(folder + kPlanFile), folder, ": there is no comparison to resume here");
+  ComparisonFolder result;
+  result.folder_ = folder;
+  try {
+    const Json plan = Json::parse(read_file(folder + kPlanFile, 1 << 20));
+    result.architectures_ = plan.at("architectures").get<Lines>();
+    result.buckets_ = plan.at("buckets");
+    result.beam_ = plan.at("beam");
+    result.is_test_given_ = plan.at("test") == "given";
+  } catch (const Json::exception&) {
+    throw FormatError(folder + kPlanFile + ": is damaged; start anew with --overwrite");
+  }
+  result.sources_ = lines_of(folder + "/test.source.txt");
+  result.targets_ = lines_of(folder + "/test.target.txt");
+  require<FormatError>(result.sources_.size() == result.targets_.size() && !result.sources_.empty(), folder,
+                       ": test.source.txt has ", result.sources_.size(), " lines but test.target.txt has ",
+                       result.targets_.size());
+  return result;
+}
+
+std::optional<Comparison> ComparisonFolder::run(const ComparisonObserver& observer, const std::atomic<bool>* stop) try {
+  std::optional<Comparison> comparison;
+  for (const std::string& architecture : architectures_) {
+    const std::string path = folder_ + "/" + architecture;
+    TrainingFolder folder = TrainingFolder::open(path);
+    const TrainingOutcome outcome =
+        folder.run(observer.training ? observer.training(folder) : TrainingObserver{}, stop);
+    if (outcome.end == TrainingOutcome::End::interrupted) return std::nullopt;
+    if (observer.trained) observer.trained(folder, outcome, path);
+    const Lines written = translations(folder, sources_, beam_, architecture, observer.translating, stop);
+    write_file(path + ".txt", text_of(written));
+    if (!comparison) comparison = comparison_of(sources_, targets_, *folder.data().tokenizer, buckets_);
+    add_model(*comparison,
+              {.architecture = architecture,
+               .parameters = parameters_of(folder.model()),
+               .steps = outcome.step,
+               .seconds = outcome.seconds,
+               .tokens_per_second = outcome.tokens_per_second,
+               .validation_loss = outcome.result.loss},
+              written, targets_);
+    comparison->is_test_given = is_test_given_;
+    write_file(folder_ + "/compare.svg", comparison_chart(*comparison));
+    write_file(folder_ + "/compare.json", comparison_json(*comparison) + "\n");
+  }
+  return comparison;
+} catch (const Stopped&) {
+  return std::nullopt;
+}
+
+}  // namespace attend

@@ -1,0 +1,309 @@
+#include "attend/train/dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "attend/base/error.h"
+#include "attend/data/lines.h"
+#include "attend/data/split.h"
+#include "attend/io/files.h"
+
+namespace attend {
+namespace {
+
+using Json = nlohmann::json;
+constexpr size_t kMostSamples = 2000;
+constexpr double kTextShare = 0.1, kExampleShare = 0.02;
+
+std::string cache_folder(const std::string& folder) { return folder + "/cache"; }
+
+/// What is needed to open the data again.
+struct Plan {
+  CorpusKind kind = CorpusKind::text;
+  bool by_line = false;
+  bool own_validation = false;
+  double share = 0;
+  uint64_t seed = 1;
+  std::vector<std::string> labels;
+  std::vector<Example> samples;
+  int64_t dropped = 0;
+};
+
+/// Plain text, by line or not, is split at one place instead of by examples.
+bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
+
+Json to_json(const Plan& plan) {
+  Json samples = Json::array();
+  for (const Example& example : plan.samples) samples.push_back({example.source, example.target});
+  return {{"kind", static_cast<int>(plan.kind)}, {"by_line", plan.by_line}, {"own_validation", plan.own_validation},
+          {"share", plan.share},                 {"seed", plan.seed},       {"labels", plan.labels},
+          {"samples", samples},                  {"dropped", plan.dropped}};
+}
+
+Plan plan_from(const Json& json) {
+  Plan plan{.kind = static_cast<CorpusKind>(json.at("kind").get<int>()),
+            .by_line = json.at("by_line"),
+            .own_validation = json.at("own_validation"),
+            .share = json.at("share"),
+            .seed = json.at("seed"),
+            .labels = json.at("labels"),
+            .samples = {},
+            .dropped = json.at("dropped")};
+  for (const Json& sample : json.at("samples")) plan.samples.push_back({sample.at(0), sample.at(1)});
+  return plan;
+}
+
+/// What the standard input or a pipe gives can be had once, but a corpus is read several times: copies of them, gone
+/// when all has been read.
+class Copies {
+ public:
+  explicit Copies(std::string folder) : folder_(std::move(folder)) {}
+  ~Copies() {
+    std::error_code error;
+    for (const auto& [copy, original] : names_) std::filesystem::remove(copy, error);
+  }
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  void replace(Corpus& corpus) {
+    for (std::vector<std::string>* files : {&corpus.files, &corpus.targets}) {
+      for (std::string& file : *files) {
+        if (file == "-" || std::filesystem::is_fifo(file)) file = copy_of(file);
+      }
+    }
+  }
+  /// What the user called the file, in an error about its copy.
+  std::string with_names(std::string message) const {
+    for (const auto& [copy, original] : names_) {
+      for (size_t at; (at = message.find(copy)) != std::string::npos;) message.replace(at, copy.size(), original);
+    }
+    return message;
+  }
+
+ private:
+  std::string copy_of(const std::string& file) {
+    const std::string copy = folder_ + "/input-" + std::to_string(names_.size()), name = file == "-" ? "stdin" : file;
+    for (const auto& [known, original] : names_) {
+      require<Error>(original != name, name, ": is to be read twice, but gives its text once");
+    }
+    names_.emplace_back(copy, name);
+    if (file == "-") {
+      save_stdin(copy);
+    } else {
+      std::ofstream out(copy, std::ios::binary);
+      out << std::ifstream(file, std::ios::binary).rdbuf();
+      require<Error>(out.flush().good() || out.tellp() == 0, copy, ": cannot be written");
+    }
+    return copy;
+  }
+
+  std::string folder_;
+  std::vector<std::pair<std::string, std::string>> names_;
+};
+
+double total_bytes(const Corpus& corpus) {
+  double total = 0;
+  for (const auto* files : {&corpus.files, &corpus.targets}) {
+    for (const std::string& file : *files) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(file, error);
+      if (!error) total += static_cast<double>(size);
+    }
+  }
+  return total;
+}
+
+/// Reads a corpus from beginning to end and says how far it has come, by the bytes of its text.
+template <class Visit>
+int64_t for_each_example(const Corpus& corpus, const std::string& what, const Progress& progress, Visit&& visit) {
+  CorpusReader reader(corpus);
+  const double total = total_bytes(corpus);
+  double done = 0;
+  int64_t count = 0;
+  for (Example example; reader.next(example); ++count) {
+    visit(example);
+    done += static_cast<double>(example.source.size() + example.target.size() + 2);
+    if (progress && count % 256 == 0) progress(what, total > 0 ? std::min(done / total, 1.0) : -1);
+  }
+  if (progress) progress(what, 1);
+  return reader.counts().dropped;
+}
+
+/// The text a vocabulary is learned from: both sides of a pair, but not labels.
+LineSource text_of(const Corpus& corpus, const Progress& progress) {
+  auto reader = std::make_shared<CorpusReader>(corpus);
+  auto pending = std::make_shared<std::optional<std::string>>();
+  const bool both = corpus.kind == CorpusKind::pairs || corpus.kind == CorpusKind::tsv;
+  return [reader, pending, both, progress]() -> std::optional<std::string> {
+    if (*pending) return std::exchange(*pending, std::nullopt);
+    Example example;
+    if (!reader->next(example)) return std::nullopt;
+    if (progress && reader->counts().examples % 256 == 0) progress("Learning a vocabulary", -1);
+    if (both) *pending = std::move(example.target);
+    return std::move(example.source);
+  };
+}
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, const Progress& progress) {
+  if (std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
+  if (progress) progress("Learning a vocabulary", -1);
+  return train_tokenizer(text_of(options.corpus, progress), {.kind = tokenizer_kind(options.tokenizer),
+                                                   .vocabulary = options.vocabulary,
+                                                   .lowercase = options.lowercase});
+}
+
+std::vector<std::string> labels_of(const Corpus& corpus) {
+  std::set<std::string> labels;
+  for_each_example(corpus, "", {}, [&](const Example& example) { labels.insert(example.target); });
+  require<Error>(labels.size() >= 2, corpus.files[0], ": a classifier needs at least two labels, found ",
+                 labels.size());
+  require<Error>(labels.size() <= 10000, corpus.files[0], ": found ", labels.size(),
+                 " labels; is the label the first column?");
+  return {labels.begin(), labels.end()};
+}
+
+int32_t label_number(const std::vector<std::string>& labels, const std::string& label, const Corpus& corpus) {
+  const auto found = std::ranges::lower_bound(labels, label);
+  require<FormatError>(found != labels.end() && *found == label, corpus.files[0], ": label '", label,
+                       "' is not one of the training corpus");
+  return static_cast<int32_t>(found - labels.begin());
+}
+
+/// begin, text, end: what an encoder reads.
+std::vector<int32_t> framed(const Tokenizer& tokenizer, const std::string& text, int64_t max_length) {
+  const SpecialTokens& special = tokenizer.special();
+  std::vector<int32_t> ids;
+  if (special.begin >= 0) ids.push_back(special.begin);
+  const std::vector<int32_t> pieces = tokenizer.encode(text);
+  ids.insert(ids.end(), pieces.begin(), pieces.end());
+  const auto most = static_cast<size_t>(max_length > 1 ? max_length - 1 : INT64_MAX);
+  if (ids.size() > most) ids.resize(most);
+  if (special.end >= 0) ids.push_back(special.end);
+  return ids;
+}
+
+/// Writes a corpus as ids; returns how many lines were dropped.
+int64_t write_cache(const std::string& path, const Corpus& corpus, const DatasetOptions& options,
+                    const Tokenizer& tokenizer, const std::vector<std::string>& labels, const Progress& progress) {
+  const int64_t columns = corpus.kind == CorpusKind::text ? 1 : 2;
+  TokenCacheWriter writer(path, columns, "attend");
+  const int64_t dropped = for_each_example(corpus, "Reading " + corpus.files[0], progress, [&](const Example& e) {
+    if (corpus.kind == CorpusKind::text) {
+      writer.add({tokenizer.encode(e.source)});
+    } else if (corpus.kind == CorpusKind::labelled) {
+      const std::vector<int32_t> label{label_number(labels, e.target, corpus)};
+      writer.add({framed(tokenizer, e.source, options.max_length), label});
+    } else {
+      const std::vector<int32_t> source = tokenizer.encode(e.source), target = tokenizer.encode(e.target);
+      writer.add({source, target});
+    }
+  });
+  writer.finish();
+  return dropped;
+}
+
+/// The validation examples as text, the first few thousand of them.
+std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_t>* chosen) {
+  std::vector<Example> samples;
+  CorpusReader reader(corpus);
+  int64_t number = 0;
+  size_t next = 0;
+  for (Example example; samples.size() < kMostSamples && reader.next(example); ++number) {
+    if (chosen && (next >= chosen->size() || (*chosen)[next] != number)) continue;
+    ++next;
+    samples.push_back(std::move(example));
+  }
+  return samples;
+}
+
+Dataset open_planned(const Plan& plan, const std::string& folder) {
+  Dataset data{.kind = plan.kind, .by_line = plan.by_line, .tokenizer = load_tokenizer(folder)};
+  data.training = TokenCache::open(cache_folder(folder) + "/training.ids");
+  data.validation = plan.own_validation ? TokenCache::open(cache_folder(folder) + "/validation.ids") : data.training;
+  const auto all = [](const TokenCache& cache) {
+    std::vector<int64_t> numbers(static_cast<size_t>(cache.size()));
+    std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    return numbers;
+  };
+  require<FormatError>(std::max(data.training.largest_id(), data.validation.largest_id()) < data.tokenizer->size(),
+                       folder, ": the cache holds ids beyond the tokenizer's ", data.tokenizer->size());
+  if (plan.own_validation) {
+    data.training_examples = all(data.training);
+    data.validation_examples = all(data.validation);
+  } else if (is_stream(plan)) {
+    data.split = 1 - plan.share;
+  } else {
+    Split split = split_examples(data.training.size(), {.validation = plan.share, .seed = plan.seed});
+    data.training_examples = std::move(split.training);
+    data.validation_examples = std::move(split.validation);
+  }
+  data.labels = plan.labels;
+  data.samples = plan.samples;
+  data.dropped = plan.dropped;
+  return data;
+}
+
+Dataset read_all(DatasetOptions options, const std::string& folder, const Progress& progress) {
+  options.corpus.whole_text = options.corpus.kind == CorpusKind::text && !options.by_line;
+  if (options.validation) options.validation->whole_text = options.corpus.whole_text;
+
+  Plan plan{.kind = options.corpus.kind,
+            .by_line = options.by_line,
+            .own_validation = options.validation.has_value(),
+            .share = options.validation_share,
+            .seed = options.seed,
+            .labels = {},
+            .samples = {},
+            .dropped = 0};
+  if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
+  require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
+  if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
+  const auto tokenizer = make_tokenizer(options, progress);
+  tokenizer->save(folder);
+
+  plan.dropped = write_cache(cache_folder(folder) + "/training.ids", options.corpus, options, *tokenizer, plan.labels,
+                             progress);
+  if (options.validation) {
+    write_cache(cache_folder(folder) + "/validation.ids", *options.validation, options, *tokenizer, plan.labels,
+                progress);
+    if (!is_stream(plan)) plan.samples = sample_texts(*options.validation, nullptr);
+  } else if (!is_stream(plan)) {
+    const Dataset opened = open_planned(plan, folder);
+    plan.samples = sample_texts(options.corpus, &opened.validation_examples);
+  }
+  write_file(cache_folder(folder) + "/dataset.json",
+             to_json(plan).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return open_planned(plan, folder);
+}
+
+}  // namespace
+
+Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, const Progress& progress) {
+  DatasetOptions options = given;
+  std::filesystem::create_directories(cache_folder(folder));
+  Copies copies(cache_folder(folder));
+  try {
+    copies.replace(options.corpus);
+    if (options.validation) copies.replace(*options.validation);
+    return read_all(options, folder, progress);
+  } catch (const FormatError& error) {
+    throw FormatError(copies.with_names(error.what()));
+  }
+}
+
+Dataset open_dataset(const std::string& folder) {
+  const std::string path = cache_folder(folder) + "/dataset.json";
+  Plan plan;
+  try {
+    plan = plan_from(Json::parse(read_file(path)));
+  } catch (const nlohmann::json::exception&) {
+    throw FormatError(path + ": is damaged; train again from the corpus");
+  }
+  return open_planned(plan, folder);
+}
+
+}  // namespace attend

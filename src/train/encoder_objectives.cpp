@@ -1,0 +1,196 @@
+#include <algorithm>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/base/random.h"
+#include "attend/data/windows.h"
+#include "attend/tensor/creation.h"
+#include "train/epochs.h"
+#include "train/objectives.h"
+
+namespace attend {
+namespace {
+
+/// Which class has the largest logit, for each row.
+std::vector<int64_t> decisions(const Tensor& logits) {
+  const auto values = logits.to_vector<float>();
+  const auto width = static_cast<size_t>(logits.dim(1));
+  std::vector<int64_t> result;
+  for (size_t row = 0; row < values.size(); row += width) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
+    result.push_back(std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin);
+  }
+  return result;
+}
+
+/// Classification: a label for each text.
+class LabelObjective final : public Objective {
+ public:
+  LabelObjective(const EncoderModel& model, const Dataset& data, const TrainingOptions& options)
+      : model_(model),
+        data_(data),
+        smoothing_(options.label_smoothing),
+        training_(data.training, data.training_examples, batch_options(model, options, true)),
+        validation_(data.validation, data.validation_examples, batch_options(model, options, false)) {}
+
+  int64_t batches_per_epoch() const override { return training_.plan().batches(); }
+
+  MicroBatch batch(int64_t index) const override {
+    ClassBatch batch = class_batch(data_.training, training_.batch(index), data_.tokenizer->special());
+    return {.tokens = batch.labels.dim(0), .read = batch.tokens, .loss = [this, batch](const ForwardContext& context) {
+              return cross_entropy(model_.classify({batch.ids, batch.lengths}, context), batch.labels,
+                                   {.label_smoothing = smoothing_});
+            }};
+  }
+
+  Evaluation evaluate(bool) const override {
+    const NoGrad scope;
+    Evaluation result;
+    int64_t right = 0;
+    for (int64_t i = 0; i < validation_.plan().batches(); ++i) {
+      const ClassBatch batch = class_batch(data_.validation, validation_.batch(i), data_.tokenizer->special());
+      const Tensor logits = model_.classify({batch.ids, batch.lengths});
+      const int64_t rows = logits.dim(0);
+      result.loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(rows);
+      result.tokens += rows;
+      const auto expected = batch.labels.to_vector<int64_t>(), chosen = decisions(logits);
+      for (size_t row = 0; row < chosen.size(); ++row) right += chosen[row] == expected[row];
+    }
+    result.loss /= static_cast<double>(result.tokens);
+    result.accuracy = static_cast<double>(right) / static_cast<double>(result.tokens);
+    return result;
+  }
+
+  std::vector<Sample> samples(int64_t count) const override {
+    const NoGrad scope;
+    std::vector<Sample> result;
+    for (size_t i = 0; i < data_.samples.size() && i < data_.validation_examples.size(); ++i) {
+      if (std::ssize(result) == count) break;
+      const ClassBatch batch =
+          class_batch(data_.validation, std::span(data_.validation_examples).subspan(i, 1), data_.tokenizer->special());
+      const int64_t label = decisions(model_.classify({batch.ids, batch.lengths}))[0];
+      result.push_back(
+          {data_.samples[i].source, data_.samples[i].target, data_.labels[static_cast<size_t>(label)]});
+    }
+    return result;
+  }
+
+ private:
+  static BatchOptions batch_options(const EncoderModel& model, const TrainingOptions& options, bool shuffle) {
+    return {.tokens = options.batch_tokens,
+            .sentences = options.batch,
+            .max_length = model.context(),
+            .shuffle = shuffle,
+            .seed = static_cast<uint64_t>(options.seed)};
+  }
+
+  const EncoderModel& model_;
+  const Dataset& data_;
+  double smoothing_;
+  Epochs training_, validation_;
+};
+
+/// Masked words (Devlin et al. 2019 §3.1): of the chosen share, 80 % become the mask token, 10 % any other, 10 % stay;
+/// all of them are to be guessed.
+class MaskedObjective final : public Objective {
+ public:
+  MaskedObjective(const EncoderModel& model, const Dataset& data, const TrainingOptions& options)
+      : model_(model),
+        data_(data),
+        share_(options.masked),
+        seed_(static_cast<uint64_t>(options.seed)),
+        training_(data.training, window_options(model, data, options, false)),
+        validation_(data.validation, window_options(model, data, options, true)),
+        window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
+    require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
+    require<Error>(share_ > 0, "masked-word training needs a share of masked words above 0");
+    require_longer_than_context(training_, model);
+  }
+
+  int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
+
+  MicroBatch batch(int64_t index) const override {
+    const Masked masked = mask(training_.window(index), static_cast<uint64_t>(index));
+    return {.tokens = masked.count, .read = masked.ids.numel(), .loss = [this, masked](const ForwardContext& context) {
+              return loss(masked, context);
+            }};
+  }
+
+  Evaluation evaluate(bool) const override {
+    const NoGrad scope;
+    Evaluation result;
+    for (int64_t i = 0; i < std::min<int64_t>(validation_.blocks(), 50); ++i) {
+      const Masked masked = mask(validation_.block(i), ~static_cast<uint64_t>(i));
+      result.loss += loss(masked, {}).item() * static_cast<double>(masked.count);
+      result.tokens += masked.count;
+    }
+    result.loss /= static_cast<double>(std::max<int64_t>(result.tokens, 1));
+    return result;
+  }
+
+  std::vector<Sample> samples(int64_t) const override { return {}; }
+
+ private:
+  struct Masked {
+    Tensor ids, labels;
+    int64_t count = 0;
+  };
+
+  static WindowOptions window_options(const EncoderModel& model, const Dataset& data, const TrainingOptions& options,
+                                      bool validation) {
+    return {.batch = std::max<int64_t>(options.batch, 1),
+            .context = model.context(),
+            .separator = data.by_line ? data.tokenizer->special().end : -1,
+            .from = validation && data.split < 1 ? data.split : 0,
+            .to = validation ? 1 : data.split,
+            .seed = static_cast<uint64_t>(options.seed)};
+  }
+
+  Masked mask(const TextBatch& batch, uint64_t number) const {
+    std::vector<int64_t> words = batch.ids.to_vector<int64_t>(), labels(words.size(), -100);
+    const std::vector<int64_t> next = batch.labels.to_vector<int64_t>();
+    const auto width = static_cast<size_t>(batch.ids.dim(1));
+    Masked result;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (i % width > 0 && next[i - 1] == -100) continue;  // beyond the end of the text
+      const auto random = philox(seed_ ^ 0x6d61736b, i, number);
+      if (uniform_from_bits(random[0]) >= share_) continue;
+      labels[i] = words[i];
+      ++result.count;
+      const float what = uniform_from_bits(random[1]);
+      if (what < 0.8f) {
+        words[i] = data_.tokenizer->special().mask;
+      } else if (what < 0.9f) {
+        words[i] = static_cast<int64_t>(random[2] % static_cast<uint64_t>(data_.tokenizer->size()));
+      }
+    }
+    result.ids = tensor<int64_t>(words, batch.ids.shape());
+    result.labels = tensor<int64_t>(labels, batch.ids.shape());
+    return result;
+  }
+
+  Tensor loss(const Masked& masked, const ForwardContext& context) const {
+    return model_.masked_head().loss(model_.masked_hidden({.ids = masked.ids, .lengths = {}}, context), masked.labels);
+  }
+
+  const EncoderModel& model_;
+  const Dataset& data_;
+  double share_;
+  uint64_t seed_;
+  TextWindows training_, validation_;
+  int64_t window_tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> label_objective(const EncoderModel& model, const Dataset& data,
+                                           const TrainingOptions& options) {
+  return std::make_unique<LabelObjective>(model, data, options);
+}
+
+std::unique_ptr<Objective> masked_objective(const EncoderModel& model, const Dataset& data,
+                                            const TrainingOptions& options) {
+  return std::make_unique<MaskedObjective>(model, data, options);
+}
+
+}  // namespace attend

@@ -1,0 +1,128 @@
+#include "attend/train/job.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "attend/base/error.h"
+#include "attend/io/files.h"
+#include "attend/models/registry.h"
+#include "attend/tensor/creation.h"
+#include "train/folders.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kOptionsFile = "/training.json";
+
+std::string without_slash(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return folder;
+}
+
+/// What the settings are made on top of: a preset, or the model to start from.
+std::string base_config(const TrainingJob& job) {
+  if (job.from.empty()) return preset_config(job.architecture, job.preset);
+  const auto model = load_model(job.from);
+  require<Error>(model->architecture() == job.architecture, job.from, ": is a model of architecture ",
+                 model->architecture(), ", expected ", job.architecture);
+  return model->config();
+}
+
+/// The config of a fresh model for this data.
+std::string config_for(const TrainingJob& job, const Dataset& data) {
+  std::map<std::string, std::string> settings = job.model;
+  settings["words"] = std::to_string(data.tokenizer->size());
+  if (job.architecture == "encoder") {
+    settings["labels"] = nlohmann::json(data.labels).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  return with_settings(base_config(job), settings);
+}
+
+/// Copies what has the same name and shape; the rest (a new classifier) stays fresh.
+void take_weights(const Model& model, const Model& from) {
+  std::map<std::string, Tensor> known;
+  for (const auto& [name, tensor] : from.parameters()) known[name] = tensor;
+  int64_t taken = 0;
+  for (const auto& [name, tensor] : model.parameters()) {
+    const auto found = known.find(name);
+    if (found == known.end() || found->second.shape() != tensor.shape()) continue;
+    copy_values(found->second.detach(), tensor.detach());
+    ++taken;
+  }
+  require<Error>(taken > 0, "none of the weights fit the new model");
+}
+
+/// Also refuses settings that do not fit.
+int64_t context_of(const TrainingJob& job) {
+  Rng rng;
+  std::map<std::string, std::string> settings = job.model;
+  settings["words"] = "8";
+  const int64_t context = create_model(with_settings(base_config(job), settings), rng)->context();
+  require<Error>(context >= 1, "the context must be at least 1 token, got ", context);
+  return context;
+}
+
+TrainingOptions saved_options(const std::string& folder) {
+  const std::string path = folder + kOptionsFile;
+  require<Error>(fs::exists(path), folder, ": this model was not trained here; there is nothing to resume");
+  try {
+    return training_from(read_file(path, 1 << 20));
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string& given, bool overwrite,
+                                      const Progress& progress) {
+  const std::string folder = without_slash(given);
+  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
+  require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
+                 ": is there already; go on with --resume, or start anew with --overwrite");
+  DatasetOptions data = job.data;
+  data.seed = static_cast<uint64_t>(job.training.seed);
+  data.max_length = context_of(job);
+  if (!job.from.empty()) data.tokenizer = job.from;
+
+  NewFolder fresh(folder);
+  TrainingFolder result;
+  result.folder_ = folder;
+  result.options_ = job.training;
+  result.data_ = prepare_dataset(data, fresh.path(), progress);
+  Rng rng{static_cast<uint64_t>(job.training.seed) ^ 0x696e6974, 0};
+  result.model_ = create_model(config_for(job, result.data_), rng);
+  if (!job.from.empty()) take_weights(*result.model_, *load_model(job.from));
+  result.steps();  // refuses what cannot be trained
+  write_file(fresh.path() + kOptionsFile, training_text(job.training) + "\n");
+  save_model(*result.model_, fresh.path());
+  result.lock_ = std::make_shared<FolderLock>(fresh.keep());
+  remove_leftovers(folder);
+  return result;
+}
+
+TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std::string, std::string>& settings) {
+  TrainingFolder result;
+  result.folder_ = without_slash(given);
+  result.model_ = load_model(result.folder_);
+  result.lock_ = std::make_shared<FolderLock>(result.folder_);
+  result.options_ = with_training(saved_options(result.folder_), settings);
+  result.data_ = open_dataset(result.folder_);
+  result.steps();  // refuses what cannot be trained
+  remove_leftovers(result.folder_);
+  if (!settings.empty()) write_file(result.folder_ + kOptionsFile, training_text(result.options_) + "\n");
+  return result;
+}
+
+int64_t TrainingFolder::steps() const {
+  const auto objective = make_objective(*model_, data_, options_);
+  return Trainer(*model_, *objective, options_, folder_).steps();
+}
+
+TrainingOutcome TrainingFolder::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
+  const auto objective = make_objective(*model_, data_, options_);
+  return Trainer(*model_, *objective, options_, folder_).run(observer, stop);
+}
+
+}  // namespace attend

@@ -1,0 +1,100 @@
+#include "train/journal.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "attend/base/error.h"
+#include "attend/io/chart.h"
+#include "attend/io/files.h"
+
+namespace attend {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void add_evaluation(Json& json, const Evaluation& result) {
+  json["validation_loss"] = result.loss;
+  json["perplexity"] = std::exp(result.loss);
+  if (result.accuracy) json["accuracy"] = *result.accuracy;
+  if (result.bleu) json["bleu"] = *result.bleu;
+  if (result.chrf) json["chrf"] = *result.chrf;
+}
+
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// The lines that can be read, in order: the last one may be cut off by a crash.
+std::vector<Json> lines_of(const std::string& path) {
+  std::vector<Json> result;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step") && json["step"].is_number_integer()) {
+      result.push_back(std::move(json));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void Journal::append(const std::string& line) const {
+  std::ofstream out(path(), std::ios::app);
+  out << line << '\n' << std::flush;
+  require<Error>(out.good(), path(), ": cannot be written");
+}
+
+void Journal::add(const StepReport& report) {
+  append(line_of({{"step", report.step},
+                  {"epoch", report.epoch},
+                  {"loss", report.loss},
+                  {"lr", report.lr},
+                  {"gradient_norm", report.gradient_norm},
+                  {"tokens_per_second", report.tokens_per_second},
+                  {"seconds", report.seconds}}));
+}
+
+void Journal::add(const ValidationReport& report) {
+  Json json{{"step", report.step}};
+  add_evaluation(json, report.result);
+  json["best"] = report.is_best;
+  append(line_of(json));
+}
+
+void Journal::add(const TrainingOutcome& outcome) {
+  Json json{{"step", outcome.step}, {"done", true}, {"seconds", outcome.seconds},
+            {"tokens_per_second", outcome.tokens_per_second}, {"best_step", outcome.best_step}};
+  add_evaluation(json, outcome.result);
+  append(line_of(json));
+}
+
+void Journal::forget_after(int64_t step) {
+  if (!std::filesystem::exists(path())) return;
+  std::string kept;
+  for (const Json& json : lines_of(path())) {
+    if (json["step"].get<int64_t>() <= step && !json.contains("done")) kept += line_of(json) + '\n';
+  }
+  write_file(path(), kept);
+}
+
+void Journal::draw() const {
+  ChartSeries training{.name = "training"}, validation{.name = "validation"};
+  for (const Json& json : lines_of(path())) {
+    const auto step = json["step"].get<double>();
+    const auto add_point = [&](ChartSeries& series, const char* key) {
+      if (!json.contains(key) || !json[key].is_number() || json.contains("done")) return;
+      series.points.push_back({step, json[key].get<double>()});
+    };
+    add_point(training, "loss");
+    add_point(validation, "validation_loss");
+  }
+  if (training.points.size() + validation.points.size() < 2) return;
+  write_file(folder_ + "/loss.svg", line_chart({.title = "Loss",
+                                                .x_label = "step",
+                                                .y_label = "loss",
+                                                .series = {std::move(training), std::move(validation)}}));
+}
+
+}  // namespace attend

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "attend/autograd/autograd.h"
+#include "attend/data/windows.h"
+#include "attend/generate/generate.h"
+#include "train/objectives.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kValidationTokens = 200000;  // enough for two digits of the loss
+
+WindowOptions window_options(const LanguageModel& model, const Dataset& data, const TrainingOptions& options) {
+  return {.batch = std::max<int64_t>(options.batch, 1),
+          .context = model.context(),
+          .separator = data.by_line ? data.tokenizer->special().end : -1,
+          .from = 0,
+          .to = data.split,
+          .seed = static_cast<uint64_t>(options.seed)};
+}
+
+WindowOptions validation_options(WindowOptions options, const Dataset& data) {
+  options.from = data.split < 1 ? data.split : 0;
+  options.to = 1;
+  return options;
+}
+
+/// Running text: each token from those before it.
+class LanguageObjective final : public Objective {
+ public:
+  LanguageObjective(const LanguageModel& model, const Dataset& data, const TrainingOptions& options)
+      : model_(model),
+        data_(data),
+        smoothing_(options.label_smoothing),
+        seed_(static_cast<uint64_t>(options.seed)),
+        training_(data.training, window_options(model, data, options)),
+        validation_(data.validation, validation_options(window_options(model, data, options), data)),
+        window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
+    require_longer_than_context(training_, model);
+  }
+
+  int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
+
+  MicroBatch batch(int64_t index) const override {
+    TextBatch batch = training_.window(index);
+    return {.tokens = batch.tokens, .read = batch.tokens, .loss = [this, batch](const ForwardContext& context) {
+              return loss(batch, {.label_smoothing = smoothing_}, context);
+            }};
+  }
+
+  Evaluation evaluate(bool) const override {
+    const NoGrad scope;
+    Evaluation result;
+    for (int64_t i = 0; i < validation_.blocks() && result.tokens < kValidationTokens; ++i) {
+      const TextBatch batch = validation_.block(i);
+      result.loss += loss(batch, {}, {}).item() * static_cast<double>(batch.tokens);
+      result.tokens += batch.tokens;
+    }
+    result.loss /= static_cast<double>(result.tokens);
+    return result;
+  }
+
+  std::vector<Sample> samples(int64_t count) const override {
+    if (count == 0) return {};
+    const std::vector<std::string> prompts{data_.by_line ? "" : "\n"};  // where a line begins
+    const GenerateOptions options{.tokens = 80, .sampling = {.temperature = 0.8, .seed = seed_}, .goes_past_end = true};
+    return {{"", "", generate_text(model_, *data_.tokenizer, prompts, options)[0].text}};
+  }
+
+ private:
+  Tensor loss(const TextBatch& batch, LossOptions options, const ForwardContext& context) const {
+    return model_.head().loss(model_.hidden(batch.ids, context), batch.labels, options);
+  }
+
+  const LanguageModel& model_;
+  const Dataset& data_;
+  double smoothing_;
+  uint64_t seed_;
+  TextWindows training_, validation_;
+  int64_t window_tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> language_objective(const LanguageModel& model, const Dataset& data,
+                                              const TrainingOptions& options) {
+  return std::make_unique<LanguageObjective>(model, data, options);
+}
+
+}  // namespace attend

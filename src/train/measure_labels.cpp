@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "attend/base/error.h"
+#include "attend/generate/classify.h"
+#include "attend/train/measure.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kTextsAtOnce = 512;
+constexpr double kLeastProbability = 1e-300;  // what a probability of 0 counts as: the loss stays finite
+
+double ratio(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+/// Counts answers against what was expected.
+class LabelMeasurer {
+ public:
+  LabelMeasurer(const EncoderModel& model, const Tokenizer& tokenizer)
+      : model_(model), tokenizer_(tokenizer), known_(model.labels().size()) {
+    for (const std::string& label : model.labels()) add_label(label);
+  }
+
+  void add(const std::vector<Example>& examples) {
+    std::vector<std::string> texts;
+    for (const Example& example : examples) texts.push_back(example.source);
+    const std::vector<Classified> answers = classify(model_, tokenizer_, texts);
+    for (size_t i = 0; i < examples.size(); ++i) add(examples[i].target, answers[i]);
+  }
+
+  LabelMeasures result() const {
+    LabelMeasures result = result_;
+    result.loss = result_.loss / static_cast<double>(std::max<int64_t>(result.texts - result.unknown, 1));
+    for (size_t expected = 0; expected < result.labels.size(); ++expected) {
+      for (size_t chosen = 0; chosen < result.labels.size(); ++chosen) {
+        const int64_t count = result.confusion[expected][chosen];
+        result.labels[expected].expected += count;
+        result.labels[chosen].chosen += count;
+        if (expected == chosen) result.labels[expected].right = count;
+      }
+    }
+    for (const LabelScore& label : result.labels) result.right += label.right;
+    return result;
+  }
+
+ private:
+  size_t number_of(const std::string& label) {
+    const auto found = std::ranges::find(result_.labels, label, &LabelScore::label);
+    if (found != result_.labels.end()) return static_cast<size_t>(found - result_.labels.begin());
+    add_label(label);
+    return result_.labels.size() - 1;
+  }
+
+  void add_label(const std::string& label) {
+    result_.labels.push_back({.label = label});
+    result_.confusion.emplace_back();
+    for (auto& row : result_.confusion) row.resize(result_.labels.size());
+  }
+
+  void add(const std::string& label, const Classified& answer) {
+    if (answer.label < 0) return;  // nothing of the text is in the vocabulary: there is no answer
+    const size_t expected = number_of(label);
+    ++result_.confusion[expected][static_cast<size_t>(answer.label)];
+    ++result_.texts;
+    result_.tokens += answer.tokens;
+    if (expected >= known_)
+      ++result_.unknown;
+    else
+      result_.loss -= std::log(std::max(answer.probabilities[expected], kLeastProbability));
+  }
+
+  const EncoderModel& model_;
+  const Tokenizer& tokenizer_;
+  size_t known_;
+  LabelMeasures result_;  // counts and the sum of losses
+};
+
+}  // namespace
+
+double LabelScore::precision() const { return ratio(right, chosen); }
+double LabelScore::recall() const { return ratio(right, expected); }
+double LabelScore::f1() const { return ratio(2 * right, expected + chosen); }
+
+double LabelMeasures::accuracy() const { return ratio(right, texts); }
+
+double LabelMeasures::macro_f1() const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const LabelScore& label : labels) {
+    if (label.expected == 0) continue;
+    sum += label.f1();
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus) {
+  require<Error>(!model.labels().empty(), "this encoder was trained on masked words and has no labels");
+  const auto start = std::chrono::steady_clock::now();
+  LabelMeasurer measurer(model, tokenizer);
+  CorpusReader reader(corpus);
+  std::vector<Example> examples;
+  for (Example example; reader.next(example);) {
+    examples.push_back(std::move(example));
+    if (examples.size() < kTextsAtOnce) continue;
+    measurer.add(examples);
+    examples.clear();
+  }
+  measurer.add(examples);
+  LabelMeasures result = measurer.result();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace attend

@@ -1,0 +1,63 @@
+#include "attend/train/options.h"
+
+#include "models/settings_json.h"
+
+namespace attend {
+
+TrainingOptions default_training(std::string_view architecture) {
+  TrainingOptions options;
+  if (architecture == "transformer") {
+    options.epochs = 40;
+    options.warmup = 2000;
+    options.label_smoothing = 0.1;
+  } else if (architecture == "rnn" || architecture == "rnn-attention") {
+    options.epochs = 30;
+    options.lr = 2e-3;
+    options.schedule = ScheduleKind::linear;
+    options.warmup = 200;
+    options.label_smoothing = 0.1;
+  } else if (architecture == "gpt") {
+    options.epochs = 10;
+    options.batch = 16;
+    options.optimizer = OptimizerKind::adamw;
+    options.lr = 1e-3;
+    options.lr_end = 1e-4;
+    options.schedule = ScheduleKind::cosine;
+    options.warmup = 100;
+    options.beta2 = 0.99;
+    options.weight_decay = 0.1;
+  } else {
+    options.epochs = 10;
+    options.batch = 32;
+    options.optimizer = OptimizerKind::adamw;
+    options.lr = 5e-4;
+    options.schedule = ScheduleKind::linear;
+    options.warmup = 100;
+    options.beta2 = 0.999;
+    options.weight_decay = 0.01;
+  }
+  return options;
+}
+
+std::string training_text(const TrainingOptions& options) { return settings_json(options).dump(2); }
+
+TrainingOptions training_from(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  require<FormatError>(json.is_object(), "training options: expected a JSON object");
+  return config_from<TrainingOptions>(json);
+}
+
+TrainingOptions with_training(const TrainingOptions& options, const std::map<std::string, std::string>& settings) {
+  nlohmann::json json = settings_json(options);
+  const std::vector<SettingInfo> known = training_settings();
+  for (const auto& [name, text] : settings) {
+    const auto info = std::ranges::find(known, name, &SettingInfo::name);
+    require<Error>(info != known.end(), "there is no training option '", name, "'");
+    json[name] = setting_value(*info, text);
+  }
+  return config_from<TrainingOptions>(json);
+}
+
+std::vector<SettingInfo> training_settings() { return config_settings<TrainingOptions>(); }
+
+}  // namespace attend

@@ -1,0 +1,106 @@
+#include "attend/autograd/autograd.h"
+#include "attend/data/batches.h"
+#include "attend/generate/translate.h"
+#include "attend/text/bleu.h"
+#include "attend/text/chrf.h"
+#include "train/epochs.h"
+#include "train/objectives.h"
+
+namespace attend {
+namespace {
+
+/// Translation: each word from the source and the words before it.
+class PairObjective final : public Objective {
+ public:
+  PairObjective(const PairModel& model, const Dataset& data, const TrainingOptions& options)
+      : model_(model),
+        data_(data),
+        smoothing_(options.label_smoothing),
+        training_(data.training, data.training_examples, batch_options(model, options, true)),
+        validation_(data.validation, data.validation_examples, batch_options(model, options, false)) {}
+
+  int64_t batches_per_epoch() const override { return training_.plan().batches(); }
+
+  MicroBatch batch(int64_t index) const override {
+    PairBatch batch = pair_batch(data_.training, training_.batch(index), data_.tokenizer->special());
+    return {.tokens = batch.target_tokens,
+            .read = batch.source_tokens + batch.target_tokens,
+            .loss = [this, batch](const ForwardContext& context) {
+              return loss(batch, {.label_smoothing = smoothing_}, context);
+            }};
+  }
+
+  Evaluation evaluate(bool text) const override {
+    const NoGrad scope;
+    Evaluation result;
+    for (int64_t i = 0; i < validation_.plan().batches(); ++i) {
+      const PairBatch batch = pair_batch(data_.validation, validation_.batch(i), data_.tokenizer->special());
+      result.loss += loss(batch, {}, {}).item() * static_cast<double>(batch.target_tokens);
+      result.tokens += batch.target_tokens;
+    }
+    result.loss /= static_cast<double>(result.tokens);
+    if (text) write_and_compare(result);
+    return result;
+  }
+
+  std::vector<Sample> samples(int64_t count) const override {
+    std::vector<Sample> result;
+    std::vector<std::string> sources;
+    for (const Example& example : data_.samples) {
+      if (std::ssize(result) == count) break;
+      result.push_back({example.source, example.target, ""});
+      sources.push_back(example.source);
+    }
+    const std::vector<std::string> outputs = written(sources);
+    for (size_t i = 0; i < result.size(); ++i) result[i].output = outputs[i];
+    return result;
+  }
+
+ private:
+  static BatchOptions batch_options(const PairModel& model, const TrainingOptions& options, bool shuffle) {
+    return {.tokens = options.batch_tokens,
+            .sentences = options.batch,
+            .max_length = model.context(),
+            .shuffle = shuffle,
+            .seed = static_cast<uint64_t>(options.seed)};
+  }
+
+  Tensor loss(const PairBatch& batch, LossOptions options, const ForwardContext& context) const {
+    const Tensor hidden = model_.hidden(
+        {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, context);
+    return model_.head().loss(hidden, batch.labels, options);
+  }
+
+  std::vector<std::string> written(const std::vector<std::string>& sources) const {
+    std::vector<std::string> outputs;
+    for (const TranslatedLine& line : translate(model_, *data_.tokenizer, sources)) {
+      outputs.push_back(line.best[0].text);
+    }
+    return outputs;
+  }
+
+  void write_and_compare(Evaluation& result) const {
+    std::vector<std::string> sources, references;
+    for (const Example& example : data_.samples) {
+      sources.push_back(example.source);
+      references.push_back(example.target);
+    }
+    const std::vector<std::string> outputs = written(sources);
+    const std::vector<std::vector<std::string>> all{references};
+    result.bleu = corpus_bleu(outputs, all, {.tokenizer = usual_bleu_tokenizer(references)}).score;
+    result.chrf = corpus_chrf(outputs, all);
+  }
+
+  const PairModel& model_;
+  const Dataset& data_;
+  double smoothing_;
+  Epochs training_, validation_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> pair_objective(const PairModel& model, const Dataset& data, const TrainingOptions& options) {
+  return std::make_unique<PairObjective>(model, data, options);
+}
+
+}  // namespace attend

@@ -1,0 +1,255 @@
+#include "attend/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "attend/autograd/autograd.h"
+#include "attend/models/registry.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/optim/clip.h"
+#include "attend/optim/schedule.h"
+#include "train/checkpoint.h"
+#include "train/journal.h"
+
+namespace attend {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kCheckpointSeconds = 300;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t width_of(const Model& model) {
+  if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.dim(1);
+  if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.dim(1);
+  return dynamic_cast<const EncoderModel&>(model).masked_head().weight.dim(1);
+}
+
+/// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a
+/// tenth of the run has to do, up to the same peak.
+Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t steps) {
+  const int64_t warmup = options.warmup < steps ? options.warmup : steps / 10;
+  if (options.schedule == ScheduleKind::noam) {
+    const auto dim = static_cast<double>(width_of(model));
+    const auto asked = static_cast<double>(std::max<int64_t>(options.warmup, 1)),
+               rise = static_cast<double>(std::max<int64_t>(warmup, 1));
+    const double factor = options.lr > 0 ? options.lr * std::sqrt(dim * rise) : std::sqrt(rise / asked);
+    return noam_schedule({.dim = width_of(model), .warmup = std::max<int64_t>(warmup, 1), .factor = factor});
+  }
+  Schedule schedule{.kind = Schedule::Kind::constant,
+                    .lr = options.lr > 0 ? options.lr : 1e-3,
+                    .lr_end = options.lr_end,
+                    .warmup = warmup,
+                    .total = steps};
+  if (options.schedule == ScheduleKind::linear) schedule.kind = Schedule::Kind::linear;
+  if (options.schedule == ScheduleKind::cosine) schedule.kind = Schedule::Kind::cosine;
+  return schedule;
+}
+
+/// One run of Trainer::run: the state of training and what reports are made from.
+class Run {
+ public:
+  Run(Model& model, const Objective& objective, const TrainingOptions& options, const std::string& folder,
+      int64_t steps, const TrainingObserver& observer)
+      : model_(model),
+        objective_(objective),
+        options_(options),
+        folder_(folder),
+        steps_(steps),
+        observer_(observer),
+        parameters_(model.parameters()),
+        updater_(parameters_, options),
+        schedule_(schedule_of(options, model, steps)),
+        snapshots_(folder + "/averages", options.average),
+        journal_(folder),
+        validate_every_(options.validate_every) {
+    const int64_t epoch = std::max<int64_t>(1, objective.batches_per_epoch() / options.accumulate);
+    if (validate_every_ == 0) validate_every_ = std::min<int64_t>(500, epoch);
+    if (const auto found = read_checkpoint(checkpoint_path(), model_, updater_)) {
+      state_ = *found;
+      snapshots_.forget_after(state_.step);
+      journal_.forget_after(state_.step);
+      if (observer_.note) observer_.note("Going on from step " + std::to_string(state_.step));
+    } else {
+      snapshots_.forget_after(-1);
+      journal_.forget_after(-1);
+      state_.best = -std::numeric_limits<double>::infinity();
+    }
+    rng_ = {static_cast<uint64_t>(options.seed), state_.random};
+    for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
+    // The model's own file will hold the best weights: what training began with has to be kept elsewhere.
+    if (state_.step == 0) save_checkpoint();
+  }
+
+  TrainingOutcome run(const std::atomic<bool>* stop) {
+    TrainingOutcome outcome;
+    bool early = is_stale();  // a run may have been killed after its last validation
+    while (state_.step < steps_ && !early) {
+      if (stop && *stop) {
+        save_checkpoint();
+        outcome.end = TrainingOutcome::End::interrupted;
+        fill(outcome);
+        return outcome;
+      }
+      one_step();
+      const bool last = state_.step == steps_;
+      if (state_.step % options_.log_every == 0 || last) report();
+      if (state_.step % validate_every_ == 0 || last) early = validate();
+      if (since(saved_) > kCheckpointSeconds) save_checkpoint();
+    }
+    outcome.end = early ? TrainingOutcome::End::stopped_early : TrainingOutcome::End::finished;
+    finish(outcome);
+    return outcome;
+  }
+
+ private:
+  std::string checkpoint_path() const { return folder_ + "/checkpoint.safetensors"; }
+
+  /// The mean over all tokens of `accumulate` batches: each batch counts by its tokens.
+  void one_step() {
+    const auto start = Clock::now();
+    std::vector<MicroBatch> batches;
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < options_.accumulate; ++i) {
+      batches.push_back(objective_.batch(state_.step * options_.accumulate + i));
+      tokens += batches.back().tokens;
+    }
+    double loss = 0;
+    for (const MicroBatch& batch : batches) {
+      const double share = static_cast<double>(batch.tokens) / static_cast<double>(std::max<int64_t>(tokens, 1));
+      const Tensor value = batch.loss({.rng = &rng_});
+      loss += value.item() * share;
+      backward(options_.accumulate == 1 ? value : value * share);
+    }
+    ++state_.step;
+    require<Error>(std::isfinite(loss), "the loss is not finite at step ", state_.step,
+                   "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
+    norm_ = clip_grad_norm(parameters_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
+    updater_.step(schedule_.at(state_.step));
+    for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
+    const double seconds = since(start);
+    state_.seconds += seconds;
+    state_.tokens += static_cast<double>(tokens);
+    state_.window.weighted_loss += loss * static_cast<double>(tokens);
+    state_.window.tokens += static_cast<double>(tokens);
+    state_.window.seconds += seconds;
+  }
+
+  void report() {
+    const ReportWindow window = std::exchange(state_.window, {});
+    StepReport report{.step = state_.step,
+                      .steps = steps_,
+                      .epoch = static_cast<double>(state_.step * options_.accumulate) /
+                               static_cast<double>(objective_.batches_per_epoch()),
+                      .loss = window.weighted_loss / std::max(window.tokens, 1.0),
+                      .lr = schedule_.at(state_.step),
+                      .gradient_norm = norm_,
+                      .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
+                      .seconds = state_.seconds,
+                      .seconds_left = static_cast<double>(steps_ - state_.step) * state_.seconds /
+                                      static_cast<double>(state_.step)};
+    journal_.add(report);
+    if (observer_.step) observer_.step(report);
+  }
+
+  /// Keeps the model if it is the best so far; true when there has been no better one for too long.
+  bool validate() {
+    const auto start = Clock::now();
+    const bool by_bleu = options_.stop_on == StopMetric::bleu;
+    ValidationReport report{.step = state_.step, .result = objective_.evaluate(by_bleu)};
+    const double score = by_bleu && report.result.bleu ? *report.result.bleu : -report.result.loss;
+    report.is_best = score > state_.best;
+    if (report.is_best) {
+      state_.best = score, state_.best_step = state_.step, state_.stale = 0;
+      save_model(model_, folder_);
+    } else {
+      ++state_.stale;
+    }
+    report.samples = objective_.samples(options_.samples);
+    report.seconds = since(start);
+    if (options_.average > 0) snapshots_.add(model_, state_.step);
+    journal_.add(report);
+    save_checkpoint();
+    if (observer_.validation) observer_.validation(report);
+    return is_stale();
+  }
+
+  bool is_stale() const { return options_.patience > 0 && state_.stale >= options_.patience; }
+
+  void save_checkpoint() {
+    state_.random = rng_.next;
+    write_checkpoint(checkpoint_path(), model_, updater_, state_);
+    journal_.draw();
+    saved_ = Clock::now();
+  }
+
+  void fill(TrainingOutcome& outcome) const {
+    outcome.step = state_.step;
+    outcome.seconds = state_.seconds;
+    outcome.tokens_per_second = state_.seconds > 0 ? state_.tokens / state_.seconds : 0;
+    outcome.best_step = state_.best_step;
+  }
+
+  /// The averaged model takes the place of the best one.
+  void finish(TrainingOutcome& outcome) {
+    fill(outcome);
+    if (options_.average > 0 && snapshots_.count() > 0) {
+      if (observer_.note) {
+        observer_.note("Averaging the last " + std::to_string(snapshots_.count()) + " checkpoints");
+      }
+      snapshots_.average_into(model_);
+      save_model(model_, folder_);
+      outcome.best_step = state_.step;
+    } else {
+      const auto best = load_model(folder_);
+      std::map<std::string, Tensor> values;
+      for (const auto& [name, tensor] : best->parameters()) values[name] = tensor;
+      load_values(parameters_, values);
+    }
+    outcome.result = objective_.evaluate(true);
+    journal_.add(outcome);
+    journal_.draw();
+  }
+
+  Model& model_;
+  const Objective& objective_;
+  const TrainingOptions& options_;
+  std::string folder_;
+  int64_t steps_;
+  const TrainingObserver& observer_;
+  std::vector<NamedTensor> parameters_;
+  Updater updater_;
+  Schedule schedule_;
+  Snapshots snapshots_;
+  Journal journal_;
+  int64_t validate_every_;
+  TrainingState state_;
+  Rng rng_;
+  double norm_ = 0;
+  Clock::time_point saved_ = Clock::now();
+};
+
+}  // namespace
+
+Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions& options, std::string folder)
+    : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
+  require<Error>(options.accumulate >= 1 && options.log_every >= 1, "accumulate and log_every must be at least 1");
+  require<Error>(options.stop_on != StopMetric::bleu || model.task() == Task::translation,
+                 "there is no BLEU for a model of architecture ", model.architecture(), "; stop_on has to be loss");
+  require<Error>(options.precision == Precision::float32, "bfloat16 is not to be had on this machine");
+  steps_ = options.steps;
+  if (steps_ == 0) {
+    steps_ = static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(objective.batches_per_epoch()) /
+                                            static_cast<double>(options.accumulate)));
+  }
+  require<Error>(steps_ >= 1, "there is nothing to train: give --steps or --epochs");
+}
+
+TrainingOutcome Trainer::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
+  return Run(model_, objective_, options_, folder_, steps_, observer).run(stop);
+}
+
+}  // namespace attend

@@ -1,0 +1,181 @@
+#include "attend/generate/generate_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/generate/score.h"
+#include "attend/ops/softmax.h"
+#include "attend/tensor/creation.h"
+#include "attend/text/utf8.h"
+#include "generate/byte_tokenizer.h"
+#include "generate/tiny_models.h"
+
+namespace attend {
+namespace {
+
+using testing::ByteTokenizer;
+using testing::tiny_model;
+using Texts = std::vector<std::string>;
+
+class Generating : public ::testing::Test {
+ protected:
+  ByteTokenizer tokenizer_{60, 'A'};
+  std::unique_ptr<Model> model_ = tiny_model("gpt", tokenizer_.size(), {{"context", "24"}});
+  const LanguageModel& gpt_ = dynamic_cast<const LanguageModel&>(*model_);
+};
+
+TEST_F(Generating, GreedyTakesTheBestWordEachTime) {
+  const GeneratedText text =
+      generate_text(gpt_, tokenizer_, Texts{"Hello"}, {.tokens = 12, .sampling = {.temperature = 0}})[0];
+  std::vector<int64_t> ids;
+  for (const int32_t id : tokenizer_.encode("Hello", false)) ids.push_back(id);
+  double log_probability = 0;
+  for (const int32_t id : text.ids) {
+    const Tensor logs = log_softmax(gpt_.head().logits(gpt_.hidden(tensor(ids, {1, std::ssize(ids)}))));
+    const auto values = logs.to_vector<double>();
+    const std::vector<double> last(values.end() - gpt_.words(), values.end());
+    for (size_t other = 3; other < last.size(); ++other) {
+      if (other != 4) {
+        EXPECT_GE(last[static_cast<size_t>(id)], last[other] - 1e-4);
+      }
+    }
+    log_probability += last[static_cast<size_t>(id)];
+    ids.push_back(id);
+  }
+  EXPECT_EQ(text.ending, Ending::length);
+  EXPECT_EQ(text.ids.size(), 12u);
+  EXPECT_EQ(text.prompt_tokens, 5);
+  EXPECT_EQ(text.text, tokenizer_.decode(text.ids, false));
+  EXPECT_NEAR(text.log_probability, log_probability, 1e-3);
+}
+
+TEST_F(Generating, NeitherBatchesNorTheCacheNorThreadsMatter) {
+  const Texts prompts{"Hello", "", "A longer prompt than the context has room for", "x", "Hello"};
+  GenerateOptions options{.tokens = 40, .sampling = {.top_k = 10, .repetition_penalty = 1.1, .seed = 4}, .copies = 2};
+  const auto together = generate_text(gpt_, tokenizer_, prompts, options);
+  ASSERT_EQ(together.size(), 10u);
+  EXPECT_NE(together[0].text, together[1].text);
+  EXPECT_NE(together[0].text, together[8].text);  // the same prompt, another number
+  const auto expect_same = [&](const GenerateOptions& changed) {
+    const auto texts = generate_text(gpt_, tokenizer_, prompts, changed);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(texts[i].text, together[i].text) << i;
+      EXPECT_EQ(texts[i].ids, together[i].ids) << i;
+      EXPECT_NEAR(texts[i].log_probability, together[i].log_probability, 1e-3);
+      EXPECT_EQ(texts[i].ending, together[i].ending);
+    }
+  };
+  options.batch_rows = 1;
+  expect_same(options);
+  options.batch_rows = 3;
+  options.use_cache = false;
+  expect_same(options);
+  options = {.tokens = 40, .sampling = options.sampling, .copies = 2};
+  const int before = threads();
+  set_threads(1);
+  expect_same(options);
+  set_threads(before);
+  options.first_index = 3;
+  EXPECT_EQ(generate_text(gpt_, tokenizer_, Texts{"x"}, options)[1].text, together[7].text);
+}
+
+TEST_F(Generating, GoesOnBeyondItsContext) {
+  const GenerateOptions options{.tokens = 100, .sampling = {.seed = 1}, .goes_past_end = true};
+  const GeneratedText text = generate_text(gpt_, tokenizer_, Texts{"abc"}, options)[0];
+  EXPECT_EQ(text.ids.size(), 100u);
+  EXPECT_EQ(generate_text(gpt_, tokenizer_, "abc", options), text.text);
+}
+
+TEST_F(Generating, StreamsWhatItReturns) {
+  const ByteTokenizer bytes;
+  const auto model = tiny_model("gpt", bytes.size());
+  const auto& gpt = dynamic_cast<const LanguageModel&>(*model);
+  std::vector<std::string> streamed(4);
+  const auto texts =
+      generate_text(gpt, bytes, Texts{"今天", "b"}, {.tokens = 50, .copies = 2}, [&](const TextPiece& piece) {
+        EXPECT_TRUE(is_utf8(piece.text));
+        streamed[static_cast<size_t>(piece.prompt * 2 + piece.copy)] += piece.text;
+        return true;
+      });
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(streamed[i], texts[i].text);
+    EXPECT_EQ(texts[i].text, bytes.decode(texts[i].ids, false));
+  }
+}
+
+TEST_F(Generating, EndsWhereItIsTold) {
+  const GenerateOptions plain{.tokens = 60, .sampling = {.seed = 3}, .goes_past_end = true};
+  const std::string whole = generate_text(gpt_, tokenizer_, Texts{"abc"}, plain)[0].text;
+  ASSERT_GT(whole.size(), 20u);
+  GenerateOptions options = plain;
+  options.stop = {whole.substr(7, 3), "never this"};
+  const GeneratedText stopped = generate_text(gpt_, tokenizer_, Texts{"abc"}, options)[0];
+  EXPECT_EQ(stopped.ending, Ending::stop);
+  EXPECT_EQ(stopped.text, whole.substr(0, whole.find(options.stop[0])));
+  int calls = 0;
+  const GeneratedText broken =
+      generate_text(gpt_, tokenizer_, Texts{"abc"}, plain, [&](const TextPiece&) { return ++calls < 5; })[0];
+  EXPECT_EQ(broken.ending, Ending::callback);
+  EXPECT_EQ(broken.ids.size(), 5u);
+  int ended = 0;
+  for (const GeneratedText& text :
+       generate_text(gpt_, tokenizer_, Texts{"abc"}, {.tokens = 200, .sampling = {.temperature = 2}, .copies = 20})) {
+    ended += text.ending == Ending::end;
+    if (text.ending == Ending::end) {
+      EXPECT_LT(text.ids.size(), 200u);
+    }
+  }
+  EXPECT_GT(ended, 0);
+}
+
+TEST_F(Generating, RefusesWhatCannotBe) {
+  const auto refuses = [&](const GenerateOptions& options) {
+    EXPECT_THROW(generate_text(gpt_, tokenizer_, Texts{"a"}, options), ShapeError);
+  };
+  refuses({.tokens = 0});
+  refuses({.copies = 0});
+  refuses({.batch_rows = 0});
+  refuses({.sampling = {.top_p = -1}});
+  EXPECT_THROW(generate_text(gpt_, ByteTokenizer(), Texts{"a"}), FormatError);
+  EXPECT_THROW(generate_text(gpt_, tokenizer_, Texts{"\xff"}), FormatError);
+}
+
+TEST_F(Generating, ScoresOfTextsAreTheirLogProbabilities) {
+  const Texts texts{"Hello", "", "z", "this is a text that is longer than the context of the model by far"};
+  for (const int64_t batch_tokens : {1, 4096}) {
+    const auto scores = score_texts(gpt_, tokenizer_, texts, {.batch_tokens = batch_tokens});
+    ASSERT_EQ(scores.size(), 4u);
+    EXPECT_EQ(scores[1].words.size(), 0u);
+    for (const size_t i : {0u, 2u, 3u}) {
+      const auto ids = tokenizer_.encode(texts[i], false);
+      ASSERT_EQ(scores[i].ids, ids);
+      ASSERT_EQ(scores[i].words.size(), ids.size());
+      std::vector<int64_t> read{3};
+      read.insert(read.end(), ids.begin(), ids.end());
+      double total = 0;
+      for (size_t place = 0; place < ids.size(); ++place) {
+        // The window this word was scored in: the first, or one that moved on by half a context.
+        const size_t begin = place < 24 ? 0 : (place - 24) / 12 * 12 + 12;
+        const std::vector<int64_t> seen(read.begin() + static_cast<ptrdiff_t>(begin),
+                                        read.begin() + static_cast<ptrdiff_t>(place) + 1);
+        const auto logs =
+            log_softmax(gpt_.head().logits(gpt_.hidden(tensor(seen, {1, std::ssize(seen)})))).to_vector<double>();
+        const double expected = logs[logs.size() - 65 + static_cast<size_t>(ids[place])];
+        EXPECT_NEAR(scores[i].words[place], expected, 1e-3) << i << ' ' << place;
+        total += expected;
+      }
+      EXPECT_NEAR(scores[i].log_probability, total, 1e-2);
+    }
+    double total = 0, words = 0;
+    for (const TextScore& score : scores)
+      total += score.log_probability, words += static_cast<double>(score.ids.size());
+    EXPECT_NEAR(perplexity(scores), std::exp(-total / words), 1e-6);
+  }
+  EXPECT_EQ(perplexity({}), 1);
+}
+
+}  // namespace
+}  // namespace attend
