@@ -2,7 +2,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/data/windows.h"
-#include "attend/generate/generate.h"
+#include "attend/generate/generate_text.h"
 #include "train/objectives.h"
 
 namespace attend {

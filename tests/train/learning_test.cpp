@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "attend/generate/generate.h"
+#include "attend/generate/generate_text.h"
 #include "attend/generate/translate.h"
 #include "attend/models/registry.h"
 #include "train_testing.h"
