@@ -34,7 +34,59 @@ SEEDS = {
     "twice": safetensors('{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{}}', bytes(1)),
 }
 
-folder = pathlib.Path(sys.argv[1]) / "safetensors"
-folder.mkdir(parents=True, exist_ok=True)
-for name, content in SEEDS.items():
-    (folder / name).write_bytes(content)
+
+
+def component(kind, **fields):
+    return {"type": kind, **fields}
+
+
+def tokenizer(model, text="a b", **parts):
+    return json.dumps({"model": model, **parts}, separators=(",", ":"), ensure_ascii=False).encode() + b"\0" + text.encode()
+
+
+def field(number, wire, value):
+    return bytes([number << 3 | wire]) + value
+
+
+def message(number, content):
+    return field(number, 2, bytes([len(content)]) + content)
+
+
+def piece(text, score, kind=1):
+    return message(1, message(1, text.encode()) + field(2, 5, struct.pack("<f", score)) + field(3, 0, bytes([kind])))
+
+
+BPE = component("BPE", vocab={"a": 0, "b": 1, "ab": 2, "Ġ": 3}, merges=["a b"])
+REPLACE = component("Replace", pattern={"Regex": "a+"}, content="b")
+TEMPLATE = component("TemplateProcessing", single=[{"SpecialToken": {"id": "x", "type_id": 0}},
+                                                   {"Sequence": {"id": "A", "type_id": 0}}],
+                     special_tokens={"x": {"id": "x", "ids": [1], "tokens": ["b"]}})
+PIECES = piece("<unk>", 0, 2) + piece("▁", -1) + piece("a", -2) + piece("b", -3) + piece("ab", -4) + piece("<s>", 0, 3)
+
+TOKENIZERS = {
+    "bpe": tokenizer(BPE, pre_tokenizer=component("ByteLevel", add_prefix_space=True), decoder=component("ByteLevel")),
+    "bytes": tokenizer(component("BPE", vocab={"<unk>": 0, "<0x61>": 1}, merges=[], unk_token="<unk>", fuse_unk=True,
+                                 byte_fallback=True), decoder=component("ByteFallback")),
+    "wordpiece": tokenizer(component("WordPiece", vocab={"[UNK]": 0, "a": 1, "##b": 2}), "ab ba",
+                           normalizer=component("BertNormalizer"), pre_tokenizer=component("BertPreTokenizer"),
+                           decoder=component("WordPiece")),
+    "unigram": tokenizer(component("Unigram", unk_id=0, vocab=[["<unk>", 0], ["▁a", -1], ["b", -2]]),
+                         pre_tokenizer=component("Metaspace"), decoder=component("Metaspace")),
+    "words": tokenizer(component("WordLevel", vocab={"a": 0, "?": 1}, unk_token="?"),
+                       pre_tokenizer=component("Sequence", pretokenizers=[component("Whitespace"), component("Digits")])),
+    "split": tokenizer(BPE, normalizer=component("Sequence", normalizers=[component("NFKC"), REPLACE]),
+                       pre_tokenizer=component("Split", pattern={"Regex": "\\s+"}, behavior="MergedWithNext"),
+                       decoder=component("Sequence", decoders=[component("Fuse"), component("Strip", start=1, stop=1)])),
+    "added": tokenizer(BPE, "a <X> b", post_processor=TEMPLATE,
+                       added_tokens=[{"id": 5, "content": "<X>", "lstrip": True, "rstrip": True, "special": True}]),
+    "charsmap": tokenizer(BPE, normalizer=component("Precompiled", precompiled_charsmap="CAAAAAAAAAAAAAAA")),
+    "nested": b'{"model":' + b"[" * 100,
+    "sentencepiece": PIECES,
+    "sentencepiece_bpe": PIECES + message(2, field(3, 0, b"\2")) + message(3, field(4, 0, b"\0")),
+}
+
+for name, seeds in {"safetensors": SEEDS, "tokenizer": TOKENIZERS}.items():
+    folder = pathlib.Path(sys.argv[1]) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, content in seeds.items():
+        (folder / seed).write_bytes(content)

@@ -45,10 +45,9 @@ TEST(Scanner, EveryCodePointFallsIntoTheSameClass) {
   for (const std::string& pattern : kPatterns) {
     const auto scanner = Scanner::for_pattern(pattern);
     const Regex regex(pattern);
-    std::string text;
     for (char32_t code = 1; code < 0x110000; code += code < 0x3000 ? 1 : 61) {
       if (code >= 0xd800 && code <= 0xdfff) continue;
-      text = "a";
+      std::string text = "a";
       append_utf8(text, code);
       text += "b '";
       append_utf8(text, code);
