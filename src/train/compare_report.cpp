@@ -31,7 +31,10 @@ std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
   return cuts;
 }
 
-BleuOptions bleu_options(std::span<const std::string> targets) { return {.tokenizer = usual_bleu_tokenizer(targets)}; }
+/// A bucket of sentences of fewer than four words has no 4-grams: what there is counts.
+BleuOptions bleu_options(std::span<const std::string> targets) {
+  return {.tokenizer = usual_bleu_tokenizer(targets), .effective_order = true};
+}
 
 double bleu_of(const LengthBucket& bucket, std::span<const BleuStatistics> sentences, const BleuOptions& options) {
   BleuStatistics sum;
