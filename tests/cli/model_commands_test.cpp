@@ -1,5 +1,6 @@
 // The commands that use a model, run as their users run them, on small untrained models.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -323,6 +324,19 @@ TEST_F(ModelCommands, AFileIsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err, "attend: stdin:2: not UTF-8\n");
   EXPECT_EQ(testing::file_text(path("kept.txt")), "as before\n");
+}
+
+TEST_F(ModelCommands, DevicesArePassedWhatIsWritten) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const int reader = open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  const std::string expected = out({"translate", path("pairs"), "fox"});
+  EXPECT_EQ(out({"translate", path("pairs"), "fox", "-o", path("pipe")}), "");
+  std::string got(1000, '\0');
+  got.resize(static_cast<size_t>(std::max<ssize_t>(read(reader, got.data(), got.size()), 0)));
+  close(reader);
+  EXPECT_EQ(got, expected);
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe"))) << "a file has taken its place";
 }
 
 }  // namespace
