@@ -9,6 +9,7 @@
 
 #include "attend/base/error.h"
 #include "attend/data/lines.h"
+#include "attend/text/readable_token.h"
 #include "attend/text/segment.h"
 #include "attend/text/tokenizer.h"
 #include "cli/options.h"
@@ -26,9 +27,10 @@ Examples:
   attend tokenize tokenizer --ids < text.txt | attend tokenize tokenizer --decode
   attend tokenize tokenizer --bench text.txt
 
-Every TEXT is encoded on its own, and so is every line of standard input where no TEXT is given. --json prints one
-object for each: {"text", "ids", "tokens"}, with --bench {"mb_per_second", "bytes", "tokens", "seconds"}, with --train
-{"kind", "vocabulary", "seconds", "folder"}.)";
+Every TEXT is encoded on its own, and so is every line of standard input where no TEXT is given. Tokens are shown as
+people read them; --json has them as the vocabulary spells them, in one object for each text: {"text", "ids", "tokens"};
+with --bench it prints {"mb_per_second", "bytes", "tokens", "seconds"}, with --train {"kind", "vocabulary", "seconds",
+"folder"}.)";
 
 struct Arguments {
   std::string tokenizer, bench, kind = "bpe", output;
@@ -52,14 +54,15 @@ void for_each_text(const Arguments& arguments, Visit&& visit) {
 
 void print_encoded(const Tokenizer& tokenizer, const Arguments& arguments, const std::string& text) {
   const Ids ids = tokenizer.encode(text, arguments.special);
-  std::vector<std::string> tokens;
-  for (const int32_t id : ids) tokens.push_back(tokenizer.token(id));
   if (arguments.json) {
+    std::vector<std::string> tokens;
+    for (const int32_t id : ids) tokens.push_back(tokenizer.token(id));
     std::cout << Json{{"text", text}, {"ids", ids}, {"tokens", tokens}}.dump() << '\n';
     return;
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    std::cout << (i > 0 ? " " : "") << (arguments.ids ? std::to_string(ids[i]) : visible(tokens[i]));
+    std::cout << (i > 0 ? " " : "");
+    std::cout << (arguments.ids ? std::to_string(ids[i]) : visible(readable_token(tokenizer, ids[i])));
   }
   std::cout << '\n';
 }

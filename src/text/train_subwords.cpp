@@ -13,6 +13,8 @@ namespace attend::text {
 namespace {
 
 constexpr const char* kContinuing = "##";
+/// Longer stretches without a blank teach nothing about words, and every merge would walk through all of them.
+constexpr size_t kLongestWord = 400;
 
 Json byte_level() {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
@@ -73,7 +75,9 @@ Trained train_bpe(const LineSource& lines, const TokenizerTraining& options) {
                       " tokens (all bytes and 5 special ones), got ", options.vocabulary);
   WordCounts counts;
   while (const auto line = lines()) {
-    Scanner{}.scan({*line, true}, [&](Piece word) { counts.add(word.text); });
+    Scanner{}.scan({*line, true}, [&](Piece word) {
+      for (size_t at = 0; at < word.text.size(); at += kLongestWord) counts.add(word.text.substr(at, kLongestWord));
+    });
   }
   Vocabulary vocabulary = special_vocabulary();
   for (int byte = 0; byte < 256; ++byte)
@@ -106,7 +110,9 @@ Trained train_wordpiece(const LineSource& lines, const TokenizerTraining& option
   WordCounts counts;
   while (const auto line = lines()) {
     const std::string text = normalizer(*line);
-    pre_tokenizer->split({text, true}, [&](Piece word) { counts.add(word.text); });
+    pre_tokenizer->split({text, true}, [&](Piece word) {
+      if (word.text.size() <= kLongestWord) counts.add(word.text);  // longer ones are unknown to WordPiece
+    });
   }
   Vocabulary vocabulary = special_vocabulary();
   learn_merges(character_task(counts, vocabulary, options), vocabulary);

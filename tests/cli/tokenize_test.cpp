@@ -38,6 +38,7 @@ class Tokenize : public ::testing::Test {
 
 TEST_F(Tokenize, TokensIdsAndBack) {
   EXPECT_EQ(tokenize({model_, "the cat"}).out, "the Ġcat\n");
+  EXPECT_EQ(tokenize({model_, "今天天气很好\n"}).out, "今天天气很好 Ċ\n") << "readable, although spelt as bytes";
   EXPECT_EQ(tokenize({model_, "the cat", "--special"}).out, "<s> the Ġcat </s>\n");
   EXPECT_EQ(tokenize({model_, "the cat", "the"}).out, "the Ġcat\nthe\n") << "each text on its own";
   const std::string ids = tokenize({model_, "今天 ☃ the\tcat", "--ids"}).out;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "attend/text/readable_token.h"
 #include "attend/text/tokenizer.h"
 #include "testing/gradients.h"
 #include "testing/process.h"
@@ -115,6 +116,17 @@ TEST(TrainTokenizer, WordPieceCutsWordsAndKeepsAccents) {
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(tokenizer->token(ids[i]).starts_with("##"), i > 0);
   EXPECT_EQ(round_trip(*tokenizer, "größer Läufer, The dog"), "größer Läufer, The dog");
   EXPECT_EQ(round_trip(*tokenizer, "今天天气很好，明天再说吧！"), "今天天气很好，明天再说吧！");
+}
+
+TEST(TrainTokenizer, TokensCanBeRead) {
+  const auto bpe = trained({.kind = TokenizerKind::bpe, .vocabulary = 800});
+  std::string shown;
+  for (const int32_t id : bpe->encode("今天 the\n")) shown += readable_token(*bpe, id) + "|";
+  EXPECT_EQ(shown, "今天|Ġthe|Ċ|");
+  EXPECT_EQ(readable_token(*bpe, 5 + 0xe4), "ä") << "a part of a character";
+  EXPECT_EQ(readable_token(*bpe, 2), "<s>");
+  const auto characters = trained({.kind = TokenizerKind::characters, .vocabulary = 100}, {"Ã Ã © ©"});
+  EXPECT_EQ(readable_token(*characters, *characters->find("Ã")), "Ã");
 }
 
 TEST(TrainTokenizer, LowercaseHoldsForAllTextToo) {
