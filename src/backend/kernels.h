@@ -63,11 +63,14 @@ struct ReduceKernels {
 struct MatmulOptions {
   bool accumulate = false;  ///< c += a b instead of c = a b
   ConstView bias;           ///< [n], added to each row; empty for none
+  bool bf16 = false;        ///< round f32 operands to bf16 and add up in f32; small products may stay exact
 };
+inline constexpr const char* kNoBf16 = "bfloat16 products need a CPU with AVX512-BF16 or AMX, and this one has neither";
 struct MatmulKernels {
   /// c[…, m, n] = a[…, m, k] · b[…, k, n]; leading axes equal or stride 0; any strides on a and b, unit last stride on
   /// c.
   Kernel<void(ConstView a, ConstView b, View c, const MatmulOptions& options)> multiply{"matmul.multiply"};
+  Kernel<bool()> has_bf16{"matmul.has_bf16"};  ///< whether MatmulOptions::bf16 may be asked for
 };
 
 struct SoftmaxKernels {

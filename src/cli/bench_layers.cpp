@@ -3,6 +3,7 @@
 #include "attend/ops/cross_entropy.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/norm.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "cli/bench_workload.h"
@@ -44,14 +45,17 @@ Workload row_wise(const char* name, double operations, std::function<Prepared()>
           .prepare = std::move(prepare)};
 }
 
-Workload linear_workload() {
+Workload linear_workload(const char* name, MatmulPrecision precision) {
   constexpr int64_t kTokens = 512, kIn = 768, kOut = 3072;
-  return {.name = "linear",
+  return {.name = name,
           .operations = 3 * 2.0 * kTokens * kIn * kOut,  // y, dx and dweight: one product each
-          .prepare = [] {
+          .prepare = [precision] {
             const Tensor dy = values({kTokens, kOut}, 4);
             return forward_and_backward({values({kTokens, kIn}, 1), values({kOut, kIn}, 2), values({kOut}, 3)}, dy,
-                                        [](const auto& in) { return linear(in[0], in[1], in[2]); });
+                                        [precision](const auto& in) {
+                                          const MatmulPrecisionScope scope(precision);
+                                          return linear(in[0], in[1], in[2]);
+                                        });
           }};
 }
 
@@ -76,8 +80,8 @@ std::vector<Workload> layer_workloads() {
   const auto on_rows = [](auto op) {
     return [op] { return forward_and_backward({values({kRows, kCols}, 1)}, values({kRows, kCols}, 2), op); };
   };
-  return {
-      linear_workload(),
+  std::vector<Workload> result{
+      linear_workload("linear", MatmulPrecision::f32),
       row_wise("layer_norm", 22,
                [] {
                  return forward_and_backward({values({kRows, kCols}, 1), values({kCols}, 2), values({kCols}, 3)},
@@ -88,6 +92,8 @@ std::vector<Workload> layer_workloads() {
       row_wise("softmax", 9, on_rows([](const auto& in) { return softmax(in[0]); })),
       cross_entropy_workload(),
   };
+  if (has_bf16()) result.push_back(linear_workload("linear_bf16", MatmulPrecision::bf16));
+  return result;
 }
 
 }  // namespace attend::cli

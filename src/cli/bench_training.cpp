@@ -1,6 +1,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/models/gpt.h"
 #include "attend/models/transformer_model.h"
+#include "attend/ops/precision.h"
 #include "attend/optim/adam.h"
 #include "attend/optim/clip.h"
 #include "attend/tensor/creation.h"
@@ -43,23 +44,30 @@ double training_operations(const std::vector<NamedTensor>& parameters, const Bat
   return 6 * count * static_cast<double>(batch.rows * batch.length);
 }
 
-/// GPT-2's smallest: 124,439,808 parameters.
-Workload gpt2_workload() {
+/// GPT-2's smallest: 124,439,808 parameters. In bf16 the share is its time against that in f32.
+Workload gpt2_workload(const char* name, MatmulPrecision precision) {
   static constexpr Batch kBatch{4, 256};
-  return {.name = "train_gpt2", .tokens = kBatch.rows * kBatch.length, .slow = true, .prepare = [] {
+  return {.name = name,
+          .bound = precision == MatmulPrecision::f32 ? Bound::arithmetic : Bound::baseline,
+          .tokens = kBatch.rows * kBatch.length,
+          .slow = true,
+          .prepare = [precision] {
             Rng rng{1};
             const GptConfig config{
                 .words = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
             auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{Gpt::create(config, rng)});
             const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.words, 1);
             const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.words, 2);
-            Prepared prepared;
-            prepared.run = [training, ids, labels] {
+            const auto step = [training, ids, labels](MatmulPrecision wanted) {
+              const MatmulPrecisionScope scope(wanted);
               const Gpt& model = *training->model;
               const Tensor loss = model.head().loss(model.hidden(ids), labels);
               training->step(loss);
               return Results{loss.detach()};
             };
+            Prepared prepared;
+            prepared.run = [step, precision] { return step(precision); };
+            prepared.baseline = [step] { return step(MatmulPrecision::f32); };
             prepared.operations = training_operations(training->parameters, kBatch);
             return prepared;
           }};
@@ -101,6 +109,10 @@ Workload transformer_workload() {
 
 }  // namespace
 
-std::vector<Workload> training_workloads() { return {transformer_workload(), gpt2_workload()}; }
+std::vector<Workload> training_workloads() {
+  std::vector<Workload> result{transformer_workload(), gpt2_workload("train_gpt2", MatmulPrecision::f32)};
+  if (has_bf16()) result.push_back(gpt2_workload("train_gpt2_bf16", MatmulPrecision::bf16));
+  return result;
+}
 
 }  // namespace attend::cli

@@ -44,7 +44,7 @@ std::string text_line(const Classified& result, const std::vector<std::string>& 
   for (const size_t i : by_probability(result)) {
     char number[32];
     std::snprintf(number, sizeof number, "=%.4f", result.probabilities[i]);
-    line += "\t" + in_one_line(labels[i]) + number;
+    line.append("\t").append(in_one_line(labels[i])).append(number);
   }
   return line;
 }

@@ -80,9 +80,10 @@ void report(const Arguments& arguments, Json head, const Measures& measures) {
   }
 }
 
+/// As sacreBLEU reads them: a byte order mark is part of the first word.
 Lines lines_of(const std::string& path, bool lossy) {
   Lines lines;
-  LineReader reader(path, {.lossy = lossy});
+  LineReader reader(path, {.lossy = lossy, .keep_mark = true});
   for (std::string line; reader.next(line);) lines.push_back(std::move(line));
   require<FormatError>(!lines.empty(), path, ": is empty");
   return lines;

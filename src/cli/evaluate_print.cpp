@@ -93,6 +93,9 @@ void print_measures(const Terminal& terminal, const TextMetrics& metrics) {
 void print_measures(const Terminal& terminal, const TranslationMeasures& measures, int64_t beam) {
   print_measures(terminal, measures.metrics);
   print_loss(terminal, measures.likelihood);
+  if (measures.left_out > 0) {
+    terminal.out << counted(measures.left_out, "pair without", "pairs without") << " a target left out\n";
+  }
   terminal.out << counted(measures.metrics.sentences, "sentence", "sentences") << " translated in "
                << fixed(measures.seconds, 1) << " s, "
                << (beam > 1 ? "beam " + std::to_string(beam) : std::string("greedily")) << ": "
@@ -153,6 +156,7 @@ Json to_json(const TranslationMeasures& measures) {
   Json json{{"task", "translation"}};
   json.update(to_json(measures.metrics));
   json.update(to_json(measures.likelihood));
+  json["left_out"] = measures.left_out;
   json["written_tokens"] = measures.written;
   json["seconds"] = measures.seconds;
   json["tokens_per_second"] = static_cast<double>(measures.written) / std::max(measures.seconds, 1e-9);

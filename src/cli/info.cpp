@@ -10,6 +10,7 @@
 #include "attend/models/registry.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
+#include "cli/train_print.h"
 
 namespace attend::cli {
 namespace {
@@ -90,12 +91,6 @@ Json describe(const ModelFolder& folder) {
           {"files", file_sizes(folder.path)}};
 }
 
-std::string with_thousands(int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto i = std::ssize(text) - 3; i > 0; i -= 3) text.insert(static_cast<size_t>(i), ",");
-  return text;
-}
-
 std::string size_text(int64_t bytes) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1);
@@ -129,16 +124,16 @@ void print_section(const char* title, const Json& entries, std::string (*shown)(
   if (entries.empty()) return;
   std::cout << '\n' << title << '\n';
   for (const auto& [name, value] : entries.items()) {
-    std::cout << "  " << std::left << std::setw(22) << name << shown(value) << '\n';
+    std::cout << "  " << std::left << std::setw(24) << name << shown(value) << '\n';
   }
 }
 
 void print(const Json& all) {
   const std::string architecture = all["architecture"];
   std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << '\n'
-            << with_thousands(all["parameters"]["total"]) << " parameters, "
-            << with_thousands(all["vocabulary"]["size"]) << " tokens in the vocabulary\n";
-  const auto count = [](const Json& value) { return with_thousands(value.get<int64_t>()); };
+            << grouped(all["parameters"]["total"]) << " parameters, " << grouped(all["vocabulary"]["size"])
+            << " tokens in the vocabulary\n";
+  const auto count = [](const Json& value) { return grouped(value.get<double>()); };
   print_section("Settings", all["settings"], short_value);
   print_section("Parameters", all["parameters"]["parts"], count);
   print_section("Special tokens", all["vocabulary"]["special"], [](const Json& value) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "attend/base/error.h"
@@ -14,6 +15,14 @@ namespace {
 
 constexpr size_t kLinesAtOnce = 512;
 constexpr size_t kPendingBytes = size_t{1} << 16;
+
+/// There, and neither a plain file nor a folder.
+bool is_device(const std::string& path) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
 
 }  // namespace
 
@@ -58,8 +67,14 @@ std::string TextInput::rest() {
   return text;
 }
 
-TextOutput::TextOutput(const std::string& path) {
-  if (!path.empty()) file_ = std::make_unique<AtomicFile>(path);
+TextOutput::TextOutput(const std::string& path) : path_(path == "-" ? "" : path) {
+  if (path_.empty()) return;
+  if (is_device(path_)) {
+    device_.open(path_, std::ios::binary);
+    require<Error>(device_.good(), path_, ": cannot be opened for writing");
+  } else {
+    file_ = std::make_unique<AtomicFile>(path_);
+  }
 }
 
 void TextOutput::line(const std::string& text) {
@@ -72,8 +87,9 @@ void TextOutput::flush() {
   if (file_) {
     file_->write(pending_.data(), pending_.size());
   } else {
-    std::cout << pending_ << std::flush;
-    require<Error>(std::cout.good(), "cannot write the output");
+    std::ostream& out = path_.empty() ? std::cout : device_;
+    out << pending_ << std::flush;
+    require<Error>(out.good(), "cannot write the output");
   }
   pending_.clear();
 }

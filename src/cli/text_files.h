@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,10 +40,11 @@ class TextInput {
   std::optional<LineReader> reader_;
 };
 
-/// The standard output, or a file that appears whole when finish() is called and not at all before.
+/// The standard output, or a file that appears whole when finish() is called and not at all before. What is there and
+/// not a plain file (a device, a named pipe) is written to as it is.
 class TextOutput {
  public:
-  /// An empty path is the standard output.
+  /// An empty path, or -, is the standard output.
   explicit TextOutput(const std::string& path);
 
   void line(const std::string& text);
@@ -51,7 +53,9 @@ class TextOutput {
   void finish();
 
  private:
+  std::string path_;
   std::unique_ptr<AtomicFile> file_;
+  std::ofstream device_;
   std::string pending_;
 };
 

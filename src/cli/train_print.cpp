@@ -3,8 +3,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "attend/nn/parameters.h"
 #include "attend/text/segment.h"
@@ -31,6 +34,15 @@ std::string evaluation_text(const Evaluation& result) {
   if (result.bleu) text += format(", BLEU %.2f", *result.bleu);
   if (result.chrf) text += format(", chrF %.2f", *result.chrf);
   return text;
+}
+
+/// The path as one types it in a shell.
+std::string shell_word(const std::string& path) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c); };
+  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
+  std::string word = "'";
+  for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
 }
 
 std::string next_command(const Model& model, const std::string& path) {
@@ -136,14 +148,14 @@ TrainingObserver TrainingPrinter::observer() {
 void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path) {
   if (outcome.end == TrainingOutcome::End::interrupted) {
     line(format("Stopped at step %lld; everything is saved.", static_cast<long long>(outcome.step)));
-    line("Go on with: attend train --resume " + path);
+    line("Go on with: attend train --resume " + shell_word(path));
     return;
   }
   if (outcome.end == TrainingOutcome::End::stopped_early) line("No better validation for a while: stopped early.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");
-  line("Use it with: " + next_command(folder.model(), path));
+  line("Use it with: " + next_command(folder.model(), shell_word(path)));
 }
 
 }  // namespace attend::cli

@@ -25,7 +25,7 @@ Examples:
   attend translate en-de "A dog runs." --alignments
 
 Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
-line's number in front (--n-best), then the text, its score (--scores), its alignment (--alignments: source word - target
+line's number in front (--n-best, from 0), then the text, its score (--scores), its alignment (--alignments: source word - target
 word, counted from 0, by where the decoder looked). A score is log p / length^A.)";
 
 struct Arguments {
@@ -124,8 +124,10 @@ class Command {
       std::string text;
       if (arguments_.search.n_best > 1) text = std::to_string(lines_ + line.index) + "\t";
       text += in_one_line(translation.text);
-      if (arguments_.scores) text += "\t" + number(translation.score);
-      if (const WordAlignment* alignment = next_alignment()) text += "\t" + pharaoh(*alignment);
+      const WordAlignment* alignment = next_alignment();
+      const bool is_blank = line.source_tokens == 0;
+      if (arguments_.scores && !is_blank) text.append("\t").append(number(translation.score));
+      if (alignment && !is_blank) text.append("\t").append(pharaoh(*alignment));
       output_.line(text);
     }
   }

@@ -106,7 +106,8 @@ bool LineReader::next(std::string& line) {
   });
   if (!found) return false;
   if (state.line_feed && line.ends_with('\r')) line.pop_back();
-  if (state.lines == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+  const bool has_mark = state.lines == 1 && line.starts_with(kByteOrderMark);
+  if (has_mark && !state.options.keep_mark) line.erase(0, kByteOrderMark.size());
   if (is_utf8(line)) return true;
   require<FormatError>(state.options.lossy, state.name, ':', state.lines, ": not UTF-8");
   RepairedText repaired = repair_utf8(line);

@@ -38,7 +38,14 @@ void sync_folder(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), file_(create_beside(path_, temporary_)) {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  // A rename would put a plain file in the place of a device: as root, for everyone.
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path_, unknown);
+  require<Error>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
+                     std::filesystem::is_directory(status),
+                 path_, ": cannot create: a device or pipe has this name");
+  file_ = create_beside(path_, temporary_);
   if (file_ < 0) fail("create");
 }
 

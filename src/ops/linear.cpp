@@ -26,14 +26,16 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear(x, weight, bias);
   const Tensor matrix = as_matrix(x.detach());  // [rows, in]
-  const Tensor y = reshaped(product(matrix, transposed(weight, 0, 1), bias), x.shape().with_last(weight.dim(0)));
+  const MatmulPrecision precision = matmul_precision();
+  const Tensor y = reshaped(product(matrix, transposed(weight, 0, 1), {.bias = bias, .precision = precision}),
+                            x.shape().with_last(weight.dim(0)));
   const bool need_x = needs_grad(x), need_weight = needs_grad(weight), need_bias = needs_grad(bias);
   return record("linear", y, {x, weight, bias},
                 [=, shape = x.shape(), weight = weight.detach()](const Tensor& dy) -> Gradients {
                   const Tensor upstream = as_matrix(dy);  // [rows, out]
                   Gradients gradients(3);
-                  if (need_x) gradients[0] = reshaped(product(upstream, weight), shape);
-                  if (need_weight) gradients[1] = product(transposed(upstream, 0, 1), matrix);
+                  if (need_x) gradients[0] = reshaped(product(upstream, weight, {.precision = precision}), shape);
+                  if (need_weight) gradients[1] = product(transposed(upstream, 0, 1), matrix, {.precision = precision});
                   if (need_bias) gradients[2] = reduced_to(upstream, {weight.dim(0)});
                   return gradients;
                 });

@@ -103,7 +103,7 @@ class ChunkedLoss {
 
   void add_rows(int64_t begin, int64_t end) {
     const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
-    const Tensor logits = product(x, transposed(weight_, 0, 1), bias_);
+    const Tensor logits = product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
     const TensorOptions kind{x.dtype(), x.device()};
     const Tensor loss = empty({}, kind), lse = empty({end - begin}, kind);
     const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
@@ -117,12 +117,14 @@ class ChunkedLoss {
 
   void add_gradients(const Tensor& x, const Tensor& dlogits, int64_t begin) {
     const Kernels& table = kernels(x.device());
+    const bool bf16 = precision_ == MatmulPrecision::bf16;
     if (wanted_.x) {
       const Tensor part = row_range(dx, begin, begin + x.dim(0));
-      table.matmul.multiply(dlogits.view(), weight_.view(), part.view(), {});
+      table.matmul.multiply(dlogits.view(), weight_.view(), part.view(), {.bf16 = bf16});
     }
     if (wanted_.weight) {
-      table.matmul.multiply(transposed(dlogits, 0, 1).view(), x.view(), dweight.view(), {.accumulate = begin > 0});
+      table.matmul.multiply(transposed(dlogits, 0, 1).view(), x.view(), dweight.view(),
+                            {.accumulate = begin > 0, .bf16 = bf16});
     }
     if (wanted_.bias) table.elementwise.accumulate(reduced_to(dlogits, dbias.shape()).view(), dbias.view());
   }
@@ -132,6 +134,7 @@ class ChunkedLoss {
   const Tensor& bias_;
   const CrossEntropyOptions options_;
   const Wanted wanted_;
+  const MatmulPrecision precision_ = matmul_precision();
 };
 
 /// The counted rows' gradients in the places they came from, 0 elsewhere.

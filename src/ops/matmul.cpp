@@ -25,14 +25,14 @@ Tensor shared_gradient(const Tensor& a, const Tensor& dy) {
 
 }  // namespace
 
-Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias) {
+Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) {
   const Shape batch = broadcast_shapes(leading(a.shape()), leading(b.shape()), "matmul");
   const int64_t m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
   const Tensor c = empty(with_matrix(batch, m, n), {a.dtype(), a.device()});
   kernels(a.device())
       .matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
                        stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(),
-                       {.bias = view_or_empty(bias)});
+                       {.bias = view_or_empty(options.bias), .bf16 = options.precision == MatmulPrecision::bf16});
   return c;
 }
 

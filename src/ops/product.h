@@ -1,10 +1,16 @@
 #pragma once
 
+#include "attend/ops/precision.h"
 #include "attend/tensor/tensor.h"
 
 namespace attend {
 
-/// a […, m, k] · b […, k, n] + bias [n] (or none), outside the recorded graph; leading axes broadcast.
-Tensor product(const Tensor& a, const Tensor& b, const Tensor& bias = {});
+struct ProductOptions {
+  Tensor bias{};  ///< [n], or none
+  MatmulPrecision precision = MatmulPrecision::f32;
+};
+
+/// a […, m, k] · b […, k, n] + bias, outside the recorded graph; leading axes broadcast.
+Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options = {});
 
 }  // namespace attend

@@ -130,7 +130,7 @@ Lines translations(const TrainingFolder& folder, const Lines& sources, int64_t b
             [&](const TranslatedLine& line) {
               if (stop && *stop) throw Stopped{};
               result.push_back(line.best[0].text);
-              if (progress) {
+              if (progress && result.size() < sources.size()) {
                 progress(name + ": translating",
                          static_cast<double>(result.size()) / static_cast<double>(sources.size()));
               }
@@ -182,7 +182,10 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
   std::vector<Example> held_out;
   for (const std::string& architecture : job.architectures) {
     const std::string path = folder + "/" + architecture;
-    const TrainingFolder made = TrainingFolder::create(job_for(architecture, job), path, overwrite, progress);
+    const Progress named = [&](const std::string& what, double share) {
+      if (progress) progress(architecture + ": " + what, share);
+    };
+    const TrainingFolder made = TrainingFolder::create(job_for(architecture, job), path, overwrite, named);
     job.data.tokenizer = path;  // one vocabulary for all
     held_out = made.data().samples;
   }

@@ -33,9 +33,17 @@ std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
 
 BleuOptions bleu_options(std::span<const std::string> targets) { return {.tokenizer = usual_bleu_tokenizer(targets)}; }
 
-double bleu_of(const LengthBucket& bucket, std::span<const BleuStatistics> sentences, const BleuOptions& options) {
+/// Of some sentences. Where no reference is as long as four words there are no 4-grams to find: only shorter ones
+/// count.
+double bleu_of(std::span<const int64_t> members, std::span<const BleuStatistics> sentences, BleuOptions options) {
   BleuStatistics sum;
-  for (const int64_t member : bucket.members) sum += sentences[static_cast<size_t>(member)];
+  int64_t longest = 1;
+  for (const int64_t member : members) {
+    const BleuStatistics& sentence = sentences[static_cast<size_t>(member)];
+    longest = std::max(longest, sentence.reference_length);
+    sum += sentence;
+  }
+  options.max_order = std::min(options.max_order, longest);
   return bleu_score(sum, options).score;
 }
 
@@ -89,17 +97,19 @@ void add_model(Comparison& comparison, ComparedModel model, std::span<const std:
                std::span<const std::string> targets) {
   const BleuOptions options = bleu_options(targets);
   std::vector<BleuStatistics> sentences;
-  BleuStatistics all;
+  std::vector<int64_t> all;
   ChrfStatistics chrf;
   for (size_t i = 0; i < hypotheses.size(); ++i) {
     const auto reference = targets.subspan(i, 1);
     sentences.push_back(bleu_statistics(hypotheses[i], reference, options));
-    all += sentences.back();
+    all.push_back(static_cast<int64_t>(i));
     chrf += chrf_statistics(hypotheses[i], reference);
   }
-  for (const LengthBucket& bucket : comparison.buckets) model.bleu.push_back(bleu_of(bucket, sentences, options));
-  for (const LengthBucket& third : comparison.thirds) model.thirds.push_back(bleu_of(third, sentences, options));
-  model.bleu_all = bleu_score(all, options).score;
+  for (const LengthBucket& bucket : comparison.buckets)
+    model.bleu.push_back(bleu_of(bucket.members, sentences, options));
+  for (const LengthBucket& third : comparison.thirds)
+    model.thirds.push_back(bleu_of(third.members, sentences, options));
+  model.bleu_all = bleu_of(all, sentences, options);
   model.chrf_all = chrf_score(chrf);
   comparison.models.push_back(std::move(model));
 }

@@ -17,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr size_t kMostSamples = 2000;
+constexpr double kTold = 1 << 16;  // bytes of text between two reports
 constexpr double kTextShare = 0.1, kExampleShare = 0.02;
 
 std::string cache_folder(const std::string& folder) { return folder + "/cache"; }
@@ -122,12 +123,13 @@ template <class Visit>
 int64_t for_each_example(const Corpus& corpus, const std::string& what, const Progress& progress, Visit&& visit) {
   CorpusReader reader(corpus);
   const double total = total_bytes(corpus);
-  double done = 0;
-  int64_t count = 0;
-  for (Example example; reader.next(example); ++count) {
+  double done = 0, told = -kTold;
+  for (Example example; reader.next(example);) {
     visit(example);
     done += static_cast<double>(example.source.size() + example.target.size() + 2);
-    if (progress && count % 256 == 0) progress(what, total > 0 ? std::min(done / total, 1.0) : -1);
+    if (!progress || done - told < kTold) continue;
+    progress(what, total > 0 ? std::min(done / total, 1.0) : -1);
+    told = done;
   }
   if (progress) progress(what, 1);
   return reader.counts().dropped;

@@ -104,7 +104,6 @@ class MaskedObjective final : public Objective {
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
     require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
     require<Error>(share_ > 0, "masked-word training needs a share of masked words above 0");
-    require_longer_than_context(training_, model);
   }
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }

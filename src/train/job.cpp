@@ -81,6 +81,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
                  ": is there already; go on with --resume, or start anew with --overwrite");
+  if (fs::exists(folder)) const FolderLock nobody_works_in(folder);  // said now, not after all the reading
   DatasetOptions data = job.data;
   data.seed = static_cast<uint64_t>(job.training.seed);
   data.max_length = context_of(job);

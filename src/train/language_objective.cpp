@@ -35,9 +35,7 @@ class LanguageObjective final : public Objective {
         seed_(static_cast<uint64_t>(options.seed)),
         training_(data.training, window_options(model, data, options)),
         validation_(data.validation, validation_options(window_options(model, data, options), data)),
-        window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
-    require_longer_than_context(training_, model);
-  }
+        window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {}
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
 

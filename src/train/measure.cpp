@@ -149,8 +149,15 @@ TranslationMeasures measure_translation(const PairModel& model, const Tokenizer&
   };
   translate(model, tokenizer, sources, options.search, on_line);
   result.seconds = since(start);
-  const std::vector<std::vector<std::string>> references{{targets.begin(), targets.end()}};
-  result.metrics = text_metrics(result.hypotheses, references, options.metrics);
+  std::vector<std::string> compared;
+  std::vector<std::vector<std::string>> references(1);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (is_blank(targets[i])) continue;
+    compared.push_back(result.hypotheses[i]);
+    references[0].push_back(targets[i]);
+  }
+  result.left_out = std::ssize(targets) - std::ssize(compared);
+  result.metrics = text_metrics(compared, references, options.metrics);
   result.likelihood = likelihood_of(model, tokenizer, sources, targets);
   return result;
 }

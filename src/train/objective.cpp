@@ -4,10 +4,29 @@
 #include "train/objectives.h"
 
 namespace attend {
+namespace {
+
+double stream_tokens(const TokenCache& cache, const Dataset& data) {
+  const bool has_ends = data.by_line && data.tokenizer->special().end >= 0;
+  return static_cast<double>(cache.total_tokens() + (has_ends ? cache.size() : 0));
+}
+
+/// A window of the model's context has to fit into running text.
+void check_length(const Model& model, const Dataset& data) {
+  const auto training = static_cast<int64_t>(stream_tokens(data.training, data) * data.split);
+  require<Error>(training > model.context(), "the text to learn from has ", training,
+                 " tokens, it needs more than the context of ", model.context());
+  const double held_out = data.split < 1 ? 1 - data.split : 1;
+  const auto validation = static_cast<int64_t>(stream_tokens(data.validation, data) * held_out);
+  require<Error>(validation >= 2, "the text to validate with has ", validation, " tokens, it needs at least 2");
+}
+
+}  // namespace
 
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options) {
   require<Error>(model.words() >= data.tokenizer->size(), "the model knows ", model.words(),
                  " words but the tokenizer has ", data.tokenizer->size());
+  if (data.kind == CorpusKind::text && model.task() != Task::translation) check_length(model, data);
   const bool pairs = data.kind == CorpusKind::pairs || data.kind == CorpusKind::tsv;
   switch (model.task()) {
     case Task::translation:
@@ -26,11 +45,6 @@ std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& dat
   if (data.kind == CorpusKind::text) return masked_objective(encoder, data, options);
   require<Error>(encoder.labels() == data.labels, "the labels of the corpus are not those of the model");
   return label_objective(encoder, data, options);
-}
-
-void require_longer_than_context(const TextWindows& text, const Model& model) {
-  require<Error>(text.tokens() > model.context(), "the text to learn from has ", text.tokens(),
-                 " tokens, it needs more than the context of ", model.context());
 }
 
 }  // namespace attend

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "attend/data/windows.h"
 #include "attend/train/objective.h"
 
 // One for each thing a model can learn: make_objective chooses.
@@ -13,8 +12,5 @@ std::unique_ptr<Objective> label_objective(const EncoderModel& model, const Data
                                            const TrainingOptions& options);
 std::unique_ptr<Objective> masked_objective(const EncoderModel& model, const Dataset& data,
                                             const TrainingOptions& options);
-
-/// Throws Error for a text no window of the model's context fits in.
-void require_longer_than_context(const TextWindows& text, const Model& model);
 
 }  // namespace attend

@@ -20,7 +20,6 @@ TrainingOptions default_training(std::string_view architecture) {
     options.epochs = 10;
     options.batch = 16;
     options.optimizer = OptimizerKind::adamw;
-    options.lr = 1e-3;
     options.lr_end = 1e-4;
     options.schedule = ScheduleKind::cosine;
     options.warmup = 100;

@@ -42,6 +42,9 @@ TEST(Corpus, PairsOfAlignedFiles) {
   EXPECT_EQ(result.counts.lines, 5);
   EXPECT_EQ(result.counts.examples, 3);
   EXPECT_EQ(result.counts.dropped, 2);
+  Corpus all = corpus;
+  all.keep_blank = true;
+  EXPECT_EQ(read(all).examples, (Pairs{{"a b", "A B"}, {"", "leer"}, {"c", " \u3000"}, {"d", "D"}, {"e", "E"}}));
 }
 
 TEST(Corpus, UnequalFilesAreRefusedWithBothCounts) {

@@ -65,6 +65,7 @@ TEST(Lines, EndsOfLinesAndTheByteOrderMarkAreLeftOut) {
                 .lines(),
             (Lines{"a", "\ufeffb"}))
       << "only at the beginning";
+  EXPECT_EQ(TextFile("\ufeffa\n").lines({.keep_mark = true}), (Lines{"\ufeffa"}));
   EXPECT_EQ(TextFile("a\rb\x85\n").lines({.lossy = true}), (Lines{"a\rb\ufffd"})) << "a lone CR is not an end";
   EXPECT_EQ(TextFile("\u2028\u0085x\n").lines(), (Lines{"\u2028\u0085x"})) << "nor are Unicode's separators";
   EXPECT_EQ(TextFile("\n\n").lines(), (Lines{"", ""}));

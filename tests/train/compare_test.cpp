@@ -36,8 +36,11 @@ TEST(LengthBuckets, AreFewerWhereLengthsAre) {
   EXPECT_EQ(length_buckets(Numbers{3, 3, 7}, 6).size(), 2u);
   EXPECT_EQ(length_buckets(Numbers{3}, 3).size(), 1u);
   EXPECT_TRUE(length_buckets(Numbers{}, 3).empty());
-  testing::expect_error<ShapeError>([] { length_buckets(Numbers{1, 2}, 0); },
-                                    "length_buckets: expected at least one bucket, got 0");
+  testing::expect_error<ShapeError>(
+      [] {
+        length_buckets(Numbers{1, 2}, 0);
+      },
+      "length_buckets: expected at least one bucket, got 0");
 }
 
 TEST(LengthBuckets, HoldEverySentenceOnce) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "attend/base/threads.h"
 #include "attend/generate/generate_text.h"
 #include "attend/generate/translate.h"
 #include "attend/models/registry.h"
@@ -21,6 +22,7 @@ struct Learned {
 };
 
 Learned learn(const TrainingJob& job, const std::string& folder) {
+  set_threads(1);  // nothing here is large enough to share
   Learned result{.outcome = TrainingFolder::create(job, folder, false).run(), .model = load_model(folder)};
   result.tokenizer = load_tokenizer(folder);
   return result;
@@ -34,7 +36,8 @@ TEST_P(Pairs, LearnToReverse) {
                              testing::save(folder, "pairs.tsv", testing::reversed_digits(400, 2, 3)));
   job.model["dim"] = "32";
   job.model["hidden"] = "64";
-  job.training.steps = 300;
+  job.data.validation_share = 0.1;
+  job.training.steps = 250;
   job.training.batch_tokens = 256;
   job.training.lr = 1e-2;
   job.training.schedule = ScheduleKind::cosine;
@@ -42,14 +45,19 @@ TEST_P(Pairs, LearnToReverse) {
   job.training.label_smoothing = 0;
   job.training.validate_every = 100;
   const Learned learned = learn(job, folder.file("m"));
-  EXPECT_LT(learned.outcome.result.loss, 0.05) << "chance is ln 6 = 1.79";
+  EXPECT_LT(learned.outcome.result.loss, 0.2) << "chance is ln 6 = 1.79";
   EXPECT_GT(learned.outcome.result.chrf.value_or(0), 90);
   const auto& model = dynamic_cast<const PairModel&>(*learned.model);
-  const std::vector<std::string> sources{"012", "54", "335"};
-  const auto lines = translate(model, *learned.tokenizer, sources);
-  EXPECT_EQ(lines[0].best[0].text, "210");
-  EXPECT_EQ(lines[1].best[0].text, "45");
-  EXPECT_EQ(lines[2].best[0].text, "533");
+  std::vector<std::string> sources;
+  for (char a = '0'; a < '6'; ++a) {
+    for (char b = '0'; b < '6'; ++b) sources.push_back({a, b});
+  }
+  int64_t right = 0;
+  for (const TranslatedLine& line : translate(model, *learned.tokenizer, sources)) {
+    const std::string& source = sources[static_cast<size_t>(line.index)];
+    right += line.best[0].text == std::string(source.rbegin(), source.rend());
+  }
+  EXPECT_GE(right, 30) << "of 36";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Pairs, ::testing::Values("transformer", "rnn", "rnn-attention"), [](const auto& one) {
@@ -87,12 +95,14 @@ TEST(Classifier, SeparatesTwoClasses) {
 TEST(MaskedWords, ArePretrainingForAClassifier) {
   const TemporaryFolder folder;
   TrainingJob words = tiny_job("encoder", CorpusKind::text, testing::save(folder, "t", testing::periodic_text(100)));
-  words.training.steps = 200;
+  words.model["dim"] = "32";
+  words.model["hidden"] = "64";
+  words.training.steps = 400;
   words.training.batch = 8;
-  words.training.lr = 1e-2;
-  words.training.validate_every = 100;
+  words.training.lr = 3e-3;
+  words.training.validate_every = 200;
   const Learned base = learn(words, folder.file("base"));
-  EXPECT_LT(base.outcome.result.loss, 0.5) << "chance is ln 12 = 2.48";
+  EXPECT_LT(base.outcome.result.loss, 1.0) << "chance is ln 12 = 2.48";
   EXPECT_TRUE(dynamic_cast<const EncoderModel&>(*base.model).labels().empty());
 
   std::string lines;

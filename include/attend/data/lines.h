@@ -10,12 +10,13 @@
 namespace attend {
 
 struct LineOptions {
-  bool lossy = false;  ///< bytes that are not UTF-8 become U+FFFD and are counted, instead of an error
+  bool lossy = false;      ///< bytes that are not UTF-8 become U+FFFD and are counted, instead of an error
+  bool keep_mark = false;  ///< a byte order mark at the very beginning is part of the first line
 };
 
 /// Reads a text line by line, holding one line and a buffer. The path `-` is the standard input, which can be read
 /// once. Data that begins as gzip does is unpacked, whatever the file is called. Lines end with LF or CR LF; the last
-/// may end without. A byte order mark at the very beginning is left out.
+/// may end without. A byte order mark at the very beginning is left out unless asked for.
 class LineReader {
  public:
   /// Throws FormatError if the file cannot be opened.

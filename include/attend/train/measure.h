@@ -44,11 +44,12 @@ struct Likelihood {
 
 struct TranslationMeasures {
   std::vector<std::string> hypotheses;  ///< for each source
-  TextMetrics metrics;
-  Likelihood likelihood;    ///< of the targets, their ends counted; pairs with a blank side left out
-  int64_t written = 0;      ///< tokens of the hypotheses, their ends counted
-  double seconds = 0;       ///< it took to write them
-  int64_t cut_sources = 0;  ///< longer than the context: not read to the end
+  TextMetrics metrics;                  ///< of pairs whose target is not blank
+  int64_t left_out = 0;                 ///< the others
+  Likelihood likelihood;                ///< of the targets, their ends counted; pairs with a blank side left out
+  int64_t written = 0;                  ///< tokens of the hypotheses, their ends counted
+  double seconds = 0;                   ///< it took to write them
+  int64_t cut_sources = 0;              ///< longer than the context: not read to the end
 };
 struct TranslationMeasuring {
   SearchOptions search;

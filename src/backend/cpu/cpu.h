@@ -17,6 +17,7 @@ void sum(ConstView x, View y);
 double sum_of_squares(ConstRows x);
 
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
+bool has_bf16();
 
 void unary(UnaryKind kind, ConstRows x, Rows y);
 void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);

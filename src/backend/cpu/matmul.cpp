@@ -1,5 +1,6 @@
 #include "backend/cpu/matmul.h"
 
+#include "backend/cpu/bf16.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
@@ -47,7 +48,10 @@ namespace {
 HWY_EXPORT(MultiplyF32);
 HWY_EXPORT(MultiplyF64);
 
-void multiply_one(const MatrixProduct<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF32)(product); }
+void multiply_one(const MatrixProduct<float>& product) {
+  if (product.bf16 && multiply_bf16(product)) return;
+  HWY_DYNAMIC_DISPATCH(MultiplyF32)(product);
+}
 void multiply_one(const MatrixProduct<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
 
 /// From so many matrices on, threads take whole ones; below, they share each.
@@ -96,7 +100,10 @@ bool is_one_product(const MatrixProduct<T>& first, const Loop<3>& batch) {
 
 }  // namespace
 
+bool has_bf16() { return bf16_unit() != nullptr; }
+
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
+  require<DeviceError>(!options.bf16 || has_bf16(), kNoBf16);
   if (c.shape.numel() == 0) return;
   with_float(c.dtype, "matmul", [&](auto type) {
     using T = decltype(type);
@@ -113,7 +120,8 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
                              .c = static_cast<T*>(c.data),
                              .c_row = c.strides[row],
                              .bias = static_cast<const T*>(options.bias.data),
-                             .accumulate = options.accumulate};
+                             .accumulate = options.accumulate,
+                             .bf16 = options.bf16};
     if (product.k == 1) product.a_step = product.b_step = 1;  // an axis of one has no stride of its own
     if (product.n == 1) product.b_col = 1;
     const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;

@@ -17,6 +17,7 @@ struct MatrixProduct {
   int64_t c_row = 0;        ///< c(i, j) = c[i · c_row + j]
   const T* bias = nullptr;  ///< n of them, or none
   bool accumulate = false;
+  bool bf16 = false;  ///< round a and b to bf16
 };
 
 /// [0, total) cut into equal parts of at most `largest`, each a multiple of `unit` but the last.
@@ -30,5 +31,8 @@ struct Blocks {
   int64_t begin(int64_t index) const { return index * size; }
   int64_t end(int64_t index) const { return std::min((index + 1) * size, total); }
 };
+
+/// The product by bf16 instructions; false, with nothing done, where there are none or it is too small to gain by them.
+bool multiply_bf16(const MatrixProduct<float>& product);
 
 }  // namespace attend::cpu

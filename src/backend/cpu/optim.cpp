@@ -3,10 +3,18 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/row_pieces.h"
 
-// Both updates read and write every parameter once and are bound by memory: plain loops that the compiler vectorises
-// do.
-namespace attend::cpu {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/optim.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/sweep-inl.h"
+// clang-format on
+
+// Both updates read and write every parameter once and are bound by memory. Adam's root and quotient would not be, four
+// lanes at a time: it is written in vectors. SGD is a plain loop that the compiler vectorises.
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
 
 /// The constants of one step, in the parameters' type.
 template <class T>
@@ -31,15 +39,44 @@ struct AdamStep {
 };
 
 template <class T>
-void adam_piece(const AdamStep<T>& s, const T* __restrict grad, T* __restrict param, T* __restrict m, T* __restrict v,
-                int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    const T g = grad[i] * s.grad_scale + s.decay_gradient * param[i];
-    m[i] = s.beta1 * m[i] + s.rest1 * g;
-    v[i] = s.beta2 * v[i] + s.rest2 * g * g;
-    param[i] = param[i] * s.keep_parameter - s.step_size * m[i] / (std::sqrt(v[i]) * s.inverse_root + s.eps);
-  }
+void AdamPiece(const AdamStep<T>& s, const T* HWY_RESTRICT grad, T* HWY_RESTRICT param, T* HWY_RESTRICT m,
+               T* HWY_RESTRICT v, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto set = [d](T value) { return hn::Set(d, value); };
+  const auto beta1 = set(s.beta1), beta2 = set(s.beta2), rest1 = set(s.rest1), rest2 = set(s.rest2);
+  const auto step_size = set(s.step_size), inverse_root = set(s.inverse_root), eps = set(s.eps);
+  const auto grad_scale = set(s.grad_scale), decay = set(s.decay_gradient), keep = set(s.keep_parameter);
+  Sweep(d, count, [&](auto place) {
+    const auto p = place.load(param);
+    const auto g = hn::MulAdd(place.load(grad), grad_scale, hn::Mul(decay, p));
+    const auto first = hn::MulAdd(beta1, place.load(m), hn::Mul(rest1, g));
+    const auto second = hn::MulAdd(beta2, place.load(v), hn::Mul(hn::Mul(rest2, g), g));
+    place.store(first, m);
+    place.store(second, v);
+    const auto root = hn::MulAdd(hn::Sqrt(second), inverse_root, eps);
+    place.store(hn::MulSub(p, keep, hn::Div(hn::Mul(step_size, first), root)), param);
+  });
 }
+
+void Adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
+  const auto dense = [](const auto&... matrices) { return ((matrices.stride == matrices.cols) && ...); };
+  with_float(param.dtype, "adam", [&](auto type) {
+    using T = decltype(type);
+    const AdamStep<T> step(options);
+    for_each_piece(param.rows, param.cols, dense(grad, param, m, v), [&](const Piece& piece) {
+      AdamPiece<T>(step, piece.of<T>(grad), piece.of<T>(param), piece.of<T>(m), piece.of<T>(v), piece.count);
+    });
+  });
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::cpu {
+HWY_EXPORT(Adam);
+
+namespace {
 
 template <class T>
 void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict param, T* __restrict buffer,
@@ -60,30 +97,22 @@ void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict para
   }
 }
 
-template <class... Matrices>
-bool all_dense(const Matrices&... matrices) {
-  return ((!matrices || matrices.stride == matrices.cols) && ...);
-}
-
 }  // namespace
 
 void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
-  with_float(param.dtype, "adam", [&](auto type) {
-    using T = decltype(type);
-    const AdamStep<T> step(options);
-    for_each_piece(param.rows, param.cols, all_dense(grad, param, m, v), [&](const Piece& piece) {
-      adam_piece<T>(step, piece.of<T>(grad), piece.of<T>(param), piece.of<T>(m), piece.of<T>(v), piece.count);
-    });
-  });
+  HWY_DYNAMIC_DISPATCH(Adam)(grad, options, param, m, v);
 }
 
 void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer) {
   with_float(param.dtype, "sgd", [&](auto type) {
     using T = decltype(type);
-    for_each_piece(param.rows, param.cols, all_dense(grad, param, buffer), [&](const Piece& piece) {
+    const bool dense =
+        grad.stride == grad.cols && param.stride == param.cols && (!buffer || buffer.stride == buffer.cols);
+    for_each_piece(param.rows, param.cols, dense, [&](const Piece& piece) {
       sgd_piece<T>(options, piece.of<T>(grad), piece.of<T>(param), buffer ? piece.of<T>(buffer) : nullptr, piece.count);
     });
   });
 }
 
 }  // namespace attend::cpu
+#endif

@@ -27,7 +27,7 @@ constexpr Kernels kTable{
                     .unary = unary,
                     .unary_backward = unary_backward},
     .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
-    .matmul = {.multiply = multiply},
+    .matmul = {.multiply = multiply, .has_bf16 = has_bf16},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,
                 .log_forward = log_softmax,

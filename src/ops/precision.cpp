@@ -1,0 +1,22 @@
+#include "attend/ops/precision.h"
+
+#include "backend/kernels.h"
+
+namespace attend {
+namespace {
+
+thread_local MatmulPrecision current = MatmulPrecision::f32;
+
+}  // namespace
+
+bool has_bf16(Device device) { return kernels(device).matmul.has_bf16(); }
+
+MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision, Device device) : before_(current) {
+  require<DeviceError>(precision == MatmulPrecision::f32 || has_bf16(device), kNoBf16);
+  current = precision;
+}
+MatmulPrecisionScope::~MatmulPrecisionScope() { current = before_; }
+
+MatmulPrecision matmul_precision() { return current; }
+
+}  // namespace attend

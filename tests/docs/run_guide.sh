@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# run_guide.sh GUIDE.md ATTEND: runs every command of a guide as it is written, in a fresh folder with small data.
+set -euo pipefail
+guide=$(realpath "$1")
+bin=$(dirname "$(realpath "$2")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export PATH="$bin:$PATH"
+
+# Sentences of a pattern: enough to go through every step, not to learn much.
+subjects_en=("A man" "A woman" "A dog" "A child"); subjects_de=("Ein Mann" "Eine Frau" "Ein Hund" "Ein Kind")
+verbs_en=("runs" "sleeps" "waits" "sings" "jumps"); verbs_de=("läuft" "schläft" "wartet" "singt" "springt")
+places_en=("in the park" "at home" "by the sea" "on the street"); places_de=("im Park" "zu Hause" "am Meer" "auf der Straße")
+for s in 0 1 2 3; do for v in 0 1 2 3 4; do for p in 0 1 2 3; do
+  echo "${subjects_en[s]} ${verbs_en[v]} ${places_en[p]}." >> all.en
+  echo "${subjects_de[s]} ${verbs_de[v]} ${places_de[p]}." >> all.de
+done; done; done
+head -n 70 all.en > train.en; tail -n 10 all.en > test.en
+head -n 70 all.de > train.de; tail -n 10 all.de > test.de
+for i in $(seq 1 40); do
+  printf 'The sea was calm on day %d, and the old man waited for the wind.\n海上风平浪静，老人等着风。\n' "$i"
+done > novel.txt
+for i in $(seq 1 40); do printf 'good\tI would buy it again, %d times. 物有所值\nbad\tBroke after %d days. 太差了\n' "$i" "$i"; done > reviews.tsv
+
+count=0
+commands=$(awk '/^```sh$/ {on = 1; next} /^```$/ {on = 0} on' "$guide")
+while IFS= read -r line; do
+  [ -n "$line" ] || continue
+  echo "\$ $line"
+  bash -o pipefail -c "$line" < /dev/null || { echo "failed: $line" >&2; exit 1; }
+  count=$((count + 1))
+done <<< "$commands"
+[ "$count" -gt 0 ] || { echo "$guide: no commands found" >&2; exit 1; }
+echo "$count commands ran"

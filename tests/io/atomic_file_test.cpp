@@ -1,0 +1,28 @@
+#include "io/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "attend/base/error.h"
+#include "testing/temporary_folder.h"
+
+namespace attend {
+namespace {
+
+// As root, a rename over /dev/null would take it away from the whole machine.
+TEST(AtomicFile, NeverTakesThePlaceOfADevice) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  try {
+    AtomicFile file(path);
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), path + ": cannot create: a device or pipe has this name");
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+}  // namespace
+}  // namespace attend

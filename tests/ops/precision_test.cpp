@@ -1,0 +1,154 @@
+#include "attend/ops/precision.h"
+
+#include <gtest/gtest.h>
+
+#include "attend/ops/linear.h"
+#include "attend/ops/linear_cross_entropy.h"
+#include "attend/ops/shape.h"
+#include "backend/cpu/bf16.h"
+#include "backend/kernels.h"
+#include "ops/reshaped.h"
+#include "testing/gradients.h"
+#include "testing/values.h"
+
+namespace attend {
+namespace {
+
+using testing::expect_error;
+using testing::host_values;
+using testing::random_f32;
+
+/// Runs the test with every unit of this machine in turn; plain C++ is one of them, so that packing and edges are
+/// checked everywhere.
+class Bf16 : public ::testing::TestWithParam<const cpu::Bf16Unit*> {
+ protected:
+  void SetUp() override { cpu::set_bf16_unit_for_test(GetParam()); }
+  void TearDown() override { cpu::set_bf16_unit_for_test(nullptr); }
+};
+INSTANTIATE_TEST_SUITE_P(Units, Bf16, ::testing::ValuesIn(cpu::bf16_units_for_test()),
+                         [](const auto& unit) { return std::string(unit.param->name); });
+
+struct Sizes {
+  int64_t m, k, n;
+};
+
+enum class Layout { dense, transposed, sparse };
+
+Tensor laid_out(Layout layout, int64_t rows, int64_t cols, uint64_t seed) {
+  if (layout == Layout::dense) return host_values({rows, cols}, seed, DType::f32);
+  if (layout == Layout::transposed) return transposed(host_values({cols, rows}, seed, DType::f32), 0, 1);
+  return host_values({2 * rows, 3 * cols}, seed, DType::f32).as_strided({rows, cols}, {6 * cols, 3}, 0);
+}
+
+Tensor multiplied(const Tensor& a, const Tensor& b, const MatmulOptions& options, double before = NAN) {
+  const Tensor c = full({a.dim(0), b.dim(1)}, before, {a.dtype()});
+  kernels(kCpu).matmul.multiply(a.view(), b.view(), c.view(), options);
+  return c;
+}
+
+/// The operands as bf16 sees them, so that what is left is the rounding of f32 sums.
+Tensor rounded(const Tensor& x) { return to(to(x, DType::bf16), DType::f64); }
+
+void expect_product(const Sizes& s, Layout la, Layout lb) {
+  SCOPED_TRACE(::testing::Message() << s.m << "x" << s.k << "x" << s.n << " layouts " << int(la) << int(lb));
+  const Tensor a = laid_out(la, s.m, s.k, 1), b = laid_out(lb, s.k, s.n, 2), bias = host_values({s.n}, 3, DType::f32);
+  const auto expected = multiplied(rounded(a), rounded(b), {}).to_vector<double>();
+  const double tolerance = 3e-6 * std::sqrt(static_cast<double>(s.k) + 1);
+  testing::expect_close(multiplied(a, b, {.bf16 = true}), expected, tolerance);
+  std::vector<double> shifted = expected;
+  const auto shift = bias.to_vector<double>();
+  for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += shift[i % shift.size()];
+  testing::expect_close(multiplied(a, b, {.bias = bias.view(), .bf16 = true}), shifted, tolerance);
+  std::vector<double> added = expected;
+  for (double& value : added) value += 2;
+  testing::expect_close(multiplied(a, b, {.accumulate = true, .bf16 = true}, 2), added, tolerance);
+}
+
+TEST_P(Bf16, EveryLayoutAndEdge) {
+  for (const Sizes& s : {Sizes{32, 32, 32}, Sizes{33, 47, 65}, Sizes{70, 600, 100}, Sizes{300, 33, 64},
+                         Sizes{64, 1030, 33}, Sizes{40, 64, 2100}}) {
+    for (const Layout la : {Layout::dense, Layout::transposed, Layout::sparse}) {
+      for (const Layout lb : {Layout::dense, Layout::transposed, Layout::sparse}) expect_product(s, la, lb);
+    }
+  }
+}
+
+TEST_P(Bf16, DeeperThanIsPackedAtATime) { expect_product({513, 9000, 40}, Layout::dense, Layout::transposed); }
+
+TEST_P(Bf16, SpecialValuesPassThrough) {
+  Tensor a = full({40, 64}, 1);
+  a.data<float>()[0] = INFINITY;
+  a.data<float>()[64] = NAN;
+  const auto c = multiplied(a, full({64, 35}, 1), {.bf16 = true}).to_vector<double>();
+  EXPECT_EQ(c[0], INFINITY);
+  EXPECT_TRUE(std::isnan(c[35]));
+  EXPECT_EQ(c[70], 64);
+}
+
+TEST_P(Bf16, SameBitsOnAnyNumberOfThreads) {
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+  testing::expect_same_bits([](const auto& in) { return linear(in[0], in[1], in[2]); },
+                            {random_f32({300, 70}, 1), random_f32({130, 70}, 2), random_f32({130}, 3)});
+}
+
+/// Gradients of a scalar of linear layers by `f`, one vector after the other.
+std::vector<double> gradients(const std::vector<Tensor>& inputs, const testing::TensorFunction& f) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(parameter(input.clone()));
+  backward(f(leaves));
+  std::vector<double> result;
+  for (const Tensor& leaf : leaves) {
+    const auto values = grad(leaf).to_vector<double>();
+    result.insert(result.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+// Each rounding is within 2⁻⁹; with the scope gone before backward() the gradients are still those of bf16.
+TEST_P(Bf16, GradientsAreNearThoseOfF32) {
+  const std::vector<Tensor> inputs{random_f32({80, 64}, 1), random_f32({96, 64}, 2), random_f32({96}, 3),
+                                   random_f32({50, 96}, 4)};
+  std::vector<int64_t> values(80);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i * 7 % 50);
+  const Tensor target = tensor(values, {80});
+  const auto loss = [&](const auto& in) {
+    return linear_cross_entropy(linear(in[0], in[1], in[2]), in[3], {}, target);
+  };
+  const auto exact = gradients(inputs, loss);
+  const auto near = gradients(inputs, [&](const auto& in) {
+    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+    return loss(in);
+  });
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (near[i] - exact[i]) * (near[i] - exact[i]);
+    size += exact[i] * exact[i];
+  }
+  const double relative = std::sqrt(difference / size);
+  EXPECT_LT(relative, 0.02);
+  EXPECT_GT(relative, 1e-5);  // or nothing was rounded
+}
+
+TEST(MatmulPrecision, ScopesNestAndEnd) {
+  cpu::set_bf16_unit_for_test(cpu::bf16_units_for_test()[0]);
+  {
+    const MatmulPrecisionScope outer(MatmulPrecision::bf16);
+    {
+      const MatmulPrecisionScope inner(MatmulPrecision::f32);
+      EXPECT_EQ(matmul_precision(), MatmulPrecision::f32);
+    }
+    EXPECT_EQ(matmul_precision(), MatmulPrecision::bf16);
+  }
+  EXPECT_EQ(matmul_precision(), MatmulPrecision::f32);
+  cpu::set_bf16_unit_for_test(nullptr);
+}
+
+TEST(MatmulPrecision, AMachineWithoutSaysSo) {
+  if (has_bf16()) GTEST_SKIP() << "this machine multiplies bf16";
+  const std::string message = "bfloat16 products need a CPU with AVX512-BF16 or AMX, and this one has neither";
+  expect_error<DeviceError>([] { const MatmulPrecisionScope scope(MatmulPrecision::bf16); }, message);
+  expect_error<DeviceError>([] { multiplied(ones({40, 40}), ones({40, 40}), {.bf16 = true}); }, message);
+}
+
+}  // namespace
+}  // namespace attend
