@@ -143,11 +143,23 @@ std::string option_name(std::string setting) {
   return "--" + setting;
 }
 
+/// Architectures share names: what one means by them is said once, and where another means something else.
+void merge_settings(std::vector<SettingInfo>& all, const Architecture& architecture) {
+  for (const SettingInfo& info : settings_of(architecture.name)) {
+    if (info.name == "words" || info.name == "labels") continue;
+    const auto known = std::ranges::find(all, info.name, &SettingInfo::name);
+    if (known == all.end()) {
+      all.push_back(info);
+    } else if (known->help.find(info.help) == std::string::npos) {
+      known->help += "; " + architecture.name + ": " + info.help;
+    }
+  }
+}
+
 void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
                   std::map<std::string, std::string>& values, const std::string& group) {
   for (const SettingInfo& info : settings) {
     const std::string option = option_name(info.name);
-    if (command.get_option_no_throw(option) != nullptr) continue;
     std::string help = info.help;
     for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
     command
@@ -188,11 +200,9 @@ void add_train(CLI::App& app) {
       ->check(whole_number(1, 1024));
   command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
   command->add_flag("--json", arguments->json, "Print the outcome as a JSON object");
-  for (const Architecture& architecture : architectures()) {
-    std::vector<SettingInfo> settings = settings_of(architecture.name);
-    std::erase_if(settings, [](const SettingInfo& s) { return s.name == "words" || s.name == "labels"; });
-    add_settings(*command, settings, arguments->model, "Model");
-  }
+  std::vector<SettingInfo> settings;
+  for (const Architecture& architecture : architectures()) merge_settings(settings, architecture);
+  add_settings(*command, settings, arguments->model, "Model");
   add_settings(*command, training_settings(), arguments->training, "Training");
   command->footer(kExamples);
   command->callback([arguments] { run_train(*arguments); });

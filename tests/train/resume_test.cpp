@@ -8,6 +8,7 @@
 #include "attend/base/threads.h"
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
+#include "attend/ops/precision.h"
 #include "train_testing.h"
 
 namespace attend {
@@ -55,11 +56,15 @@ struct Case {
   std::string name, architecture;
   CorpusKind kind = CorpusKind::tsv;
   std::string text;
+  Precision precision = Precision::float32;
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 class Resume : public ::testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    if (GetParam().precision == Precision::bfloat16 && !has_bf16()) GTEST_SKIP() << "this processor has no bfloat16";
+  }
   /// All that keeps a state: dropout, accumulated gradients, moments, averages, a log line over several steps.
   TrainingJob job() {
     TrainingJob result =
@@ -73,6 +78,7 @@ class Resume : public ::testing::TestWithParam<Case> {
     result.training.log_every = 4;
     result.training.schedule = ScheduleKind::cosine;
     result.training.warmup = 3;
+    result.training.precision = GetParam().precision;
     return result;
   }
   std::string at_once(const std::string& name) {
@@ -135,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Rnn", "rnn", CorpusKind::tsv, reversed_digits(60)},
                       Case{"RnnAttention", "rnn-attention", CorpusKind::tsv, reversed_digits(60)},
                       Case{"Gpt", "gpt", CorpusKind::text, testing::periodic_text(40)},
+                      Case{"GptInBfloat16", "gpt", CorpusKind::text, testing::periodic_text(40), Precision::bfloat16},
                       Case{"EncoderLabels", "encoder", CorpusKind::labelled, testing::labelled_letters(60)},
                       Case{"EncoderMasked", "encoder", CorpusKind::text, testing::periodic_text(40)}),
     [](const auto& one) { return one.param.name; });
