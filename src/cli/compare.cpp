@@ -75,16 +75,6 @@ ComparisonJob job_of(const Arguments& arguments) {
   return job;
 }
 
-struct StoppedTooSoon {};
-
-/// Lets a signal end the preparations by an exception, so that nothing of them stays.
-Progress stoppable(Progress progress) {
-  return [progress = std::move(progress)](const std::string& what, double share) {
-    if (stop_on_signals()) throw StoppedTooSoon();
-    progress(what, share);
-  };
-}
-
 ComparisonObserver observer_of(TrainingPrinter& printer) {
   return {.training =
               [&printer](const TrainingFolder& folder) {
@@ -109,6 +99,7 @@ void check_usage(const Arguments& arguments) {
 void run_compare(const Arguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  survive_file_limits();
   std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   TrainingPrinter printer(std::cerr, arguments.quiet);
@@ -120,11 +111,12 @@ void run_compare(const Arguments& arguments) {
             : ComparisonFolder::open(path);
     result = folder.run(observer_of(printer), &stop_on_signals());
   } catch (const StoppedTooSoon&) {
-    std::cerr << "Stopped before training began; nothing is left behind.\n";
+    printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();
   }
   if (!result) {
-    std::cerr << "Stopped; everything is saved.\nGo on with: attend compare --resume " << path << '\n';
+    printer.line("Stopped; everything is saved.");
+    printer.line("Go on with: attend compare --resume " + path);
     exit_by_signal();
   }
   if (arguments.json) {

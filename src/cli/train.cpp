@@ -1,7 +1,6 @@
 #include "cli/train.h"
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "attend/base/threads.h"
 #include "attend/models/registry.h"
 #include "attend/train/job.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/train_print.h"
 
@@ -35,38 +35,6 @@ struct Arguments {
        lowercase = false;
   std::map<std::string, std::string> model, training;
 };
-
-std::atomic<bool> stop_requested{false};
-std::atomic<int> stop_signal{0};
-
-/// The first signal asks for an orderly end; a second one has its usual effect.
-extern "C" void on_signal(int signal) {
-  stop_signal = signal;
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
-
-void catch_signals() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-}
-
-struct StoppedTooSoon {};
-
-/// Lets a signal end the preparations by an exception, so that nothing of them stays. Until the first report, while
-/// the standard input may be read, signals have their usual effect.
-Progress stoppable(Progress progress) {
-  return [progress = std::move(progress)](const std::string& what, double share) {
-    catch_signals();
-    if (stop_requested) throw StoppedTooSoon();
-    progress(what, share);
-  };
-}
-
-[[noreturn]] void exit_by_signal() {
-  std::cout.flush();
-  std::_Exit(128 + stop_signal);
-}
 
 const Architecture& architecture_of(const std::string& name) {
   std::string names;
@@ -159,13 +127,12 @@ TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
 void run_train(const Arguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, as a full disk is
+  survive_file_limits();
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
-  catch_signals();
-  const TrainingOutcome outcome = folder.run(printer.observer(), &stop_requested);
+  const TrainingOutcome outcome = folder.run(printer.observer(), &stop_on_signals());
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);
   if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();

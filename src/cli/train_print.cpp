@@ -27,6 +27,12 @@ int terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
 }
 
+std::string report_text(const StepReport& report) {
+  return format("step %lld/%lld  epoch %.1f  loss %.4f  lr %.2e  %s tokens/s  %s left",
+                static_cast<long long>(report.step), static_cast<long long>(report.steps), report.epoch, report.loss,
+                report.lr, grouped(report.tokens_per_second).c_str(), clock_time(report.seconds_left).c_str());
+}
+
 std::string evaluation_text(const Evaluation& result) {
   std::string text = format("validation loss %.4f", result.loss);
   if (result.accuracy) text += format(", accuracy %.1f %%", 100 * *result.accuracy);
@@ -125,21 +131,19 @@ void TrainingPrinter::start(const TrainingFolder& folder) {
 TrainingObserver TrainingPrinter::observer() {
   TrainingObserver observer;
   observer.note = [this](const std::string& text) { line(text); };
+  observer.progress = [this](const StepReport& report) { status(report_text(report)); };
   observer.step = [this](const StepReport& report) {
-    const std::string text =
-        format("step %lld/%lld  epoch %.1f  loss %.4f  lr %.2e  %s tokens/s  %s left", static_cast<long long>(report.step),
-               static_cast<long long>(report.steps), report.epoch, report.loss, report.lr,
-               grouped(report.tokens_per_second).c_str(), clock_time(report.seconds_left).c_str());
-    if (live_) status(text);
-    if (!live_) line(text);
+    if (live_) status(report_text(report));
+    if (!live_) line(report_text(report));
   };
   observer.validation = [this](const ValidationReport& report) {
     line(format("step %lld: ", static_cast<long long>(report.step)) + evaluation_text(report.result) +
          (report.is_best ? " (best so far)" : ""));
+    const int width = std::min(terminal_width(), 115) - 5;
     for (const Sample& sample : report.samples) {
-      if (!sample.source.empty()) line("    " + fitted(visible(sample.source), 110));
-      line("  → " + fitted(visible(sample.output), 110));
-      if (!sample.expected.empty()) line("  = " + fitted(visible(sample.expected), 110));
+      if (!sample.source.empty()) line("    " + fitted(visible(sample.source), width));
+      line("  → " + fitted(visible(sample.output), width));
+      if (!sample.expected.empty()) line("  = " + fitted(visible(sample.expected), width));
     }
   };
   return observer;

@@ -25,7 +25,7 @@ double StepRows::log_probability(int64_t row, int32_t id) const {
 namespace {
 
 constexpr int64_t kMostRows = 512;  // of a batch: products gain nothing from more
-constexpr int64_t kDropShare = 8;   // sources leave the batch once an eighth is done, or whenever rows move anyway
+constexpr int64_t kDropShare = 8;   // sources leave the batch once an eighth of them is done
 
 int64_t rows_of(const SearchOptions& options) { return options.sampling ? options.n_best : options.beam; }
 
@@ -85,21 +85,22 @@ class BatchSearch {
     });
   }
 
-  /// Gives each row what it goes on from. Copying a cache costs, so it happens only if rows move or enough are done.
+  /// Gives each row what it goes on from. Rows that only take copies of their neighbours are cheap to move; to leave
+  /// out sources moves all rows and the memory, which pays once enough of them are done.
   void move_rows(int64_t done) {
+    const bool is_dropping = done > 0 && done * kDropShare >= std::ssize(slots_);
+    bool is_moved = is_dropping;
     std::vector<int64_t> order;
-    bool is_moved = done * kDropShare >= std::ssize(slots_) && done > 0;
     for (size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].is_reported) continue;
-      const std::vector<int64_t>& parents = slots_[s].writer->parents();
-      for (size_t r = 0; r < parents.size(); ++r) {
-        is_moved |= parents[r] != static_cast<int64_t>(r);
-        order.push_back(static_cast<int64_t>(s) * rows_ + parents[r]);
+      if (slots_[s].is_reported && is_dropping) continue;
+      for (int64_t r = 0; r < rows_; ++r) {
+        const int64_t parent = slots_[s].is_reported ? r : slots_[s].writer->parents()[static_cast<size_t>(r)];
+        is_moved |= parent != r;
+        order.push_back(static_cast<int64_t>(s) * rows_ + parent);
       }
     }
-    if (!is_moved) return;
-    std::erase_if(slots_, [](const Slot& slot) { return slot.is_reported; });
-    if (!slots_.empty()) decoding_->select(order);
+    if (is_dropping) std::erase_if(slots_, [](const Slot& slot) { return slot.is_reported; });
+    if (is_moved && !slots_.empty()) decoding_->select(order);
   }
 
   const SearchOptions& options_;

@@ -27,6 +27,11 @@ void write(const Tensor& fresh, const Tensor& cache, const CacheStep& step) {
   }
 }
 
+/// Every row either stays or takes a copy of one that stays, as a beam's rows do: nothing else has to be touched.
+bool reads_only_what_stays(std::span<const int64_t> order) {
+  return std::ranges::all_of(order, [&](int64_t from) { return order[static_cast<size_t>(from)] == from; });
+}
+
 }  // namespace
 
 int64_t CacheStep::longest() const { return *std::ranges::max_element(held) + count; }
@@ -73,9 +78,11 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
 void KeyValueCache::select(std::span<const int64_t> order, int64_t length) {
   if (!keys_) return;
   const auto rows = static_cast<int64_t>(order.size());
+  const bool is_in_place = rows == keys_.dim(0) && reads_only_what_stays(order);
   const auto pick = [&](Tensor& x) {
-    const Tensor result = empty({rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
+    const Tensor result = is_in_place ? x : empty({rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
     for (int64_t i = 0; i < rows; ++i) {
+      if (is_in_place && order[static_cast<size_t>(i)] == i) continue;
       copy_values(slice(attend::select(x, 0, order[static_cast<size_t>(i)]), 1, 0, length),
                   slice(attend::select(result, 0, i), 1, 0, length));
     }

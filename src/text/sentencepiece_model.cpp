@@ -24,6 +24,7 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes) : proto_(parse_se
     if (type == Type::unknown) unknown_ = id;
     if (type == Type::normal || type == Type::user_defined || type == Type::unused) segmentable_.set(text, id);
     if (type == Type::user_defined) user_defined_.add(text, id);
+    pieces_span_words_ = pieces_span_words_ || text.find(kSpace, 1) != std::string::npos;
     if (proto_.algorithm != Algorithm::unigram) continue;
     if (type == Type::normal) lattice_.add(text, id, score);
     if (type == Type::user_defined) lattice_.add_preferred(text, id);
@@ -97,6 +98,17 @@ void SentencePieceModel::encode_words(std::string_view text, const Visit& visit)
     const size_t next = text.find(kSpace, 1);
     const std::string_view word = text.substr(0, next);
     visit(word, segmentable_.find(word));
+    text.remove_prefix(word.size());
+  }
+}
+
+/// Where no piece goes beyond a word, words do not matter to each other, and each alone is less to sort.
+void SentencePieceModel::encode_merging(std::string_view text, const Visit& visit) const {
+  const SentencePieceBpe bpe(*this);
+  if (pieces_span_words_) return bpe.encode(text, visit);
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(kSpace, 1));
+    bpe.encode(word, visit);
     text.remove_prefix(word.size());
   }
 }

@@ -45,6 +45,7 @@ class SentencePieceModel {
   void emit(std::string_view piece, int32_t id, const Visit& visit) const;
   void encode_characters(std::string_view text, const Visit& visit) const;
   void encode_words(std::string_view text, const Visit& visit) const;
+  void encode_merging(std::string_view text, const Visit& visit) const;
 
   SentencePieceProto proto_;
   Vocabulary vocabulary_;    // all pieces
@@ -54,6 +55,7 @@ class SentencePieceModel {
   std::optional<Charsmap> charsmap_;
   std::vector<int32_t> byte_ids_;
   int32_t unknown_ = kNone;
+  bool pieces_span_words_ = false;  // whether a blank stands inside or behind a piece
   friend class SentencePieceBpe;
 };
 

@@ -1,7 +1,6 @@
 #include "attend/train/compare.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,7 @@ using Lines = std::vector<std::string>;
 
 constexpr const char* kPlanFile = "/comparison.json";
 constexpr double kHeldOut = 0.05;  // of the pairs, if they are the test as well: a few hundred sentences
-constexpr int64_t kLeastWarmup = 1, kNoamWarmup = 2000, kWarmupPart = 5;
+constexpr int64_t kWarmupPart = 5;
 
 bool has_setting(const std::vector<SettingInfo>& settings, const std::string& name) {
   return std::ranges::find(settings, name, &SettingInfo::name) != settings.end();
@@ -52,12 +51,6 @@ void check(const ComparisonJob& job) {
   check_settings(job);
 }
 
-/// The peak that Vaswani et al.'s schedule has after 2,000 steps of warm-up.
-double peak_rate(const std::string& config) {
-  const auto dim = Json::parse(config).value("dim", 128.0);
-  return 1 / std::sqrt(std::max(dim, 1.0) * static_cast<double>(kNoamWarmup));
-}
-
 /// Alike for all: updates, batches, and a learning rate that rises, then falls to nothing at the last step, so that
 /// each makes the most of them. How high it rises is each architecture's own.
 TrainingJob job_for(const std::string& architecture, const ComparisonJob& job) {
@@ -76,8 +69,7 @@ TrainingJob job_for(const std::string& architecture, const ComparisonJob& job) {
   options.batch_tokens = job.batch_tokens;
   options.seed = job.seed;
   options.schedule = ScheduleKind::linear;
-  options.warmup = std::clamp(job.steps / kWarmupPart, kLeastWarmup, std::max(options.warmup, kLeastWarmup));
-  if (options.lr == 0) options.lr = peak_rate(with_settings(preset_config(architecture, job.preset), result.model));
+  options.warmup = std::min(options.warmup, job.steps / kWarmupPart);
   options.samples = 1;
   result.training = with_training(options, training);
   return result;

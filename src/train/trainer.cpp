@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <utility>
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/registry.h"
@@ -98,7 +97,11 @@ class Run {
       }
       one_step();
       const bool last = state_.step == steps_;
-      if (state_.step % options_.log_every == 0 || last) report();
+      if (state_.step % options_.log_every == 0 || last) {
+        report();
+      } else {
+        show_progress();
+      }
       if (state_.step % validate_every_ == 0 || last) early = validate();
       if (since(saved_) > kCheckpointSeconds) save_checkpoint();
     }
@@ -142,21 +145,33 @@ class Run {
     state_.window.seconds += seconds;
   }
 
+  StepReport report_so_far() const {
+    const ReportWindow& window = state_.window;
+    return {.step = state_.step,
+            .steps = steps_,
+            .epoch = static_cast<double>(state_.step * options_.accumulate) /
+                     static_cast<double>(objective_.batches_per_epoch()),
+            .loss = window.weighted_loss / std::max(window.tokens, 1.0),
+            .lr = schedule_.at(state_.step),
+            .gradient_norm = norm_,
+            .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
+            .seconds = state_.seconds,
+            .seconds_left =
+                static_cast<double>(steps_ - state_.step) * state_.seconds / static_cast<double>(state_.step)};
+  }
+
   void report() {
-    const ReportWindow window = std::exchange(state_.window, {});
-    StepReport report{.step = state_.step,
-                      .steps = steps_,
-                      .epoch = static_cast<double>(state_.step * options_.accumulate) /
-                               static_cast<double>(objective_.batches_per_epoch()),
-                      .loss = window.weighted_loss / std::max(window.tokens, 1.0),
-                      .lr = schedule_.at(state_.step),
-                      .gradient_norm = norm_,
-                      .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
-                      .seconds = state_.seconds,
-                      .seconds_left = static_cast<double>(steps_ - state_.step) * state_.seconds /
-                                      static_cast<double>(state_.step)};
+    const StepReport report = report_so_far();
+    state_.window = {};
     journal_.add(report);
     if (observer_.step) observer_.step(report);
+    told_ = Clock::now();
+  }
+
+  void show_progress() {
+    if (!observer_.progress || since(told_) < 1) return;
+    observer_.progress(report_so_far());
+    told_ = Clock::now();
   }
 
   /// Keeps the model if it is the best so far; true when there has been no better one for too long.
@@ -233,7 +248,7 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
-  Clock::time_point saved_ = Clock::now();
+  Clock::time_point saved_ = Clock::now(), told_ = saved_;
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ struct ValidationReport {
 /// Who wants to know. All may be empty.
 struct TrainingObserver {
   std::function<void(const StepReport&)> step;
+  std::function<void(const StepReport&)> progress;  ///< the report so far, once a second
   std::function<void(const ValidationReport&)> validation;
   std::function<void(const std::string&)> note;
 };
