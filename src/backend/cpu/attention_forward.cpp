@@ -20,12 +20,12 @@ namespace attend::cpu::HWY_NAMESPACE {
 /// Panels that go through the keys together, so that a block of k and v is fetched from L3 once for all of them.
 inline constexpr int64_t kPanelsPerTask = 8;
 
-/// Working memory of one task.
+/// Working memory of one task after the other.
 template <class T>
 struct ForwardScratch {
-  ForwardScratch(const HeadSlice<T>& head, int64_t width)
-      : packed(kPanelsPerTask * head.dim * width),
-        output(kPanelsPerTask * head.value_dim * width),
+  ForwardScratch(int64_t dim, int64_t value_dim, int64_t width)
+      : packed(kPanelsPerTask * dim * width),
+        output(kPanelsPerTask * value_dim * width),
         block(3 * kKeyBlock * width),
         rows(3 * kPanelsPerTask * width) {}
   Scratch<T> packed, output, block, rows;
@@ -153,12 +153,20 @@ void FinishPanel(const HeadSlice<T>& head, const PanelState<T>& panel, T* y, int
   }
 }
 
+/// Where a head's results go: rows of y, and one lse each.
+template <class T>
+struct ForwardOutput {
+  T* y = nullptr;
+  int64_t y_row = 0;
+  T* lse = nullptr;
+  int64_t lse_step = 0;
+};
+
 /// Queries [first, end) of one head.
 template <class T>
-void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool values_finite, T* y, int64_t y_row, T* lse,
-                 int64_t lse_step) {
+void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool values_finite,
+                 const ForwardScratch<T>& scratch, const ForwardOutput<T>& out) {
   const int64_t full = PanelWidth<T>();
-  const ForwardScratch<T> scratch(head, full);
   PanelState<T> panels[kPanelsPerTask];
   int64_t panel_count = 0;
   for (int64_t i = first; i < end; i += full, ++panel_count) {
@@ -185,7 +193,7 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
       if (keys.begin < keys.end) StepOfAnyWidth(head, panels[p], keys, values_finite, scratch.block.data());
     }
   }
-  for (int64_t p = 0; p < panel_count; ++p) FinishPanel(head, panels[p], y, y_row, lse, lse_step);
+  for (int64_t p = 0; p < panel_count; ++p) FinishPanel(head, panels[p], out.y, out.y_row, out.lse, out.lse_step);
 }
 
 template <class T>
@@ -206,20 +214,25 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
       }
     }
   }
-  parallel_for(static_cast<int64_t>(tasks.size()), [&](int64_t t) {
-    const FlushTinyNumbers flush;
-    const Task& task = tasks[static_cast<size_t>(t)];
+  const auto run = [&](const Task& task, const ForwardScratch<T>& scratch) {
     const HeadSlice<T> head = slice_of<T>(problem, *task.span, task.head);
     if (head.queries == 0) return;
     const int64_t end = std::min(task.first + rows_per_task, head.queries);
     const KeyRange seen = head.visible_to_any(task.first, end);
     const bool finite = !head.may_hide_keys() ||
                         AllFinite(head.v + seen.begin * head.v_row, head.v_row, seen.end - seen.begin, head.value_dim);
-    T* out = static_cast<T*>(y.data) + task.span->batch * y.strides[0] + task.head * y.strides[1] +
-             task.span->q_begin * y.strides[2];
-    T* sums = static_cast<T*>(lse.data) + task.span->batch * lse.strides[0] + task.head * lse.strides[1] +
-              task.span->q_begin * lse.strides[2];
-    ForwardTask(head, task.first, end, finite, out, y.strides[2], sums, lse.strides[2]);
+    const auto at = [&](const View& view) {
+      return static_cast<T*>(view.data) + task.span->batch * view.strides[0] + task.head * view.strides[1] +
+             task.span->q_begin * view.strides[2];
+    };
+    ForwardTask<T>(head, task.first, end, finite, scratch, {at(y), y.strides[2], at(lse), lse.strides[2]});
+  };
+  // Several short sequences to a hand-over: one of 15 tokens takes but a few microseconds.
+  const int64_t pairs = std::max<int64_t>(1, std::min(problem.q.shape[2], rows_per_task) * problem.k.shape[2]);
+  parallel_ranges(static_cast<int64_t>(tasks.size()), kKeyBlock * kKeyBlock / pairs, [&](int64_t begin, int64_t end) {
+    const FlushTinyNumbers flush;
+    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], PanelWidth<T>());
+    for (int64_t t = begin; t < end; ++t) run(tasks[static_cast<size_t>(t)], scratch);
   });
 }
 
