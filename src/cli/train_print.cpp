@@ -74,7 +74,7 @@ std::string clock_time(double seconds) {
 
 std::string grouped(double number) {
   std::string digits = std::to_string(std::llround(number));
-  for (auto i = static_cast<long>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (auto i = static_cast<long>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), 1, ',');
   return digits;
 }
 

@@ -18,8 +18,8 @@ struct Entry {
   std::pair<int32_t, int32_t> key() const { return {longer, surplus}; }
 };
 
-Entry measure(const TokenCache& cache, int64_t example) {
-  const bool pairs = cache.columns() >= 2;
+Entry measure(const TokenCache& cache, int64_t example, bool labelled) {
+  const bool pairs = cache.columns() >= 2 && !labelled;
   const int64_t source = cache.length(example, 0) + (pairs ? 1 : 0), target = pairs ? cache.length(example, 1) + 1 : 0;
   const int64_t longer = std::max(source, target), surplus = pairs ? (target - source) >> 1 : 0;
   require<ShapeError>(longer <= INT32_MAX, "batches: example ", example, " has ", longer, " tokens");
@@ -65,7 +65,7 @@ BatchPlan::BatchPlan(const TokenCache& cache, std::span<const int64_t> examples,
   std::vector<Entry> entries;
   entries.reserve(examples.size());
   for (const int64_t example : examples) {
-    const Entry entry = measure(cache, example);
+    const Entry entry = measure(cache, example, options.labelled);
     if (options.max_length == 0 || entry.longer <= options.max_length) entries.push_back(entry);
   }
   left_out_ = static_cast<int64_t>(examples.size() - entries.size());

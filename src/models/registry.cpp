@@ -90,6 +90,29 @@ Json parse_config(const std::string& text) {
   return json;
 }
 
+/// A model is made before its weights are read: what a config asks for must not be more than the file can hold.
+void check_sizes(const std::string& config, const SafetensorsFile& file) {
+  const Json json = parse_config(config);
+  const auto number = [&](const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  double values = 0;
+  for (const TensorInfo& info : file.tensors()) values += static_cast<double>(info.shape.numel());
+  const double dim = number("dim"), hidden = number("hidden");
+  const bool recurrent = json["architecture"].get<std::string>().starts_with("rnn");
+  const double square = recurrent ? hidden * hidden : dim * dim;
+  const double largest = std::max({number("words") * dim, square, dim * hidden});
+  require<FormatError>(largest <= values, "config.json describes a matrix of ", largest,
+                       " values, but model.safetensors holds ", values, " in all");
+  const double layers = number("layers") + number("encoder_layers") + number("decoder_layers");
+  require<FormatError>(layers <= static_cast<double>(file.tensors().size()), "config.json describes ", layers,
+                       " layers, but model.safetensors holds ", file.tensors().size(), " tensors");
+  constexpr double kMostPositions = 1 << 28;
+  require<FormatError>(number("context") * dim <= std::max(values, kMostPositions),
+                       "config.json describes a context of ", number("context"), " tokens, which is too long");
+}
+
 }  // namespace
 
 const std::vector<Architecture>& architectures() {
@@ -147,7 +170,9 @@ std::unique_ptr<Model> load_model(const std::string& folder) {
   try {
     Rng rng;
     const SafetensorsFile file = SafetensorsFile::open(weights_path);
-    std::unique_ptr<Model> model = create_model(read_file(config_path, 16 << 20), rng);
+    const std::string config = read_file(config_path, 16 << 20);
+    check_sizes(config, file);
+    std::unique_ptr<Model> model = create_model(config, rng);
     std::map<std::string, Tensor> values;
     for (const TensorInfo& info : file.tensors()) values[info.name] = file.tensor(info.name);
     load_values(model->parameters(), values);

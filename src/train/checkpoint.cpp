@@ -125,11 +125,14 @@ void Snapshots::forget_after(int64_t step) {
   }
 }
 
-int64_t Snapshots::count() const { return static_cast<int64_t>(files().size()); }
+int64_t Snapshots::count() const { return std::min(keep_, static_cast<int64_t>(files().size())); }
 
 void Snapshots::average_into(const Model& model) const {
-  std::vector<SafetensorsFile> all;
-  for (const std::string& file : files()) all.push_back(SafetensorsFile::open(file));
+  const std::vector<std::string> known = files();
+  std::vector<SafetensorsFile> all;  // the last few: an earlier run may have kept more
+  for (auto i = std::ssize(known) - count(); i < std::ssize(known); ++i) {
+    all.push_back(SafetensorsFile::open(known[static_cast<size_t>(i)]));
+  }
   std::map<std::string, Tensor> means;
   for (const auto& [name, tensor] : model.parameters()) {
     std::vector<double> sum(static_cast<size_t>(tensor.numel()), 0.0);

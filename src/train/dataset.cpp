@@ -40,9 +40,14 @@ bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
 Json to_json(const Plan& plan) {
   Json samples = Json::array();
   for (const Example& example : plan.samples) samples.push_back({example.source, example.target});
-  return {{"kind", static_cast<int>(plan.kind)}, {"by_line", plan.by_line}, {"own_validation", plan.own_validation},
-          {"share", plan.share},                 {"seed", plan.seed},       {"labels", plan.labels},
-          {"samples", samples},                  {"dropped", plan.dropped}};
+  return {{"kind", static_cast<int>(plan.kind)},
+          {"by_line", plan.by_line},
+          {"own_validation", plan.own_validation},
+          {"share", plan.share},
+          {"seed", plan.seed},
+          {"labels", plan.labels},
+          {"samples", samples},
+          {"dropped", plan.dropped}};
 }
 
 Plan plan_from(const Json& json) {
@@ -153,9 +158,9 @@ LineSource text_of(const Corpus& corpus, const Progress& progress) {
 std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, const Progress& progress) {
   if (std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
   if (progress) progress("Learning a vocabulary", -1);
-  return train_tokenizer(text_of(options.corpus, progress), {.kind = tokenizer_kind(options.tokenizer),
-                                                   .vocabulary = options.vocabulary,
-                                                   .lowercase = options.lowercase});
+  return train_tokenizer(
+      text_of(options.corpus, progress),
+      {.kind = tokenizer_kind(options.tokenizer), .vocabulary = options.vocabulary, .lowercase = options.lowercase});
 }
 
 std::vector<std::string> labels_of(const Corpus& corpus) {
@@ -267,8 +272,8 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
   const auto tokenizer = make_tokenizer(options, progress);
   tokenizer->save(folder);
 
-  plan.dropped = write_cache(cache_folder(folder) + "/training.ids", options.corpus, options, *tokenizer, plan.labels,
-                             progress);
+  plan.dropped =
+      write_cache(cache_folder(folder) + "/training.ids", options.corpus, options, *tokenizer, plan.labels, progress);
   if (options.validation) {
     write_cache(cache_folder(folder) + "/validation.ids", *options.validation, options, *tokenizer, plan.labels,
                 progress);

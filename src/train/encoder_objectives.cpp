@@ -69,8 +69,7 @@ class LabelObjective final : public Objective {
       const ClassBatch batch =
           class_batch(data_.validation, std::span(data_.validation_examples).subspan(i, 1), data_.tokenizer->special());
       const int64_t label = decisions(model_.classify({batch.ids, batch.lengths}))[0];
-      result.push_back(
-          {data_.samples[i].source, data_.samples[i].target, data_.labels[static_cast<size_t>(label)]});
+      result.push_back({data_.samples[i].source, data_.samples[i].target, data_.labels[static_cast<size_t>(label)]});
     }
     return result;
   }
@@ -80,6 +79,7 @@ class LabelObjective final : public Objective {
     return {.tokens = options.batch_tokens,
             .sentences = options.batch,
             .max_length = model.context(),
+            .labelled = true,
             .shuffle = shuffle,
             .seed = static_cast<uint64_t>(options.seed)};
   }

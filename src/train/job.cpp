@@ -108,11 +108,14 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   result.folder_ = without_slash(given);
   result.model_ = load_model(result.folder_);
   result.lock_ = std::make_shared<FolderLock>(result.folder_);
-  result.options_ = with_training(saved_options(result.folder_), settings);
+  const TrainingOptions before = saved_options(result.folder_);
+  result.options_ = with_training(before, settings);
+  require<Error>((before.optimizer == OptimizerKind::sgd) == (result.options_.optimizer == OptimizerKind::sgd),
+                 "the optimizer cannot change between adam and sgd on --resume: what it remembers is not the same");
   result.data_ = open_dataset(result.folder_);
   result.steps();  // refuses what cannot be trained
   remove_leftovers(result.folder_);
-  if (!settings.empty()) write_file(result.folder_ + kOptionsFile, training_text(result.options_) + "\n");
+  result.has_new_options_ = !settings.empty();
   return result;
 }
 
@@ -123,7 +126,12 @@ int64_t TrainingFolder::steps() const {
 
 TrainingOutcome TrainingFolder::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
   const auto objective = make_objective(*model_, data_, options_);
-  return Trainer(*model_, *objective, options_, folder_).run(observer, stop);
+  TrainingObserver told = observer;
+  told.started = [&] {  // new options are kept once the checkpoint has been read with them
+    if (has_new_options_) write_file(folder_ + kOptionsFile, training_text(options_) + "\n");
+    if (observer.started) observer.started();
+  };
+  return Trainer(*model_, *objective, options_, folder_).run(told, stop);
 }
 
 }  // namespace attend

@@ -64,8 +64,11 @@ void Journal::add(const ValidationReport& report) {
 }
 
 void Journal::add(const TrainingOutcome& outcome) {
-  Json json{{"step", outcome.step}, {"done", true}, {"seconds", outcome.seconds},
-            {"tokens_per_second", outcome.tokens_per_second}, {"best_step", outcome.best_step}};
+  Json json{{"step", outcome.step},
+            {"done", true},
+            {"seconds", outcome.seconds},
+            {"tokens_per_second", outcome.tokens_per_second},
+            {"best_step", outcome.best_step}};
   add_evaluation(json, outcome.result);
   append(line_of(json));
 }

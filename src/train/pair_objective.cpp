@@ -20,6 +20,7 @@ class PairObjective final : public Objective {
         validation_(data.validation, data.validation_examples, batch_options(model, options, false)) {}
 
   int64_t batches_per_epoch() const override { return training_.plan().batches(); }
+  int64_t left_out() const override { return training_.plan().left_out(); }
 
   MicroBatch batch(int64_t index) const override {
     PairBatch batch = pair_batch(data_.training, training_.batch(index), data_.tokenizer->special());

@@ -86,6 +86,10 @@ class Run {
   }
 
   TrainingOutcome run(const std::atomic<bool>* stop) {
+    if (observer_.started) observer_.started();
+    if (const int64_t count = objective_.left_out(); count > 0 && observer_.note) {
+      observer_.note(std::to_string(count) + " examples are longer than the model's context and were left out");
+    }
     TrainingOutcome outcome;
     bool early = is_stale();  // a run may have been killed after its last validation
     while (state_.step < steps_ && !early) {
@@ -147,17 +151,17 @@ class Run {
 
   StepReport report_so_far() const {
     const ReportWindow& window = state_.window;
-    return {.step = state_.step,
-            .steps = steps_,
-            .epoch = static_cast<double>(state_.step * options_.accumulate) /
-                     static_cast<double>(objective_.batches_per_epoch()),
-            .loss = window.weighted_loss / std::max(window.tokens, 1.0),
-            .lr = schedule_.at(state_.step),
-            .gradient_norm = norm_,
-            .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
-            .seconds = state_.seconds,
-            .seconds_left =
-                static_cast<double>(steps_ - state_.step) * state_.seconds / static_cast<double>(state_.step)};
+    return {
+        .step = state_.step,
+        .steps = steps_,
+        .epoch = static_cast<double>(state_.step * options_.accumulate) /
+                 static_cast<double>(objective_.batches_per_epoch()),
+        .loss = window.weighted_loss / std::max(window.tokens, 1.0),
+        .lr = schedule_.at(state_.step),
+        .gradient_norm = norm_,
+        .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
+        .seconds = state_.seconds,
+        .seconds_left = static_cast<double>(steps_ - state_.step) * state_.seconds / static_cast<double>(state_.step)};
   }
 
   void report() {

@@ -88,6 +88,14 @@ TEST(BatchPlan, WithoutShufflingTheShortestComeFirst) {
   }
 }
 
+TEST(BatchPlan, ALabelHasNoLength) {
+  const CacheFile file({{Ids(16, 9), Ids(1, 0)}, {Ids(4, 9), Ids(1, 1)}, {Ids(17, 9), Ids(1, 1)}});
+  const TokenCache cache = file.open();
+  const BatchPlan plan(cache, {.max_length = 16, .labelled = true});
+  EXPECT_EQ(plan.examples(), 2);
+  EXPECT_EQ(plan.left_out(), 1);
+}
+
 TEST(BatchPlan, LimitsOfExamplesAndLengths) {
   const CacheFile file(
       {{Ids(1, 9), Ids(2, 9)}, {Ids(30, 9), Ids(2, 9)}, {Ids(2, 9), Ids(9, 9)}, {Ids(1, 9), Ids(1, 9)}});

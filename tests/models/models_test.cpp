@@ -281,6 +281,20 @@ TEST(Registry, DamagedFoldersAreRefusedByName) {
   EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","words":24,"dim":128,"heads":4,"layers":4,"context":128})")
                 .find("embedding.weight"),
             std::string::npos);
+  const auto absurd = [&](const std::string& setting) {
+    return spoil("config.json",
+                 R"({"architecture":"gpt","words":23,"dim":128,"heads":4,"context":128,)" + setting + "}");
+  };
+  EXPECT_NE(absurd(R"("layers":4000000000)").find("layers"), std::string::npos);
+  EXPECT_NE(absurd(R"("layers":900)").find("describes 900 layers"), std::string::npos);
+  EXPECT_NE(absurd(R"("layers":4,"hidden":1000000)").find("describes a matrix"), std::string::npos);
+  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","words":23,"dim":1000000,"heads":4,"layers":4})")
+                .find("describes a matrix"),
+            std::string::npos);
+  EXPECT_NE(
+      spoil("config.json", R"({"architecture":"gpt","words":23,"dim":128,"heads":4,"layers":4,"context":16000000})")
+          .find("too long"),
+      std::string::npos);
   EXPECT_NE(spoil("model.safetensors", "short").find("model.safetensors"), std::string::npos);
   std::filesystem::remove(path + "/config.json");
   EXPECT_NE(message_of([&] { load_model(path); }).find("has no config.json"), std::string::npos);

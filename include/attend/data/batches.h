@@ -14,6 +14,7 @@ struct BatchOptions {
   int64_t tokens = 4096;   ///< most places of a batch's longer side, padding included: examples · longest ≤ tokens
   int64_t sentences = 0;   ///< most examples of a batch; 0: no limit
   int64_t max_length = 0;  ///< examples with a longer side are left out; 0: no limit
+  bool labelled = false;   ///< column 1 is a label, not a text: only column 0 has a length
   bool shuffle = true;     ///< false: shortest first, the same in every epoch
   uint64_t seed = 0;
 };
@@ -32,8 +33,8 @@ class Batches {
 };
 
 /// Puts examples of like length together. The length of an example is that of its longer side as the model sees it,
-/// with the end mark that pair_batch adds: max(source, target) + 1 for pairs, the length itself for one column. An
-/// example that alone exceeds `tokens` makes a batch of its own.
+/// with the end mark that pair_batch adds: max(source, target) + 1 for pairs, the length itself for one column or
+/// labelled text. An example that alone exceeds `tokens` makes a batch of its own.
 ///
 /// What an epoch gives depends on the cache, the options and the epoch's number alone, so to resume is to ask for the
 /// same epoch and to go on at the same batch. All epochs have equally many batches.

@@ -23,13 +23,13 @@ struct EncoderConfig {
 
   static constexpr auto settings() {
     using C = EncoderConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary"),
+    return std::tuple{setting("words", &C::words, "size of the vocabulary", kMostWords),
                       setting("labels", &C::labels, "what the classes are called"),
-                      setting("context", &C::context, "longest text, in tokens"),
-                      setting("dim", &C::dim, "width of every layer"),
-                      setting("heads", &C::heads, "attention heads; they divide dim"),
-                      setting("layers", &C::layers, "number of layers"),
-                      setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)"),
+                      setting("context", &C::context, "longest text, in tokens", kMostContext),
+                      setting("dim", &C::dim, "width of every layer", kMostWidth),
+                      setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
+                      setting("layers", &C::layers, "number of layers", kMostLayers),
+                      setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
                       setting("activation", &C::activation, "of the feed-forward network"),
                       setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
                       setting("positions", &C::positions, "how positions are known"),
@@ -49,7 +49,7 @@ struct Encoder final : EncoderModel {
   Norm masked_norm;
   Tensor masked_bias;
   std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
-  Tensor waves;  ///< sines and cosines, [context, dim]: computed, not a parameter
+  Tensor waves;                      ///< sines and cosines, [context, dim]: computed, not a parameter
 
   static std::unique_ptr<Encoder> create(const EncoderConfig& config, Rng& rng);
 

@@ -24,19 +24,20 @@ struct GptConfig {
 
   static constexpr auto settings() {
     using C = GptConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary"),
-                      setting("context", &C::context, "how many tokens back it can see"),
-                      setting("dim", &C::dim, "width of every layer"),
-                      setting("heads", &C::heads, "attention heads; they divide dim"),
-                      setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)"),
-                      setting("layers", &C::layers, "number of layers"),
-                      setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)"),
-                      setting("activation", &C::activation, "of the feed-forward network"),
-                      setting("gated", &C::gated, "gated feed-forward network"),
-                      setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
-                      setting("bias", &C::bias, "biases on projections and norms"),
-                      setting("positions", &C::positions, "how positions are known"),
-                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+    return std::tuple{
+        setting("words", &C::words, "size of the vocabulary", kMostWords),
+        setting("context", &C::context, "how many tokens back it can see", kMostContext),
+        setting("dim", &C::dim, "width of every layer", kMostWidth),
+        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
+        setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth),
+        setting("layers", &C::layers, "number of layers", kMostLayers),
+        setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
+        setting("activation", &C::activation, "of the feed-forward network"),
+        setting("gated", &C::gated, "gated feed-forward network"),
+        setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
+        setting("bias", &C::bias, "biases on projections and norms"),
+        setting("positions", &C::positions, "how positions are known"),
+        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
 };
 

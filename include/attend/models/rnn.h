@@ -22,14 +22,14 @@ struct RnnConfig {
 
   static constexpr auto settings() {
     using C = RnnConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary"),
-                      setting("dim", &C::dim, "width of the word vectors"),
-                      setting("hidden", &C::hidden, "width of the recurrent state"),
-                      setting("layers", &C::layers, "recurrent layers, in the encoder and in the decoder"),
+    return std::tuple{setting("words", &C::words, "size of the vocabulary", kMostWords),
+                      setting("dim", &C::dim, "width of the word vectors", kMostWidth),
+                      setting("hidden", &C::hidden, "width of the recurrent state", kMostWidth),
+                      setting("layers", &C::layers, "recurrent layers, in the encoder and in the decoder", kMostLayers),
                       setting("cell", &C::cell, "kind of recurrent cell"),
                       setting("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width"),
                       setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
-                      setting("context", &C::context, "longest sentence, in tokens"),
+                      setting("context", &C::context, "longest sentence, in tokens", kMostContext),
                       setting("score", &C::score, "how the decoder compares its state with the encoder's")};
   }
 };

@@ -31,6 +31,8 @@ constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member
 }
 /// The largest share of values that may be dropped.
 constexpr double kMostDropout = 0.99;
+// Beyond what any model has: a config that says more is damaged or hostile.
+constexpr double kMostLayers = 1000, kMostWidth = 1 << 20, kMostWords = 1 << 24, kMostContext = 1 << 24;
 
 /// How a model knows the order of its tokens.
 enum class Positions { none, sinusoidal, learned, rotary, alibi };

@@ -25,20 +25,21 @@ struct TransformerModelConfig {
 
   static constexpr auto settings() {
     using C = TransformerModelConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary"),
-                      setting("dim", &C::dim, "width of every layer"),
-                      setting("heads", &C::heads, "attention heads; they divide dim"),
-                      setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)"),
-                      setting("hidden", &C::hidden, "width inside the feed-forward network"),
-                      setting("encoder_layers", &C::encoder_layers, "layers that read the source"),
-                      setting("decoder_layers", &C::decoder_layers, "layers that write the target"),
-                      setting("activation", &C::activation, "of the feed-forward network"),
-                      setting("gated", &C::gated, "gated feed-forward network"),
-                      setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
-                      setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
-                      setting("positions", &C::positions, "how positions are known"),
-                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
-                      setting("context", &C::context, "longest sentence, in tokens")};
+    return std::tuple{
+        setting("words", &C::words, "size of the vocabulary", kMostWords),
+        setting("dim", &C::dim, "width of every layer", kMostWidth),
+        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
+        setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth),
+        setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
+        setting("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers),
+        setting("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers),
+        setting("activation", &C::activation, "of the feed-forward network"),
+        setting("gated", &C::gated, "gated feed-forward network"),
+        setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
+        setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
+        setting("positions", &C::positions, "how positions are known"),
+        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
+        setting("context", &C::context, "longest sentence, in tokens", kMostContext)};
   }
 };
 

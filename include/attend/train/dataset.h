@@ -30,13 +30,13 @@ struct Dataset {
   CorpusKind kind = CorpusKind::text;
   bool by_line = false;
   std::shared_ptr<const Tokenizer> tokenizer;
-  TokenCache training, validation;          ///< one file where the validation set is a part of the corpus
-  std::vector<int64_t> training_examples;   ///< of `training`
-  std::vector<int64_t> validation_examples; ///< of `validation`
-  double split = 1;                         ///< of running text: where validation begins; 1: in a file of its own
-  std::vector<std::string> labels;          ///< of labelled text, in the order of their numbers
-  std::vector<Example> samples;             ///< validation examples as text, at most 2,000, in order
-  int64_t dropped = 0;                      ///< lines with a blank side
+  TokenCache training, validation;           ///< one file where the validation set is a part of the corpus
+  std::vector<int64_t> training_examples;    ///< of `training`
+  std::vector<int64_t> validation_examples;  ///< of `validation`
+  double split = 1;                          ///< of running text: where validation begins; 1: in a file of its own
+  std::vector<std::string> labels;           ///< of labelled text, in the order of their numbers
+  std::vector<Example> samples;              ///< validation examples as text, at most 2,000, in order
+  int64_t dropped = 0;                       ///< lines with a blank side
 };
 
 /// Says what is being done and how far it has come: share 0 … 1, negative where nobody knows.

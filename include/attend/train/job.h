@@ -44,6 +44,7 @@ class TrainingFolder {
   std::unique_ptr<Model> model_;
   Dataset data_;
   TrainingOptions options_;
+  bool has_new_options_ = false;
   std::shared_ptr<const FolderLock> lock_;
 };
 

@@ -40,6 +40,7 @@ class Objective {
   /// On the validation set. With `text`, also what needs whole sentences to be written.
   virtual Evaluation evaluate(bool text) const = 0;
   virtual std::vector<Sample> samples(int64_t count) const = 0;
+  virtual int64_t left_out() const { return 0; }  ///< training examples that are too long for the model
 };
 
 /// Chosen by the model's task and the data: translation, running text, classification, or masked words for an encoder

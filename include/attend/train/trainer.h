@@ -32,6 +32,7 @@ struct ValidationReport {
 
 /// Who wants to know. All may be empty.
 struct TrainingObserver {
+  std::function<void()> started;  ///< the checkpoint has been read; nothing has been learned yet
   std::function<void(const StepReport&)> step;
   std::function<void(const StepReport&)> progress;  ///< the report so far, once a second
   std::function<void(const ValidationReport&)> validation;
