@@ -7,6 +7,7 @@
 
 #include "attend/base/error.h"
 #include "attend/generate/generate_text.h"
+#include "attend/text/utf8.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/model_options.h"
@@ -81,6 +82,7 @@ void run_generate(Arguments& arguments) {
   const ModelFolder folder = open_model(arguments.common.model);
   const LanguageModel& model = language_model(folder);
   const std::string prompt = read_prompt(arguments.prompt);
+  require<FormatError>(is_utf8(prompt), "generate: the prompt is not UTF-8");
   const bool is_terminal = isatty(STDOUT_FILENO) == 1, is_streamed = !arguments.common.json && options.copies == 1;
   Speed speed;
   if (is_streamed) show(prompt, is_terminal);

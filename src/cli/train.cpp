@@ -68,18 +68,29 @@ void check_usage(const Arguments& arguments) {
   }
   const bool new_model = !arguments.architecture.empty() || !arguments.output.empty() || !arguments.from.empty() ||
                          !arguments.preset.empty() || !arguments.tokenizer.empty() || !arguments.validation.empty() ||
-                         !arguments.model.empty() || arguments.overwrite;
+                         !arguments.model.empty() || arguments.overwrite || arguments.lowercase ||
+                         arguments.vocabulary > 0 || arguments.by_line || arguments.masked || arguments.lossy ||
+                         arguments.validation_share > 0;
   if (resumes && new_model) {
-    throw CLI::ValidationError("--resume goes on with the model and the corpus of its folder: only training options fit");
+    throw CLI::ValidationError(
+        "--resume goes on with the model and the corpus of its folder: only training options fit");
   }
-  if (!arguments.from.empty() && !(arguments.preset.empty() && arguments.tokenizer.empty())) {
-    throw CLI::ValidationError("--from takes size and vocabulary from its model: drop --preset and --tokenizer");
+  const bool new_words = !arguments.tokenizer.empty() || arguments.vocabulary > 0 || arguments.lowercase;
+  if (!arguments.from.empty() && (!arguments.preset.empty() || new_words)) {
+    throw CLI::ValidationError(
+        "--from takes size and vocabulary from its model: drop --preset, --tokenizer, --vocabulary and --lowercase");
   }
 }
 
 TrainingJob job_of(const Arguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
   if (arguments.files.empty()) throw CLI::ValidationError("expected files to learn from");
+  if (arguments.masked && architecture.task != Task::classification) {
+    throw CLI::ValidationError("--masked-words is for an encoder");
+  }
+  if (arguments.by_line && architecture.task == Task::translation) {
+    throw CLI::ValidationError("--by-line is for plain text");
+  }
   TrainingJob job{.architecture = architecture.name, .model = arguments.model, .from = arguments.from};
   if (!arguments.preset.empty()) job.preset = arguments.preset;
   job.training = with_training(default_training(architecture.name), arguments.training);
@@ -167,7 +178,9 @@ void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
             option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->group(group)
-        ->type_name(info.kind == "yes or no" ? "yes|no" : info.kind == "choice" ? "NAME" : "N");
+        ->type_name(info.kind == "yes or no" ? "yes|no"
+                    : info.kind == "choice"  ? "NAME"
+                                             : "N");
   }
 }
 

@@ -42,6 +42,7 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
 
 std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) {
   require<ShapeError>(config.labels.size() != 1, "encoder: a classifier needs at least two labels, got one");
+  require<ShapeError>(config.layers >= 1, "encoder: layers must be at least 1, got ", config.layers);
   auto model = std::make_unique<Encoder>();
   model->settings = config;
   const TransformerStackConfig stack = layers_of(config);

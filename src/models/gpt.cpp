@@ -77,6 +77,7 @@ class GptDecoding final : public Decoding {
 }  // namespace
 
 std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
+  require<ShapeError>(config.layers >= 1, "gpt: layers must be at least 1, got ", config.layers);
   auto model = std::make_unique<Gpt>();
   model->settings = config;
   model->embedding = Embedding::create({.words = config.words, .dim = config.dim, .deviation = 0.02}, rng);

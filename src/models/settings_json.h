@@ -26,6 +26,7 @@ nlohmann::json setting_json(const T& value) {
 
 inline std::string up_to(double most) {
   std::ostringstream text;
+  text.precision(12);
   if (most < kNoLimit) text << " to " << most;
   return text.str();
 }
@@ -33,7 +34,7 @@ inline std::string up_to(double most) {
 template <class T>
 void read_setting(const nlohmann::json& json, const char* name, double most, T& value) {
   const auto wrong = [&](const std::string& expected) {
-    throw FormatError(std::string("config: '") + name + "' must be " + expected + ", got " +
+    throw FormatError(std::string("'") + name + "' must be " + expected + ", got " +
                       json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 60));
   };
   if constexpr (Choice<T>) {
@@ -109,7 +110,7 @@ Config config_from(const nlohmann::json& json) {
       [&](const auto&... s) {
         for (const auto& [key, value] : json.items()) {
           const bool known = key == "architecture" || ((key == s.name) || ...);
-          require<FormatError>(known, "config: there is no setting '", key, "'");
+          require<FormatError>(known, "there is no setting '", key, "'");
         }
         const auto read = [&](const auto& one) {
           if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, one.most, config.*(one.member));

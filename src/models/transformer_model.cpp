@@ -97,6 +97,9 @@ class TransformerDecoding final : public Decoding {
 }  // namespace
 
 std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerModelConfig& config, Rng& rng) {
+  require<ShapeError>(config.encoder_layers >= 1 && config.decoder_layers >= 1,
+                      "transformer: encoder_layers and decoder_layers must be at least 1, got ", config.encoder_layers,
+                      " and ", config.decoder_layers);
   auto model = std::make_unique<TransformerModel>();
   model->settings = config;
   model->embedding = Embedding::create(

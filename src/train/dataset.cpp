@@ -1,6 +1,7 @@
 #include "attend/train/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr size_t kMostSamples = 2000;
+constexpr std::array<std::string_view, 5> kTokenizerKinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
 constexpr double kTold = 1 << 16;  // bytes of text between two reports
 constexpr double kTextShare = 0.1, kExampleShare = 0.02;
 
@@ -27,6 +29,7 @@ struct Plan {
   CorpusKind kind = CorpusKind::text;
   bool by_line = false;
   bool own_validation = false;
+  bool lowercase = false;
   double share = 0;
   uint64_t seed = 1;
   std::vector<std::string> labels;
@@ -43,6 +46,7 @@ Json to_json(const Plan& plan) {
   return {{"kind", static_cast<int>(plan.kind)},
           {"by_line", plan.by_line},
           {"own_validation", plan.own_validation},
+          {"lowercase", plan.lowercase},
           {"share", plan.share},
           {"seed", plan.seed},
           {"labels", plan.labels},
@@ -54,6 +58,7 @@ Plan plan_from(const Json& json) {
   Plan plan{.kind = static_cast<CorpusKind>(json.at("kind").get<int>()),
             .by_line = json.at("by_line"),
             .own_validation = json.at("own_validation"),
+            .lowercase = json.value("lowercase", false),
             .share = json.at("share"),
             .seed = json.at("seed"),
             .labels = json.at("labels"),
@@ -156,7 +161,9 @@ LineSource text_of(const Corpus& corpus, const Progress& progress) {
 }
 
 std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, const Progress& progress) {
-  if (std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
+  // A kind's name is a kind, even where a file is called so.
+  const bool is_kind = std::ranges::find(kTokenizerKinds, options.tokenizer) != kTokenizerKinds.end();
+  if (!is_kind && std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
   if (progress) progress("Learning a vocabulary", -1);
   return train_tokenizer(
       text_of(options.corpus, progress),
@@ -228,7 +235,8 @@ std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_
 }
 
 Dataset open_planned(const Plan& plan, const std::string& folder) {
-  Dataset data{.kind = plan.kind, .by_line = plan.by_line, .tokenizer = load_tokenizer(folder)};
+  Dataset data{
+      .kind = plan.kind, .by_line = plan.by_line, .lowercase = plan.lowercase, .tokenizer = load_tokenizer(folder)};
   data.training = TokenCache::open(cache_folder(folder) + "/training.ids");
   data.validation = plan.own_validation ? TokenCache::open(cache_folder(folder) + "/validation.ids") : data.training;
   const auto all = [](const TokenCache& cache) {
@@ -236,8 +244,10 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
     std::iota(numbers.begin(), numbers.end(), int64_t{0});
     return numbers;
   };
-  require<FormatError>(std::max(data.training.largest_id(), data.validation.largest_id()) < data.tokenizer->size(),
-                       folder, ": the cache holds ids beyond the tokenizer's ", data.tokenizer->size());
+  const int64_t known =
+      std::max(data.tokenizer->size(), std::ssize(plan.labels));  // labels are numbers of the cache too
+  require<FormatError>(std::max(data.training.largest_id(), data.validation.largest_id()) < known, folder,
+                       ": the cache holds ids beyond the tokenizer's ", data.tokenizer->size());
   if (plan.own_validation) {
     data.training_examples = all(data.training);
     data.validation_examples = all(data.validation);
@@ -261,6 +271,7 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
   Plan plan{.kind = options.corpus.kind,
             .by_line = options.by_line,
             .own_validation = options.validation.has_value(),
+            .lowercase = options.lowercase,
             .share = options.validation_share,
             .seed = options.seed,
             .labels = {},

@@ -63,6 +63,12 @@ int64_t context_of(const TrainingJob& job) {
   return context;
 }
 
+bool is_within(const std::string& file, const std::string& folder) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(file, error), outer = fs::weakly_canonical(folder, error);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 TrainingOptions saved_options(const std::string& folder) {
   const std::string path = folder + kOptionsFile;
   require<Error>(fs::exists(path), folder, ": this model was not trained here; there is nothing to resume");
@@ -81,6 +87,13 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
                  ": is there already; go on with --resume, or start anew with --overwrite");
+  require<Error>(!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder + kOptionsFile), folder,
+                 ": is not a folder that attend train made; nothing was overwritten");
+  for (const auto* files : {&job.data.corpus.files, &job.data.corpus.targets}) {
+    for (const std::string& file : *files) {
+      require<Error>(!is_within(file, folder), file, ": lies in ", folder, ", the folder that would be overwritten");
+    }
+  }
   if (fs::exists(folder)) const FolderLock nobody_works_in(folder);  // said now, not after all the reading
   DatasetOptions data = job.data;
   data.seed = static_cast<uint64_t>(job.training.seed);

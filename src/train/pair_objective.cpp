@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <cmath>
+
 #include "attend/autograd/autograd.h"
 #include "attend/data/batches.h"
 #include "attend/generate/translate.h"
 #include "attend/text/bleu.h"
 #include "attend/text/chrf.h"
+#include "attend/text/utf8.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
 
@@ -40,7 +44,7 @@ class PairObjective final : public Objective {
       result.tokens += batch.target_tokens;
     }
     result.loss /= static_cast<double>(result.tokens);
-    if (text) write_and_compare(result);
+    if (text && std::isfinite(result.loss)) write_and_compare(result);
     return result;
   }
 
@@ -87,6 +91,7 @@ class PairObjective final : public Objective {
       references.push_back(example.target);
     }
     const std::vector<std::string> outputs = written(sources);
+    if (data_.lowercase) std::ranges::transform(references, references.begin(), lower_case);
     const std::vector<std::vector<std::string>> all{references};
     result.bleu = corpus_bleu(outputs, all, {.tokenizer = usual_bleu_tokenizer(references)}).score;
     result.chrf = corpus_chrf(outputs, all);

@@ -117,6 +117,12 @@ class Run {
  private:
   std::string checkpoint_path() const { return folder_ + "/checkpoint.safetensors"; }
 
+  /// What has gone to infinity stays there: better to stop, with the last good model and checkpoint in the folder.
+  void require_finite(double value, const char* what) const {
+    require<Error>(std::isfinite(value), "the ", what, " is not finite at step ", state_.step,
+                   "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
+  }
+
   /// The mean over all tokens of `accumulate` batches: each batch counts by its tokens.
   void one_step() {
     const auto start = Clock::now();
@@ -136,9 +142,9 @@ class Run {
       backward(options_.accumulate == 1 ? value : value * share);
     }
     ++state_.step;
-    require<Error>(std::isfinite(loss), "the loss is not finite at step ", state_.step,
-                   "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
+    require_finite(loss, "loss");
     norm_ = clip_grad_norm(parameters_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
+    require_finite(norm_, "gradient");
     updater_.step(schedule_.at(state_.step));
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
     const double seconds = since(start);
@@ -183,6 +189,7 @@ class Run {
     const auto start = Clock::now();
     const bool by_bleu = options_.stop_on == StopMetric::bleu;
     ValidationReport report{.step = state_.step, .result = objective_.evaluate(by_bleu)};
+    require_finite(report.result.loss, "validation loss");
     const double score = by_bleu && report.result.bleu ? *report.result.bleu : -report.result.loss;
     report.is_best = score > state_.best;
     if (report.is_best) {

@@ -77,8 +77,8 @@ TEST_F(TrainRefuses, ModelsThatCannotBe) {
          "tokenizer: expected char, word, bpe, wordpiece or sentencepiece, got 'nonsense'");
   expect(pairs + output() + Words{"--tokenizer", file("full")}, 1,
          file("full") + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
-  expect(pairs + output() + Words{"--dim", "wide"}, 1, "config: 'dim' must be a whole number from 0, got \"wide\"");
-  expect(pairs + output() + Words{"--lr", "-1"}, 1, "config: 'lr' must be a number from 0, got -1");
+  expect(pairs + output() + Words{"--dim", "wide"}, 1, "'dim' must be a whole number from 0 to 1048576, got \"wide\"");
+  expect(pairs + output() + Words{"--lr", "-1"}, 1, "'lr' must be a number from 0, got -1");
   expect(pairs + output() + Words{"--from", file("full")}, 1,
          file("full") + ": this is not a model folder, it has no config.json");
 }

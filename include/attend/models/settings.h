@@ -15,7 +15,7 @@
 // what they mean.
 namespace attend {
 
-constexpr double kNoLimit = 4294967296.0;
+constexpr double kNoLimit = 9007199254740992.0;  // the largest number that JSON's readers agree on
 
 template <class Owner, class Member>
 struct Setting {
