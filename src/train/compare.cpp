@@ -171,6 +171,7 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
   result.buckets_ = job.buckets;
   result.beam_ = job.beam;
   result.is_test_given_ = job.test.has_value();
+  result.is_lowercase_ = job.data.lowercase;
   std::vector<Example> held_out;
   for (const std::string& architecture : job.architectures) {
     const std::string path = folder + "/" + architecture;
@@ -196,6 +197,7 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
   write_file(folder + kPlanFile, Json{{"architectures", job.architectures},
                                       {"buckets", job.buckets},
                                       {"beam", job.beam},
+                                      {"lowercase", job.data.lowercase},
                                       {"test", result.is_test_given_ ? "given" : "held out"}}
                                          .dump(2) +
                                      "\n");
@@ -212,6 +214,7 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
     result.architectures_ = plan.at("architectures").get<Lines>();
     result.buckets_ = plan.at("buckets");
     result.beam_ = plan.at("beam");
+    result.is_lowercase_ = plan.at("lowercase");
     result.is_test_given_ = plan.at("test") == "given";
   } catch (const Json::exception&) {
     throw FormatError(folder + kPlanFile + ": is damaged; start anew with --overwrite");
@@ -235,7 +238,7 @@ std::optional<Comparison> ComparisonFolder::run(const ComparisonObserver& observ
     if (observer.trained) observer.trained(folder, outcome, path);
     const Lines written = translations(folder, sources_, beam_, architecture, observer.translating, stop);
     write_file(path + ".txt", text_of(written));
-    if (!comparison) comparison = comparison_of(sources_, targets_, *folder.data().tokenizer, buckets_);
+    if (!comparison) comparison = comparison_of(sources_, *folder.data().tokenizer, buckets_);
     add_model(*comparison,
               {.architecture = architecture,
                .parameters = parameters_of(folder.model()),
@@ -243,7 +246,7 @@ std::optional<Comparison> ComparisonFolder::run(const ComparisonObserver& observ
                .seconds = outcome.seconds,
                .tokens_per_second = outcome.tokens_per_second,
                .validation_loss = outcome.result.loss},
-              written, targets_);
+              written, targets_, comparison_bleu(targets_, is_lowercase_));
     comparison->is_test_given = is_test_given_;
     write_file(folder_ + "/compare.svg", comparison_chart(*comparison));
     write_file(folder_ + "/compare.json", comparison_json(*comparison) + "\n");

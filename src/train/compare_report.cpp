@@ -31,8 +31,6 @@ std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
   return cuts;
 }
 
-BleuOptions bleu_options(std::span<const std::string> targets) { return {.tokenizer = usual_bleu_tokenizer(targets)}; }
-
 /// Of some sentences. Where no reference is as long as four words there are no 4-grams to find: only shorter ones
 /// count.
 double bleu_of(std::span<const int64_t> members, std::span<const BleuStatistics> sentences, BleuOptions options) {
@@ -82,20 +80,22 @@ std::vector<LengthBucket> length_buckets(std::span<const int64_t> lengths, int64
   return buckets;
 }
 
-Comparison comparison_of(std::span<const std::string> sources, std::span<const std::string> targets,
-                         const Tokenizer& tokenizer, int64_t buckets) {
+BleuOptions comparison_bleu(std::span<const std::string> targets, bool lowercase) {
+  return {.tokenizer = usual_bleu_tokenizer(targets), .lowercase = lowercase};
+}
+
+Comparison comparison_of(std::span<const std::string> sources, const Tokenizer& tokenizer, int64_t buckets) {
   std::vector<int64_t> lengths;
   for (const std::string& source : sources) lengths.push_back(std::ssize(tokenizer.encode(source)));
   return {.buckets = length_buckets(lengths, buckets),
           .thirds = length_buckets(lengths, 3),
           .models = {},
-          .sentences = std::ssize(sources),
-          .signature = bleu_signature(bleu_options(targets))};
+          .sentences = std::ssize(sources)};
 }
 
 void add_model(Comparison& comparison, ComparedModel model, std::span<const std::string> hypotheses,
-               std::span<const std::string> targets) {
-  const BleuOptions options = bleu_options(targets);
+               std::span<const std::string> targets, const BleuOptions& options) {
+  comparison.signature = bleu_signature(options);
   std::vector<BleuStatistics> sentences;
   std::vector<int64_t> all;
   ChrfStatistics chrf;
@@ -103,7 +103,7 @@ void add_model(Comparison& comparison, ComparedModel model, std::span<const std:
     const auto reference = targets.subspan(i, 1);
     sentences.push_back(bleu_statistics(hypotheses[i], reference, options));
     all.push_back(static_cast<int64_t>(i));
-    chrf += chrf_statistics(hypotheses[i], reference);
+    chrf += chrf_statistics(hypotheses[i], reference, {.lowercase = options.lowercase});
   }
   for (const LengthBucket& bucket : comparison.buckets)
     model.bleu.push_back(bleu_of(bucket.members, sentences, options));

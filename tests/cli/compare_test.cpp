@@ -130,13 +130,16 @@ TEST(Compare, GoesOnAfterCtrlCAsIfNeverStopped) {
   const TemporaryFolder folder;
   const std::string corpus = write(folder.file("train.tsv"), pairs(300, 3));
   const std::string whole = folder.file("whole"), stopped = folder.file("stopped");
-  const Finished result = attend_command(compare_words(corpus, whole, "90"));
+  Words words = compare_words(corpus, whole, "90");
+  words.push_back("--lowercase");
+  const Finished result = attend_command(words);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("held out of training"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("case:lc"), std::string::npos) << "lower-case models are compared without regard to case";
 
   std::string errors;
-  const int code =
-      interrupted(compare_words(corpus, stopped, "90"), stopped + "/rnn-attention/training.jsonl", errors);
+  std::ranges::replace(words, whole, stopped);
+  const int code = interrupted(words, stopped + "/rnn-attention/training.jsonl", errors);
   ASSERT_EQ(code, 130) << errors;
   EXPECT_NE(errors.find("Go on with: attend compare --resume " + stopped + "\n"), std::string::npos) << errors;
   EXPECT_TRUE(std::filesystem::exists(stopped + "/rnn.txt"));

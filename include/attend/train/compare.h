@@ -24,7 +24,7 @@ struct ComparisonJob {
   std::vector<std::string> architectures{"rnn", "rnn-attention", "transformer"};
   std::string preset = "tiny";
   std::vector<ComparisonSetting> settings;
-  DatasetOptions data;         ///< pairs; one tokenizer is made and used by all
+  DatasetOptions data;         ///< pairs; one tokenizer is made and used by all. Lower-case ones: so is BLEU
   std::optional<Corpus> test;  ///< without one, the part held out for validation
   int64_t steps = 3000;        ///< of each model, as many sentences in each step
   int64_t batch_tokens = 4096;
@@ -92,7 +92,7 @@ class ComparisonFolder {
   std::string folder_;
   std::vector<std::string> architectures_;
   int64_t buckets_ = 6, beam_ = 1;
-  bool is_test_given_ = false;
+  bool is_test_given_ = false, is_lowercase_ = false;
   std::vector<std::string> sources_, targets_;
 };
 
