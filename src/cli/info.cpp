@@ -11,6 +11,7 @@
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/train_print.h"
+#include "io/json_depth.h"
 
 namespace attend::cli {
 namespace {
@@ -59,6 +60,7 @@ Json last_of_training(const std::string& folder) {
   std::ifstream in(folder + "/training.jsonl");
   Json last;
   for (std::string line; std::getline(in, line);) {
+    if (!is_shallow_json(line)) continue;
     Json json = Json::parse(line, nullptr, false);
     if (json.is_object()) last = std::move(json);
   }

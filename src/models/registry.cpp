@@ -10,6 +10,7 @@
 #include "attend/models/gpt.h"
 #include "attend/models/rnn.h"
 #include "attend/models/transformer_model.h"
+#include "io/json_depth.h"
 #include "models/settings_json.h"
 
 namespace attend {
@@ -83,6 +84,7 @@ const Entry& entry_of(std::string_view architecture) {
 }
 
 Json parse_config(const std::string& text) {
+  require<FormatError>(is_shallow_json(text), "config: the JSON is nested too deep");
   const Json json = Json::parse(text, nullptr, false);
   require<FormatError>(json.is_object(), "config: expected a JSON object");
   const auto architecture = json.find("architecture");

@@ -93,7 +93,8 @@ void TokenFinder::split(std::string_view text, const std::function<void(Part)>& 
   emit(text.size());
 }
 
-AddedTokens::AddedTokens(const Json& json, const Vocabulary& vocabulary, const Normalizer& normalizer) {
+AddedTokens::AddedTokens(const Json& json, const Vocabulary& vocabulary, const Normalizer& normalizer,
+                         bool finds_special) {
   if (json.is_null()) return;
   require<FormatError>(json.is_array(), "\"added_tokens\" must be a list, got ", json.type_name());
   require<FormatError>(json.size() <= kMostAdded, "expected at most ", kMostAdded, " added tokens, got ", json.size());
@@ -101,10 +102,13 @@ AddedTokens::AddedTokens(const Json& json, const Vocabulary& vocabulary, const N
     AddedToken token = read_token(entry);
     if (const int32_t known = vocabulary.find(token.content); known != kNone) token.id = known;
     if (token.special) special_.insert(token.id);
-    if (token.normalized && normalizer)
+    if (token.special && !finds_special) {
+      // only ever put in by the program
+    } else if (token.normalized && normalizer) {
       in_normalized_.add(token, normalizer(token.content));
-    else
+    } else {
       (token.normalized ? in_normalized_ : in_text_).add(token, token.content);
+    }
     all_.push_back(std::move(token));
   }
 }

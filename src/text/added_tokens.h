@@ -46,8 +46,9 @@ class TokenFinder {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// "added_tokens" of tokenizer.json. Tokens that `vocabulary` has keep its ids.
-  AddedTokens(const Json& json, const Vocabulary& vocabulary, const Normalizer& normalizer);
+  /// "added_tokens" of tokenizer.json. Tokens that `vocabulary` has keep its ids. Without `finds_special` a text that
+  /// happens to contain the name of a special token means just these characters.
+  AddedTokens(const Json& json, const Vocabulary& vocabulary, const Normalizer& normalizer, bool finds_special);
 
   const TokenFinder& in_text() const { return in_text_; }
   const TokenFinder& in_normalized() const { return in_normalized_; }

@@ -1,31 +1,14 @@
 #include "text/json_fields.h"
 
 #include "attend/base/error.h"
+#include "io/json_depth.h"
 
 namespace attend::text {
 namespace {
 
-constexpr int kDeepest = 32;
-
-/// Parsing and destroying a document recurse or keep a stack in places; files as we know them nest about eight deep.
 void require_shallow(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char byte = text[i];
-    if (in_string) {
-      if (byte == '\\')
-        ++i;
-      else if (byte == '"')
-        in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '{' || byte == '[') {
-      require<FormatError>(++depth <= kDeepest, "JSON nested deeper than ", kDeepest, " at byte ", i);
-    } else if (byte == '}' || byte == ']') {
-      --depth;
-    }
-  }
+  const std::optional<size_t> deep = deep_json_at(text);
+  require<FormatError>(!deep, "JSON nested deeper than ", kDeepestJson, " at byte ", deep.value_or(0));
 }
 
 template <class T>

@@ -27,7 +27,9 @@ JsonTokenizer::JsonTokenizer(std::string source, const TokenizerConfig& files) :
   normalizer_ = make_normalizer(normalizer);
   pre_tokenizer_ = make_pre_tokenizer(cutting, raw_bytes);
   model_ = make_model(model, raw_bytes);
-  added_ = AddedTokens(part(json, "added_tokens"), model_->vocabulary(), normalizer_);
+  const bool splits_special = files.config.is_object() && files.config.contains("split_special_tokens") &&
+                              files.config["split_special_tokens"] == true;
+  added_ = AddedTokens(part(json, "added_tokens"), model_->vocabulary(), normalizer_, !splits_special);
   template_ = make_template(part(json, "post_processor"));
   decoder_ = make_decoder(part(json, "decoder"));
   tokens_ = model_->vocabulary();

@@ -81,7 +81,8 @@ Json trained_config() {
           {"bos_token", kSpecialNames[2]},
           {"eos_token", kSpecialNames[3]},
           {"mask_token", kSpecialNames[4]},
-          {"clean_up_tokenization_spaces", false}};
+          {"clean_up_tokenization_spaces", false},
+          {"split_special_tokens", true}};
 }
 
 std::shared_ptr<const Tokenizer> finished(const Json& document) {

@@ -9,6 +9,7 @@
 #include "attend/generate/translate.h"
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
+#include "io/json_depth.h"
 #include "train/compare_report.h"
 
 namespace attend {
@@ -210,7 +211,9 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
   ComparisonFolder result;
   result.folder_ = folder;
   try {
-    const Json plan = Json::parse(read_file(folder + kPlanFile, 1 << 20));
+    const std::string text = read_file(folder + kPlanFile, 1 << 20);
+    require<FormatError>(is_shallow_json(text), folder + kPlanFile, ": the JSON is nested too deep");
+    const Json plan = Json::parse(text);
     result.architectures_ = plan.at("architectures").get<Lines>();
     result.buckets_ = plan.at("buckets");
     result.beam_ = plan.at("beam");

@@ -12,6 +12,7 @@
 #include "attend/data/lines.h"
 #include "attend/data/split.h"
 #include "attend/io/files.h"
+#include "io/json_depth.h"
 
 namespace attend {
 namespace {
@@ -317,7 +318,9 @@ Dataset open_dataset(const std::string& folder) {
   const std::string path = cache_folder(folder) + "/dataset.json";
   Plan plan;
   try {
-    plan = plan_from(Json::parse(read_file(path)));
+    const std::string text = read_file(path);
+    require<FormatError>(is_shallow_json(text), path, ": the JSON is nested too deep");
+    plan = plan_from(Json::parse(text));
   } catch (const nlohmann::json::exception&) {
     throw FormatError(path + ": is damaged; train again from the corpus");
   }

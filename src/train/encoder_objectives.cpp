@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
@@ -162,6 +163,10 @@ class MaskedObjective final : public Objective {
       } else if (what < 0.9f) {
         words[i] = static_cast<int64_t>(random[2] % static_cast<uint64_t>(data_.tokenizer->size()));
       }
+    }
+    if (result.count == 0) {  // a small batch may have none: there must be something to guess
+      labels[0] = std::exchange(words[0], data_.tokenizer->special().mask);
+      result.count = 1;
     }
     result.ids = tensor<int64_t>(words, batch.ids.shape());
     result.labels = tensor<int64_t>(labels, batch.ids.shape());

@@ -43,10 +43,16 @@ std::string config_for(const TrainingJob& job, const Dataset& data) {
 void take_weights(const Model& model, const Model& from) {
   std::map<std::string, Tensor> known;
   for (const auto& [name, tensor] : from.parameters()) known[name] = tensor;
+  const auto labels = [](const Model& m) {
+    const auto* encoder = dynamic_cast<const EncoderModel*>(&m);
+    return encoder ? encoder->labels() : std::vector<std::string>{};
+  };
+  const bool same_labels = labels(model) == labels(from);
   int64_t taken = 0;
   for (const auto& [name, tensor] : model.parameters()) {
     const auto found = known.find(name);
     if (found == known.end() || found->second.shape() != tensor.shape()) continue;
+    if (name.starts_with("classifier.") && !same_labels) continue;
     copy_values(found->second.detach(), tensor.detach());
     ++taken;
   }

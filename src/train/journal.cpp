@@ -9,6 +9,7 @@
 #include "attend/base/error.h"
 #include "attend/io/chart.h"
 #include "attend/io/files.h"
+#include "io/json_depth.h"
 
 namespace attend {
 namespace {
@@ -30,6 +31,7 @@ std::vector<Json> lines_of(const std::string& path) {
   std::vector<Json> result;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
+    if (!is_shallow_json(line)) continue;
     Json json = Json::parse(line, nullptr, false);
     if (json.is_object() && json.contains("step") && json["step"].is_number_integer()) {
       result.push_back(std::move(json));

@@ -1,5 +1,6 @@
 #include "attend/train/options.h"
 
+#include "io/json_depth.h"
 #include "models/settings_json.h"
 
 namespace attend {
@@ -41,6 +42,7 @@ TrainingOptions default_training(std::string_view architecture) {
 std::string training_text(const TrainingOptions& options) { return settings_json(options).dump(2); }
 
 TrainingOptions training_from(const std::string& text) {
+  require<FormatError>(is_shallow_json(text), "training options: the JSON is nested too deep");
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   require<FormatError>(json.is_object(), "training options: expected a JSON object");
   return config_from<TrainingOptions>(json);

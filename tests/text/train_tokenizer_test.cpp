@@ -86,6 +86,16 @@ TEST(TrainTokenizer, UnseenCharactersComeBackAsBytes) {
   }
 }
 
+TEST(TrainTokenizer, NamesOfSpecialTokensInATextAreText) {
+  const Lines lines{"struck <s>out</s> and <pad> or <mask>", "struck <s>out</s> and <pad> or <mask>"};
+  for (const TokenizerKind kind : {TokenizerKind::characters, TokenizerKind::bpe}) {
+    const auto tokenizer = train_tokenizer(source(lines), {.kind = kind, .vocabulary = 300});
+    const Ids ids = tokenizer->encode(lines[0]);
+    EXPECT_EQ(tokenizer->decode(ids), lines[0]);
+    for (const int32_t id : ids) EXPECT_GT(id, 4);
+  }
+}
+
 TEST(TrainTokenizer, CharactersAreCodePoints) {
   const auto tokenizer =
       trained({.kind = TokenizerKind::characters, .vocabulary = 100, .min_count = 2}, {"aab今今", "éé", "x"});
