@@ -34,9 +34,7 @@ Trained train_characters(const LineSource& lines, const TokenizerTraining& optio
   }
   if (line_count > 1) counts.add("\n", line_count);  // between lines; a language model needs it
   Vocabulary vocabulary = special_vocabulary();
-  TokenizerTraining all = options;
-  all.min_count = 1;  // a character left out could never be written
-  add_frequent(counts, all, vocabulary);
+  add_frequent(counts, options, vocabulary);
   Json document = trained_document();
   document["normalizer"] = case_normalizer(options.lowercase);
   document["decoder"] = component("Fuse");

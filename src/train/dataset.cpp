@@ -166,9 +166,12 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, c
   const bool is_kind = std::ranges::find(kTokenizerKinds, options.tokenizer) != kTokenizerKinds.end();
   if (!is_kind && std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
   if (progress) progress("Learning a vocabulary", -1);
-  return train_tokenizer(
-      text_of(options.corpus, progress),
-      {.kind = tokenizer_kind(options.tokenizer), .vocabulary = options.vocabulary, .lowercase = options.lowercase});
+  const TokenizerKind kind = tokenizer_kind(options.tokenizer);
+  // A character that is left out could never be read or written.
+  return train_tokenizer(text_of(options.corpus, progress), {.kind = kind,
+                                                             .vocabulary = options.vocabulary,
+                                                             .min_count = kind == TokenizerKind::characters ? 1 : 2,
+                                                             .lowercase = options.lowercase});
 }
 
 std::vector<std::string> labels_of(const Corpus& corpus) {

@@ -62,7 +62,7 @@ TokenizerKind tokenizer_kind(std::string_view name);
 struct TokenizerTraining {
   TokenizerKind kind = TokenizerKind::bpe;
   int64_t vocabulary = 8000;  ///< at most this many tokens, special ones included; bpe needs at least 261
-  int64_t min_count = 2;      ///< words or merges seen less often are left out (not by characters and sentencepiece)
+  int64_t min_count = 2;      ///< characters, words or merges seen less often are left out (not by sentencepiece)
   bool lowercase = false;     ///< of all text, also when encoding; otherwise nothing is normalised
   double coverage = 0.9995;   ///< of characters, for sentencepiece; the rest falls back to bytes
 };
