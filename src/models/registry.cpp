@@ -23,6 +23,7 @@ struct Entry {
   Architecture about;
   std::vector<SettingInfo> (*settings)();
   std::unique_ptr<Model> (*create)(const Json& config, Rng& rng);
+  Json (*complete)(const Json& config);  ///< with the defaults of what it does not say
   Json tiny, small, base;
 };
 
@@ -31,6 +32,10 @@ std::unique_ptr<Model> create_rnn(const Json& config, Rng& rng) {
 }
 std::unique_ptr<Model> create_rnn_attention(const Json& config, Rng& rng) {
   return Rnn::create(config_from<RnnConfig>(config), true, rng);
+}
+template <class Config>
+Json completed(const Json& config) {
+  return settings_json(config_from<Config>(config));
 }
 template <class M, class Config>
 std::unique_ptr<Model> create_as(const Json& config, Rng& rng) {
@@ -44,30 +49,35 @@ const std::vector<Entry>& entries() {
       {{"rnn", "encoder–decoder that squeezes a sentence into one vector", Task::translation},
        config_settings<RnnConfig>,
        create_rnn,
+       completed<RnnConfig>,
        rnn_tiny,
        rnn_small,
        rnn_base},
       {{"rnn-attention", "the same with a decoder that may look back (Bahdanau, Luong)", Task::translation},
        config_settings<RnnConfig>,
        create_rnn_attention,
+       completed<RnnConfig>,
        rnn_tiny,
        rnn_small,
        rnn_base},
       {{"transformer", "encoder–decoder of \"Attention Is All You Need\"", Task::translation},
        config_settings<TransformerModelConfig>,
        create_as<TransformerModel, TransformerModelConfig>,
+       completed<TransformerModelConfig>,
        {{"dim", 128}, {"heads", 4}, {"hidden", 256}, {"encoder_layers", 4}, {"decoder_layers", 4}},
        {{"dim", 256}, {"heads", 4}, {"hidden", 1024}, {"encoder_layers", 4}, {"decoder_layers", 4}},
        {{"dim", 512}, {"heads", 8}, {"hidden", 2048}, {"encoder_layers", 6}, {"decoder_layers", 6}}},
       {{"gpt", "decoder-only language model", Task::language},
        config_settings<GptConfig>,
        create_as<Gpt, GptConfig>,
+       completed<GptConfig>,
        {{"dim", 128}, {"heads", 4}, {"layers", 4}, {"context", 128}},
        {{"dim", 384}, {"heads", 6}, {"layers", 6}, {"context", 256}},
        {{"dim", 768}, {"heads", 12}, {"layers", 12}, {"context", 1024}}},
       {{"encoder", "encoder-only, for classification", Task::classification},
        config_settings<EncoderConfig>,
        create_as<Encoder, EncoderConfig>,
+       completed<EncoderConfig>,
        {{"dim", 128}, {"heads", 4}, {"layers", 2}},
        {{"dim", 256}, {"heads", 4}, {"layers", 4}},
        {{"dim", 768}, {"heads", 12}, {"layers", 12}}}};
@@ -94,25 +104,23 @@ Json parse_config(const std::string& text) {
 
 /// A model is made before its weights are read: what a config asks for must not be more than the file can hold.
 void check_sizes(const std::string& config, const SafetensorsFile& file) {
-  const Json json = parse_config(config);
-  const auto number = [&](const char* name) {
-    const auto found = json.find(name);
-    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
-  };
+  const Json given = parse_config(config);
+  const std::string architecture = given["architecture"];
+  const Json json = entry_of(architecture).complete(given);
+  const auto number = [&](const char* name) { return json.contains(name) ? json[name].get<double>() : 0.0; };
   double values = 0;
   for (const TensorInfo& info : file.tensors()) values += static_cast<double>(info.shape.numel());
   const double dim = number("dim"), hidden = number("hidden");
-  const bool recurrent = json["architecture"].get<std::string>().starts_with("rnn");
-  const double square = recurrent ? hidden * hidden : dim * dim;
-  const double largest = std::max({number("words") * dim, square, dim * hidden});
-  require<FormatError>(largest <= values, "config.json describes a matrix of ", largest,
-                       " values, but model.safetensors holds ", values, " in all");
   const double layers = number("layers") + number("encoder_layers") + number("decoder_layers");
-  require<FormatError>(layers <= static_cast<double>(file.tensors().size()), "config.json describes ", layers,
-                       " layers, but model.safetensors holds ", file.tensors().size(), " tensors");
+  const double square = architecture.starts_with("rnn") ? hidden * hidden : dim * dim;
+  const bool learned = json.value("positions", "") == "learned";
+  const double positions = number("context") * dim;
+  const double largest = std::max({number("words") * dim, layers * square, dim * hidden, learned ? positions : 0.0});
+  require<FormatError>(largest <= values, "config.json describes matrices of ", largest,
+                       " values, but model.safetensors holds ", values, " in all");
   constexpr double kMostPositions = 1 << 28;
-  require<FormatError>(number("context") * dim <= std::max(values, kMostPositions),
-                       "config.json describes a context of ", number("context"), " tokens, which is too long");
+  require<FormatError>(positions <= std::max(values, kMostPositions), "config.json describes a context of ",
+                       number("context"), " tokens, which is too long");
 }
 
 }  // namespace

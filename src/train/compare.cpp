@@ -217,7 +217,7 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
     result.architectures_ = plan.at("architectures").get<Lines>();
     result.buckets_ = plan.at("buckets");
     result.beam_ = plan.at("beam");
-    result.is_lowercase_ = plan.at("lowercase");
+    result.is_lowercase_ = plan.value("lowercase", false);
     result.is_test_given_ = plan.at("test") == "given";
   } catch (const Json::exception&) {
     throw FormatError(folder + kPlanFile + ": is damaged; start anew with --overwrite");

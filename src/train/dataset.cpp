@@ -30,7 +30,6 @@ struct Plan {
   CorpusKind kind = CorpusKind::text;
   bool by_line = false;
   bool own_validation = false;
-  bool lowercase = false;
   double share = 0;
   uint64_t seed = 1;
   std::vector<std::string> labels;
@@ -47,7 +46,6 @@ Json to_json(const Plan& plan) {
   return {{"kind", static_cast<int>(plan.kind)},
           {"by_line", plan.by_line},
           {"own_validation", plan.own_validation},
-          {"lowercase", plan.lowercase},
           {"share", plan.share},
           {"seed", plan.seed},
           {"labels", plan.labels},
@@ -59,7 +57,6 @@ Plan plan_from(const Json& json) {
   Plan plan{.kind = static_cast<CorpusKind>(json.at("kind").get<int>()),
             .by_line = json.at("by_line"),
             .own_validation = json.at("own_validation"),
-            .lowercase = json.value("lowercase", false),
             .share = json.at("share"),
             .seed = json.at("seed"),
             .labels = json.at("labels"),
@@ -239,8 +236,8 @@ std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_
 }
 
 Dataset open_planned(const Plan& plan, const std::string& folder) {
-  Dataset data{
-      .kind = plan.kind, .by_line = plan.by_line, .lowercase = plan.lowercase, .tokenizer = load_tokenizer(folder)};
+  Dataset data{.kind = plan.kind, .by_line = plan.by_line, .tokenizer = load_tokenizer(folder)};
+  data.lowercase = data.tokenizer->decode(data.tokenizer->encode("Ab")) == "ab";  // a loaded one may lower-case too
   data.training = TokenCache::open(cache_folder(folder) + "/training.ids");
   data.validation = plan.own_validation ? TokenCache::open(cache_folder(folder) + "/validation.ids") : data.training;
   const auto all = [](const TokenCache& cache) {
@@ -275,7 +272,6 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
   Plan plan{.kind = options.corpus.kind,
             .by_line = options.by_line,
             .own_validation = options.validation.has_value(),
-            .lowercase = options.lowercase,
             .share = options.validation_share,
             .seed = options.seed,
             .labels = {},
@@ -327,7 +323,10 @@ Dataset open_dataset(const std::string& folder) {
   } catch (const nlohmann::json::exception&) {
     throw FormatError(path + ": is damaged; train again from the corpus");
   }
-  return open_planned(plan, folder);
+  Dataset data = open_planned(plan, folder);
+  data.training.verify();
+  if (plan.own_validation) data.validation.verify();
+  return data;
 }
 
 }  // namespace attend

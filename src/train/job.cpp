@@ -72,6 +72,7 @@ int64_t context_of(const TrainingJob& job) {
 bool is_within(const std::string& file, const std::string& folder) {
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(file, error), outer = fs::weakly_canonical(folder, error);
+  if (inner.empty() || outer.empty()) return false;
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
@@ -95,9 +96,12 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
                  ": is there already; go on with --resume, or start anew with --overwrite");
   require<Error>(!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder + kOptionsFile), folder,
                  ": is not a folder that attend train made; nothing was overwritten");
-  for (const auto* files : {&job.data.corpus.files, &job.data.corpus.targets}) {
-    for (const std::string& file : *files) {
-      require<Error>(!is_within(file, folder), file, ": lies in ", folder, ", the folder that would be overwritten");
+  for (const Corpus* corpus : {&job.data.corpus, job.data.validation ? &*job.data.validation : &job.data.corpus}) {
+    for (const auto* files : {&corpus->files, &corpus->targets}) {
+      for (const std::string& file : *files) {
+        require<Error>(file == "-" || !is_within(file, folder), file, ": lies in ", folder,
+                       ", the folder that would be overwritten");
+      }
     }
   }
   if (fs::exists(folder)) const FolderLock nobody_works_in(folder);  // said now, not after all the reading

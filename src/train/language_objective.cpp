@@ -62,7 +62,7 @@ class LanguageObjective final : public Objective {
 
   std::vector<Sample> samples(int64_t count) const override {
     if (count == 0) return {};
-    const std::vector<std::string> prompts{""};
+    const std::vector<std::string> prompts{data_.by_line ? "" : "\n"};  // where a line begins
     const GenerateOptions options{.tokens = 80, .sampling = {.temperature = 0.8, .seed = seed_}, .goes_past_end = true};
     return {{"", "", generate_text(model_, *data_.tokenizer, prompts, options)[0].text}};
   }

@@ -240,6 +240,12 @@ class Run {
       load_values(parameters_, values);
     }
     outcome.result = objective_.evaluate(true);
+    const bool by_bleu = options_.stop_on == StopMetric::bleu && outcome.result.bleu;
+    if (outcome.best_step != state_.best_step && observer_.note &&
+        (by_bleu ? *outcome.result.bleu : -outcome.result.loss) < state_.best) {
+      observer_.note("The average is worse than step " + std::to_string(state_.best_step) +
+                     " was; more steps between checkpoints, or none averaged, may do better");
+    }
     journal_.add(outcome);
     journal_.draw();
   }

@@ -29,7 +29,7 @@ struct DatasetOptions {
 struct Dataset {
   CorpusKind kind = CorpusKind::text;
   bool by_line = false;
-  bool lowercase = false;  ///< the vocabulary was learned from lower-cased text
+  bool lowercase = false;  ///< the tokenizer makes text lower-case
   std::shared_ptr<const Tokenizer> tokenizer;
   TokenCache training, validation;           ///< one file where the validation set is a part of the corpus
   std::vector<int64_t> training_examples;    ///< of `training`
