@@ -15,7 +15,7 @@ WindowOptions window_options(const LanguageModel& model, const Dataset& data, co
           .context = model.context(),
           // Running text is kept in pieces of some 16 KiB that end with a line: with the end mark between them the
           // model learns what a text begins like, at the cost of a token in some thousands.
-          .separator = data.tokenizer->special().end,
+          .separator = data.by_line || data.training.size() > 1 ? data.tokenizer->special().end : -1,
           .from = 0,
           .to = data.split,
           .seed = static_cast<uint64_t>(options.seed)};

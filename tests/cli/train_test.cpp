@@ -75,8 +75,9 @@ TEST_F(TrainRefuses, ModelsThatCannotBe) {
   expect(pairs + output() + Words{"--preset", "huge"}, 1, "there is no preset 'huge'; there are tiny, small, base");
   expect(pairs + output() + Words{"--tokenizer", "nonsense"}, 1,
          "tokenizer: expected char, word, bpe, wordpiece or sentencepiece, got 'nonsense'");
-  expect(pairs + output() + Words{"--tokenizer", file("full")}, 1,
-         file("full") + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
+  expect(
+      pairs + output() + Words{"--tokenizer", file("full")}, 1,
+      file("full") + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
   expect(pairs + output() + Words{"--dim", "wide"}, 1, "'dim' must be a whole number from 0 to 1048576, got \"wide\"");
   expect(pairs + output() + Words{"--lr", "-1"}, 1, "'lr' must be a number from 0, got -1");
   expect(pairs + output() + Words{"--from", file("full")}, 1,
@@ -106,8 +107,9 @@ TEST_F(TrainRefuses, WordsItDoesNotKnow) {
                "expected one file of pairs or two aligned files, got more");
   expect_usage({"--resume", file("full"), "--dim", "32"},
                "--resume goes on with the model and the corpus of its folder: only training options fit");
-  expect_usage(pairs + output() + Words{"--from", file("full"), "--preset", "base"},
-               "--from takes size and vocabulary from its model: drop --preset and --tokenizer");
+  expect_usage(
+      pairs + output() + Words{"--from", file("full"), "--preset", "base"},
+      "--from takes size and vocabulary from its model: drop --preset, --tokenizer, --vocabulary and --lowercase");
   expect_usage(pairs + output() + Words{"--threads", "0"},
                "--threads: expected a whole number from 1 to 1024, got '0'");
 }
@@ -120,12 +122,13 @@ const Words kShort{"--steps", "4", "--quiet", "--json"};
 
 TEST(Train, PrintsTheOutcomeAsJson) {
   const TemporaryFolder folder;
-  const Json json = outcome(train(Words{"rnn", save(folder, "p", reversed_digits(60)), "-o", folder.file("m")} +
-                                  kTinyRnn + kShort));
+  const Json json =
+      outcome(train(Words{"rnn", save(folder, "p", reversed_digits(60)), "-o", folder.file("m")} + kTinyRnn + kShort));
   EXPECT_EQ(json["model"], folder.file("m"));
   EXPECT_EQ(json["end"], "finished");
   EXPECT_EQ(json["step"], 4);
-  for (const char* key : {"seconds", "tokens_per_second", "best_step", "validation_loss", "perplexity", "bleu", "chrf"}) {
+  for (const char* key :
+       {"seconds", "tokens_per_second", "best_step", "validation_loss", "perplexity", "bleu", "chrf"}) {
     EXPECT_TRUE(json[key].is_number()) << key;
   }
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "training.json", "training.jsonl",
@@ -161,7 +164,8 @@ TEST(Train, ReadsAndShowsChinese) {
   const TemporaryFolder folder;
   std::string source, target;
   for (const char* digit : {"一", "二", "三", "四", "五", "六", "七", "八"}) {
-    for (const char* noun : {"个人", "本书", "只猫"}) source += std::string(digit) + noun + "\n", target += std::string(noun) + digit + "\n";
+    for (const char* noun : {"个人", "本书", "只猫"})
+      source += std::string(digit) + noun + "\n", target += std::string(noun) + digit + "\n";
   }
   const Finished result =
       train(Words{"rnn-attention", save(folder, "a", source), save(folder, "b", target), "-o", folder.file("模型")} +
@@ -170,18 +174,21 @@ TEST(Train, ReadsAndShowsChinese) {
   EXPECT_NE(result.err.find("Use it with: attend translate " + folder.file("模型")), std::string::npos) << result.err;
   const auto samples = result.err.find("  = ");
   ASSERT_NE(samples, std::string::npos) << result.err;
-  EXPECT_NE(source.find(result.err.substr(samples + 4 + 6, 3)), std::string::npos) << "the sample is a line of the corpus";
+  EXPECT_NE(source.find(result.err.substr(samples + 4 + 6, 3)), std::string::npos)
+      << "the sample is a line of the corpus";
 }
 
 TEST(Train, ValidatesWithFilesOfTheirOwn) {
   const TemporaryFolder folder;
   const std::string pairs = save(folder, "p", reversed_digits(60)), few = save(folder, "v", "012\t210\n34\t43\n");
-  const Finished result = train(Words{"rnn", pairs, "--validation", few, "-o", folder.file("m"), "--steps", "4"} + kTinyRnn);
+  const Finished result =
+      train(Words{"rnn", pairs, "--validation", few, "-o", folder.file("m"), "--steps", "4"} + kTinyRnn);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find("60 examples, 2 for validation"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("    012\n"), std::string::npos) << result.err;
-  const Finished label = train(Words{"encoder", save(folder, "l", "a\tx\nb\ty\n"), "--validation", save(folder, "w", "c\tx\n"),
-                                     "-o", folder.file("n")} + kTinyGpt);
+  const Finished label = train(Words{"encoder", save(folder, "l", "a\tx\nb\ty\n"), "--validation",
+                                     save(folder, "w", "c\tx\n"), "-o", folder.file("n")} +
+                               kTinyGpt);
   expect_one_line(label, 1);
   EXPECT_EQ(label.err, "attend: " + folder.file("w") + ": label 'c' is not one of the training corpus\n");
 }
