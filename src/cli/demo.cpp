@@ -46,14 +46,14 @@ TrainingJob date_job(const Arguments& arguments, const std::string& pairs) {
   job.data.corpus = {.kind = CorpusKind::tsv, .files = {pairs}};
   job.data.tokenizer = "char";
   job.training = default_training("transformer");
-  job.training.steps = arguments.steps > 0 ? arguments.steps : 2200;
+  job.training.steps = arguments.steps > 0 ? arguments.steps : 2600;
   job.training.batch_tokens = 1024;
   job.training.schedule = ScheduleKind::cosine;
   job.training.lr = 3e-3;
   job.training.lr_end = 1e-5;
   job.training.warmup = 150;
   job.training.label_smoothing = 0;
-  job.training.validate_every = 550;
+  job.training.validate_every = 650;
   job.training.seed = arguments.seed;
   return job;
 }
