@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # multi30k.sh DATA OUT: English to German on Multi30k (29,000 image captions), then BLEU on test_2016_flickr.
-# DATA holds train.en, train.de, val.*, test_2016_flickr.*. Needs `attend` on the PATH; about 36 minutes on two cores.
+# DATA holds train.en, train.de, val.*, test_2016_flickr.*. Needs `attend` on the PATH; about half an hour on two cores.
 set -euo pipefail
 data=$1 out=$2
 attend train transformer "$data/train.en" "$data/train.de" --validation "$data/val.en" "$data/val.de" -o "$out" \
