@@ -7,27 +7,26 @@
 namespace attend {
 namespace {
 
+/// What attention to itself and to a memory have in common.
+MultiheadAttentionConfig attention_config(const TransformerLayerConfig& config) {
+  return {.dim = config.dim,
+          .heads = config.heads,
+          .key_heads = config.key_heads,
+          .head_dim = config.head_dim,
+          .bias = config.bias,
+          .dropout = config.dropout};
+}
+
 MultiheadAttention create_cross_attention(const TransformerLayerConfig& config, Rng& rng) {
-  return MultiheadAttention::create({.dim = config.dim,
-                                     .heads = config.heads,
-                                     .key_heads = config.key_heads,
-                                     .head_dim = config.head_dim,
-                                     .bias = config.bias,
-                                     .dropout = config.dropout},
-                                    rng);
+  return MultiheadAttention::create(attention_config(config), rng);
 }
 
 MultiheadAttention create_attention(const TransformerLayerConfig& config, Rng& rng) {
-  return MultiheadAttention::create({.dim = config.dim,
-                                     .heads = config.heads,
-                                     .key_heads = config.key_heads,
-                                     .head_dim = config.head_dim,
-                                     .bias = config.bias,
-                                     .dropout = config.dropout,
-                                     .window = config.window,
-                                     .alibi = config.alibi,
-                                     .rope = config.rope},
-                                    rng);
+  MultiheadAttentionConfig own = attention_config(config);
+  own.window = config.window;
+  own.alibi = config.alibi;
+  own.rope = config.rope;
+  return MultiheadAttention::create(own, rng);
 }
 
 FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) {

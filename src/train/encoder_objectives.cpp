@@ -31,8 +31,8 @@ class LabelObjective final : public Objective {
       : model_(model),
         data_(data),
         smoothing_(options.label_smoothing),
-        training_(data.training, data.training_examples, batch_options(model, options, true)),
-        validation_(data.validation, data.validation_examples, batch_options(model, options, false)) {}
+        training_(data.training, data.training_examples, batch_options(model, options, Part::training)),
+        validation_(data.validation, data.validation_examples, batch_options(model, options, Part::validation)) {}
 
   int64_t batches_per_epoch() const override { return training_.plan().batches(); }
 
@@ -76,15 +76,6 @@ class LabelObjective final : public Objective {
   }
 
  private:
-  static BatchOptions batch_options(const EncoderModel& model, const TrainingOptions& options, bool shuffle) {
-    return {.tokens = options.batch_tokens,
-            .sentences = options.batch,
-            .max_length = model.context(),
-            .labelled = true,
-            .shuffle = shuffle,
-            .seed = static_cast<uint64_t>(options.seed)};
-  }
-
   const EncoderModel& model_;
   const Dataset& data_;
   double smoothing_;
@@ -100,8 +91,8 @@ class MaskedObjective final : public Objective {
         data_(data),
         share_(options.masked),
         seed_(static_cast<uint64_t>(options.seed)),
-        training_(data.training, window_options(model, data, options, false)),
-        validation_(data.validation, window_options(model, data, options, true)),
+        training_(data.training, window_options(model, data, options, Part::training)),
+        validation_(data.validation, window_options(model, data, options, Part::validation)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
     require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
     require<Error>(share_ > 0, "masked-word training needs a share of masked words above 0");
@@ -135,16 +126,6 @@ class MaskedObjective final : public Objective {
     Tensor ids, labels;
     int64_t count = 0;
   };
-
-  static WindowOptions window_options(const EncoderModel& model, const Dataset& data, const TrainingOptions& options,
-                                      bool validation) {
-    return {.batch = std::max<int64_t>(options.batch, 1),
-            .context = model.context(),
-            .separator = data.by_line ? data.tokenizer->special().end : -1,
-            .from = validation && data.split < 1 ? data.split : 0,
-            .to = validation ? 1 : data.split,
-            .seed = static_cast<uint64_t>(options.seed)};
-  }
 
   Masked mask(const TextBatch& batch, uint64_t number) const {
     std::vector<int64_t> words = batch.ids.to_vector<int64_t>(), labels(words.size(), -100);

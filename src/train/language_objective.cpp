@@ -10,23 +10,6 @@ namespace {
 
 constexpr int64_t kValidationTokens = 200000;  // enough for two digits of the loss
 
-WindowOptions window_options(const LanguageModel& model, const Dataset& data, const TrainingOptions& options) {
-  return {.batch = std::max<int64_t>(options.batch, 1),
-          .context = model.context(),
-          // Running text is kept in pieces of some 16 KiB that end with a line: with the end mark between them the
-          // model learns what a text begins like, at the cost of a token in some thousands.
-          .separator = data.by_line || data.training.size() > 1 ? data.tokenizer->special().end : -1,
-          .from = 0,
-          .to = data.split,
-          .seed = static_cast<uint64_t>(options.seed)};
-}
-
-WindowOptions validation_options(WindowOptions options, const Dataset& data) {
-  options.from = data.split < 1 ? data.split : 0;
-  options.to = 1;
-  return options;
-}
-
 /// Running text: each token from those before it.
 class LanguageObjective final : public Objective {
  public:
@@ -35,8 +18,8 @@ class LanguageObjective final : public Objective {
         data_(data),
         smoothing_(options.label_smoothing),
         seed_(static_cast<uint64_t>(options.seed)),
-        training_(data.training, window_options(model, data, options)),
-        validation_(data.validation, validation_options(window_options(model, data, options), data)),
+        training_(data.training, window_options(model, data, options, Part::training)),
+        validation_(data.validation, window_options(model, data, options, Part::validation)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {}
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }

@@ -1,14 +1,22 @@
 #include "attend/train/objective.h"
 
+#include <algorithm>
+
 #include "attend/base/error.h"
 #include "train/objectives.h"
 
 namespace attend {
 namespace {
 
+/// What stands between the parts of a text, -1 for nothing. Running text is kept in pieces of some 16 KiB that end with
+/// a line: with the end mark between them the model learns what a text begins like, at the cost of a token in some
+/// thousands.
+int32_t separator(const Dataset& data) {
+  return data.by_line || data.training.size() > 1 ? data.tokenizer->special().end : -1;
+}
+
 double stream_tokens(const TokenCache& cache, const Dataset& data) {
-  const bool has_ends = data.by_line && data.tokenizer->special().end >= 0;
-  return static_cast<double>(cache.total_tokens() + (has_ends ? cache.size() : 0));
+  return static_cast<double>(cache.total_tokens() + (separator(data) >= 0 ? cache.size() : 0));
 }
 
 /// A window of the model's context has to fit into running text.
@@ -22,6 +30,25 @@ void check_length(const Model& model, const Dataset& data) {
 }
 
 }  // namespace
+
+BatchOptions batch_options(const Model& model, const TrainingOptions& options, Part part) {
+  return {.tokens = options.batch_tokens,
+          .sentences = options.batch,
+          .max_length = model.context(),
+          .labelled = model.task() == Task::classification,
+          .shuffle = part == Part::training,
+          .seed = static_cast<uint64_t>(options.seed)};
+}
+
+WindowOptions window_options(const Model& model, const Dataset& data, const TrainingOptions& options, Part part) {
+  const bool training = part == Part::training;
+  return {.batch = std::max<int64_t>(options.batch, 1),
+          .context = model.context(),
+          .separator = separator(data),
+          .from = training || data.split == 1 ? 0 : data.split,
+          .to = training ? data.split : 1,
+          .seed = static_cast<uint64_t>(options.seed)};
+}
 
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options) {
   require<Error>(model.words() >= data.tokenizer->size(), "the model knows ", model.words(),

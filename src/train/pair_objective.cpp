@@ -20,8 +20,8 @@ class PairObjective final : public Objective {
       : model_(model),
         data_(data),
         smoothing_(options.label_smoothing),
-        training_(data.training, data.training_examples, batch_options(model, options, true)),
-        validation_(data.validation, data.validation_examples, batch_options(model, options, false)) {}
+        training_(data.training, data.training_examples, batch_options(model, options, Part::training)),
+        validation_(data.validation, data.validation_examples, batch_options(model, options, Part::validation)) {}
 
   int64_t batches_per_epoch() const override { return training_.plan().batches(); }
   int64_t left_out() const override { return training_.plan().left_out(); }
@@ -62,14 +62,6 @@ class PairObjective final : public Objective {
   }
 
  private:
-  static BatchOptions batch_options(const PairModel& model, const TrainingOptions& options, bool shuffle) {
-    return {.tokens = options.batch_tokens,
-            .sentences = options.batch,
-            .max_length = model.context(),
-            .shuffle = shuffle,
-            .seed = static_cast<uint64_t>(options.seed)};
-  }
-
   Tensor loss(const PairBatch& batch, LossOptions options, const ForwardContext& context) const {
     const Tensor hidden = model_.hidden(
         {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, context);
