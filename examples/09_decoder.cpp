@@ -32,11 +32,12 @@ int main() {
   claim(difference(select(y, 1, 0), select(elsewhere, 1, 0)) > 0.01, "another source, another text");
 
   // Each layer attends twice, and both can be looked at: here the first layer's self- and cross-attention.
-  std::vector<AttentionTrace> traces;
-  decoder.forward(written, memory, {}, {.traces = &traces});
-  claim(traces.size() == 4, "two layers, two attentions each");
-  show("self-attention, layer 1 (averaged over heads)", traces[0].average_weights());
-  show("cross-attention, layer 1", traces[1].average_weights());
-  claim(traces[1].average_weights().shape() == Shape({1, targets, sources}), "cross-attention is targets × sources");
+  AttentionRecorder recorder;
+  decoder.forward(written, memory, {}, {.observer = &recorder});
+  claim(recorder.traces.size() == 4, "two layers, two attentions each");
+  show("self-attention, layer 1 (averaged over heads)", recorder.traces[0].average_weights());
+  show("cross-attention, layer 1", recorder.traces[1].average_weights());
+  claim(recorder.traces[1].average_weights().shape() == Shape({1, targets, sources}),
+        "cross-attention is targets × sources");
   return failures();
 }

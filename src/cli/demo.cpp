@@ -125,12 +125,13 @@ Table attention_table(const PairModel& model, const Tokenizer& tokenizer, const 
   std::vector<int64_t> in(source.begin(), source.end()), out{special.begin};
   in.push_back(special.end);
   out.insert(out.end(), target.begin(), target.end());
-  std::vector<AttentionTrace> traces;
+  AttentionRecorder recorder;
   model.hidden({.source = tensor<int64_t>(in, {1, std::ssize(in)}),
                 .source_lengths = {},
                 .target = tensor<int64_t>(out, {1, std::ssize(out)})},
-               {.traces = &traces});
-  const auto weights = mean(model.cross_weights(traces).back(), 1).to_vector<float>();  // [1, targets, sources]
+               {.observer = &recorder});
+  const auto weights =
+      mean(model.cross_weights(recorder.traces).back(), 1).to_vector<float>();  // [1, targets, sources]
   Table table;
   for (const int32_t id : source) table.columns.push_back(visible(tokenizer.decode(std::vector{id})));
   for (size_t row = 0; row < target.size(); ++row) {
@@ -194,7 +195,9 @@ void run_demo(const Arguments& arguments) {
   const Exam exam = examine(model, *folder.data().tokenizer, seed);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.json) {
-    std::cout << nlohmann::ordered_json{{"seconds", seconds}, {"accuracy", exam.accuracy()}, {"model", arguments.output}}
+    std::cout << nlohmann::ordered_json{{"seconds", seconds},
+                                        {"accuracy", exam.accuracy()},
+                                        {"model", arguments.output}}
                      .dump()
               << '\n';
     return;

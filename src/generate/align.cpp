@@ -114,9 +114,10 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
   std::vector<WordAlignment> result(sources.size());
   for (const Batch& batch : group_by_length(lengths, {.tokens = kBatchTokens})) {
     const IdRows source = pad_rows(read, batch), target = pad_rows(written, batch);
-    std::vector<AttentionTrace> traces;
-    model.hidden({.source = source.ids, .source_lengths = source.lengths, .target = target.ids}, {.traces = &traces});
-    const std::vector<Tensor> layers = model.cross_weights(traces);
+    AttentionRecorder recorder;
+    model.hidden({.source = source.ids, .source_lengths = source.lengths, .target = target.ids},
+                 {.observer = &recorder});
+    const std::vector<Tensor> layers = model.cross_weights(recorder.traces);
     require<Error>(!layers.empty(), "align: a model of architecture ", model.architecture(),
                    " never looks back at the source: it has no alignments");
     const std::vector<TokenWeights> weights = mean_weights(layers, options);

@@ -67,7 +67,9 @@ std::string Encoder::config() const { return config_text(architecture(), setting
 Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) const {
   check_length("encoder", inputs.ids.dim(1), settings.context);
   const Tensor table = positions ? positions->weight : waves;
-  const Tensor x = embedding_norm.forward(add_positions(embedding.forward(inputs.ids), table));
+  const Tensor tokens = context.show("tokens", embedding.forward(inputs.ids));
+  const Tensor x = context.show("embedded", embedding_norm.forward(add_positions(tokens, table)));
+  const ObservedPart part(context.observer, "stack");
   return layers.forward(drop(x, settings.dropout, context), {.lengths = inputs.lengths}, context);
 }
 

@@ -28,9 +28,9 @@ TransformerStackConfig layers_of(const GptConfig& config) {
 }
 
 Tensor embed(const Gpt& model, const Tensor& ids, const ForwardContext& context, const CacheStep* step = nullptr) {
-  const Tensor x = model.embedding.forward(ids);
-  return drop(add_positions(x, model.positions ? model.positions->weight : model.waves, step), model.settings.dropout,
-              context);
+  const Tensor x = context.show("tokens", model.embedding.forward(ids));
+  const Tensor& table = model.positions ? model.positions->weight : model.waves;
+  return drop(context.show("embedded", add_positions(x, table, step)), model.settings.dropout, context);
 }
 
 class GptDecoding final : public Decoding {
@@ -44,7 +44,9 @@ class GptDecoding final : public Decoding {
     require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are for the first step only");
     check_length("gpt", step_.longest(), model_.settings.context);
     Tensor y = embed(model_, ids, context, &step_);
+    const ObservedPart stack(context.observer, "stack");
     for (size_t i = 0; i < caches_.size(); ++i) {
+      const ObservedPart part(context.observer, "layers", i);
       y = model_.layers.layers[i].forward_cached(y, caches_[i], step_, context);
     }
     const std::vector<int64_t> real =
@@ -94,7 +96,9 @@ std::string Gpt::config() const { return config_text(architecture(), settings); 
 
 Tensor Gpt::hidden(const Tensor& ids, const ForwardContext& context) const {
   check_length("gpt", ids.dim(1), settings.context);
-  return layers.forward(embed(*this, ids, context), {.causal = true}, context);
+  const Tensor x = embed(*this, ids, context);
+  const ObservedPart part(context.observer, "stack");
+  return layers.forward(x, {.causal = true}, context);
 }
 
 std::unique_ptr<Decoding> Gpt::start() const { return std::make_unique<GptDecoding>(*this); }

@@ -66,6 +66,7 @@ Step additive_step(const Rnn& model, const Tensor& word, const RecurrentState& s
                    const ForwardContext& context) {
   const Tensor top = select(state.h, 0, model.settings.layers - 1);
   const Tensor queries = reshape(top, {memory.states.dim(0), -1, top.dim(1)});
+  const ObservedPart part(context.observer, "attention");
   const Tensor seen =
       model.additive
           ->forward({.state = queries, .memory = memory.states, .mask = memory.mask}, context, memory.projected)
@@ -77,6 +78,7 @@ Step additive_step(const Rnn& model, const Tensor& word, const RecurrentState& s
 
 /// Luong's: the states first, then what each of them sees.
 Tensor luong_context(const Rnn& model, const Tensor& states, const Memory& memory, const ForwardContext& context) {
+  const ObservedPart part(context.observer, "attention");
   return model.multiplicative->forward({.state = states, .memory = memory.states, .mask = memory.mask}, context).output;
 }
 

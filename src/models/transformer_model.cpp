@@ -31,8 +31,9 @@ TransformerConfig layers_of(const TransformerModelConfig& config) {
 
 Tensor embed(const TransformerModel& model, const Tensor& ids, const Tensor& table, const ForwardContext& context,
              const CacheStep* step = nullptr) {
-  const Tensor x = model.embedding.forward(ids) * std::sqrt(static_cast<double>(model.settings.dim));
-  return drop(add_positions(x, table, step), model.settings.dropout, context);
+  const Tensor x =
+      context.show("tokens", model.embedding.forward(ids) * std::sqrt(static_cast<double>(model.settings.dim)));
+  return drop(context.show("embedded", add_positions(x, table, step)), model.settings.dropout, context);
 }
 
 const Tensor& source_table(const TransformerModel& m) {
@@ -58,8 +59,10 @@ class TransformerDecoding final : public Decoding {
     require<ShapeError>(!lengths, "transformer: all rows of a target grow alike");
     step_.count = ids.dim(1);
     check_length("transformer", step_.longest(), model_.settings.context);
+    const ObservedPart stack(context.observer, "decoder");
     Tensor y = embed(model_, ids, target_table(model_), context, &step_);
     for (size_t i = 0; i < caches_.size(); ++i) {
+      const ObservedPart part(context.observer, "layers", i);
       y = model_.decoder.layers[i].forward_cached(y, caches_[i], step_, {.lengths = memory_lengths_}, context);
     }
     for (int64_t& held : step_.held) held += step_.count;
@@ -120,19 +123,23 @@ std::string TransformerModel::config() const { return config_text(architecture()
 Tensor TransformerModel::encode(const Tensor& source, const Tensor& source_lengths,
                                 const ForwardContext& context) const {
   check_length("transformer", source.dim(1), settings.context);
+  const ObservedPart part(context.observer, "encoder");
   return encoder.forward(embed(*this, source, source_table(*this), context), {.lengths = source_lengths}, context);
 }
 
 Tensor TransformerModel::hidden(const PairInputs& inputs, const ForwardContext& context) const {
   check_length("transformer", inputs.target.dim(1), settings.context);
   const Tensor memory = encode(inputs.source, inputs.source_lengths, context);
+  const ObservedPart part(context.observer, "decoder");
   return decoder.forward(embed(*this, inputs.target, target_table(*this), context), memory,
                          {.memory = {.lengths = inputs.source_lengths}}, context);
 }
 
 std::vector<Tensor> TransformerModel::cross_weights(const std::vector<AttentionTrace>& traces) const {
-  std::vector<Tensor> result;  // after the encoder's, each decoder layer leaves its own and the cross-attention
-  for (size_t i = encoder.layers.size() + 1; i < traces.size(); i += 2) result.push_back(traces[i].weights().values);
+  std::vector<Tensor> result;
+  for (const AttentionTrace& trace : traces) {
+    if (trace.path.ends_with("cross_attention")) result.push_back(trace.weights().values);
+  }
   return result;
 }
 

@@ -38,7 +38,7 @@ FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
 Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) const {
   const Tensor hidden =
       gate ? multiply(activate(activation, gate->forward(x)), up.forward(x)) : activate(activation, up.forward(x));
-  return down.forward(drop(hidden, dropout, context));
+  return down.forward(drop(context.show("activated", hidden), dropout, context));
 }
 
 }  // namespace attend

@@ -4,6 +4,7 @@
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "nn/observed_attention.h"
 
 namespace attend {
 namespace {
@@ -26,12 +27,9 @@ TracedAttention attend_memory(const Tensor& q, const Tensor& k, const MemoryInpu
                               const ForwardContext& context) {
   if (inputs.mask) options.mask = unsqueeze(unsqueeze(inputs.mask, 1), 1);
   const Tensor q4 = unsqueeze(q, 1), k4 = unsqueeze(k, 1);
-  const AttentionResult attended = attention_with_lse(q4, k4, unsqueeze(inputs.memory, 1), options);
-  const Tensor output = select(attended.output, 1, 0);  // [batch, states, memory]
-  if (options.bias) options.bias = options.bias.detach();
-  TracedAttention result{inputs.state.rank() == 2 ? select(output, 1, 0) : output,
-                         {q4.detach(), k4.detach(), attended.lse.detach(), options}};
-  if (context.traces) context.traces->push_back(result.trace);
+  TracedAttention result = observed_attention(q4, k4, unsqueeze(inputs.memory, 1), options, context);
+  const Tensor output = select(result.output, 1, 0);  // [batch, states, memory]
+  result.output = inputs.state.rank() == 2 ? select(output, 1, 0) : output;
   return result;
 }
 

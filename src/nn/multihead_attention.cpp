@@ -6,6 +6,7 @@
 #include "attend/nn/init.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "nn/observed_attention.h"
 
 namespace attend {
 namespace {
@@ -130,11 +131,9 @@ TracedAttention attend_heads(const MultiheadAttention& module, const Heads& head
   const MultiheadAttentionConfig& config = module.config;
   if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
   if (context.rng && config.dropout > 0) options.dropout = config.dropout, options.random = context.rng->stream();
-  const AttentionResult attended = attention_with_lse(q, k, v, options);
-  if (options.bias) options.bias = options.bias.detach();  // a kept trace must not keep the graph
-  TracedAttention result{module.output.forward(join_heads(attended.output)),
-                         {q.detach(), k.detach(), attended.lse.detach(), options}};
-  if (context.traces) context.traces->push_back(result.trace);
+  TracedAttention result = observed_attention(q, k, v, options, context);
+  const Tensor joined = context.show("context", join_heads(result.output));
+  result.output = context.show("projected", module.output.forward(joined));
   return result;
 }
 

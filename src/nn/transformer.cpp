@@ -39,12 +39,18 @@ FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) 
                              rng);
 }
 
-/// One branch with its residual: norm(x + f(x)), or x + f(norm(x)) where the norm comes first.
+/// One branch with its residual: norm(x + f(x)), or x + f(norm(x)) where the norm comes first. `name` is for whoever
+/// looks on.
 template <class F>
-Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, const ForwardContext& context,
-                F&& f) {
-  if (config.norm_first) return x + drop(f(norm.forward(x)), config.dropout, context);
-  return norm.forward(x + drop(f(x), config.dropout, context));
+Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, std::string_view name,
+                const ForwardContext& context, F&& f) {
+  const ObservedPart part(context.observer, name);
+  if (config.norm_first) {
+    const Tensor branch = context.show("branch", f(context.show("normed", norm.forward(x))));
+    return context.show("residual", x + drop(branch, config.dropout, context));
+  }
+  const Tensor branch = context.show("branch", f(x));
+  return context.show("normed", norm.forward(context.show("residual", x + drop(branch, config.dropout, context))));
 }
 
 /// Attention draws its own projections already; its output and the feed-forward network start as a Linear does.
@@ -74,18 +80,18 @@ TransformerEncoderLayer TransformerEncoderLayer::create(const TransformerLayerCo
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& masks,
                                         const ForwardContext& context) const {
-  const Tensor attended = residual(config, attention_norm, x, context,
+  const Tensor attended = residual(config, attention_norm, x, "attention", context,
                                    [&](const Tensor& in) { return attention.forward(in, masks, context); });
-  return residual(config, feed_forward_norm, attended, context,
+  return residual(config, feed_forward_norm, attended, "feed_forward", context,
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });
 }
 
 Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
                                                const ForwardContext& context) const {
-  const Tensor attended = residual(config, attention_norm, x, context, [&](const Tensor& in) {
+  const Tensor attended = residual(config, attention_norm, x, "attention", context, [&](const Tensor& in) {
     return attention.forward_cached(in, cache, step, context);
   });
-  return residual(config, feed_forward_norm, attended, context,
+  return residual(config, feed_forward_norm, attended, "feed_forward", context,
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });
 }
 
@@ -101,25 +107,25 @@ TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerCo
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                         const ForwardContext& context) const {
-  const Tensor own = residual(config, attention_norm, x, context,
+  const Tensor own = residual(config, attention_norm, x, "attention", context,
                               [&](const Tensor& in) { return attention.forward(in, masks.target, context); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, context, [&](const Tensor& in) {
+  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", context, [&](const Tensor& in) {
     return cross_attention.forward_cross(in, memory, masks.memory, context);
   });
-  return residual(config, feed_forward_norm, crossed, context,
+  return residual(config, feed_forward_norm, crossed, "feed_forward", context,
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });
 }
 
 Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step,
                                                const MaskOptions& memory_masks, const ForwardContext& context) const {
-  const Tensor own = residual(config, attention_norm, x, context,
+  const Tensor own = residual(config, attention_norm, x, "attention", context,
                               [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, context); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, context, [&](const Tensor& in) {
+  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", context, [&](const Tensor& in) {
     // The rows of one sequence are so many queries to its memory.
     const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
     return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, context), in.shape());
   });
-  return residual(config, feed_forward_norm, crossed, context,
+  return residual(config, feed_forward_norm, crossed, "feed_forward", context,
                   [&](const Tensor& in) { return feed_forward.forward(in, context); });
 }
 
@@ -133,8 +139,11 @@ TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& conf
 
 Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
   Tensor y = x;
-  for (const TransformerEncoderLayer& layer : layers) y = layer.forward(y, masks, context);
-  return norm ? norm->forward(y) : y;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ObservedPart part(context.observer, "layers", i);
+    y = context.show("output", layers[i].forward(context.show("input", y), masks, context));
+  }
+  return context.show("final", norm ? norm->forward(y) : y);
 }
 
 TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& config, Rng& rng) {
@@ -148,8 +157,11 @@ TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& conf
 Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                    const ForwardContext& context) const {
   Tensor y = x;
-  for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, context);
-  return norm ? norm->forward(y) : y;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ObservedPart part(context.observer, "layers", i);
+    y = context.show("output", layers[i].forward(context.show("input", y), memory, masks, context));
+  }
+  return context.show("final", norm ? norm->forward(y) : y);
 }
 
 Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
@@ -172,7 +184,12 @@ Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks,
                             const ForwardContext& context) const {
-  const Tensor memory = encoder.forward(source, masks.source, context);
+  Tensor memory;
+  {
+    const ObservedPart part(context.observer, "encoder");
+    memory = encoder.forward(source, masks.source, context);
+  }
+  const ObservedPart part(context.observer, "decoder");
   return decoder.forward(target, memory, {.target = masks.target, .memory = masks.memory}, context);
 }
 

@@ -77,12 +77,12 @@ TEST_P(Aligning, MergesTokensToWords) {
   const auto& pair = dynamic_cast<const PairModel&>(*model);
   const Texts sources{"ab c", "今天 sehr lang, viel viel"}, targets{"xyz w", "好"};
   const auto aligned = align(pair, tokenizer, sources, targets);
-  std::vector<AttentionTrace> traces;
+  AttentionRecorder recorder;
   pair.hidden({.source = tensor<int64_t>({102, 103, 37, 104, 3}, {1, 5}),
                .source_lengths = {},
                .target = tensor<int64_t>({2, 125, 126, 127, 37}, {1, 5})},
-              {.traces = &traces});
-  const auto layers = pair.cross_weights(traces);
+              {.observer = &recorder});
+  const auto layers = pair.cross_weights(recorder.traces);
   std::vector<double> expected(4);  // [xyz, w] × [ab, c]
   for (const Tensor& layer : layers) {
     const auto values = layer.to_vector<double>();

@@ -87,9 +87,9 @@ TEST_P(PairModels, PaddingOfTheSourceChangesNothing) {
 }
 
 TEST_P(PairModels, CrossWeightsAddUpToOne) {
-  std::vector<AttentionTrace> traces;
-  pair_.hidden(inputs_, {.traces = &traces});
-  const std::vector<Tensor> weights = pair_.cross_weights(traces);
+  AttentionRecorder recorder;
+  pair_.hidden(inputs_, {.observer = &recorder});
+  const std::vector<Tensor> weights = pair_.cross_weights(recorder.traces);
   if (GetParam().architecture == "rnn") {
     EXPECT_TRUE(weights.empty());
     return;

@@ -122,11 +122,12 @@ TEST(MultiheadAttention, ExtraKeysAreSeenByEveryQuery) {
 TEST(MultiheadAttention, WeightsSumToOneAndAverageOverHeads) {
   const auto module = in_f64(create({.dim = 6, .heads = 3, .key_heads = 1}));
   const Tensor x = random_f64({2, 4, 6}, 3);
-  std::vector<AttentionTrace> traces;
-  const Tensor y = module.forward(x, {}, {.traces = &traces});
-  ASSERT_EQ(traces.size(), 1u);
+  AttentionRecorder recorder;
+  const Tensor y = module.forward(x, {}, {.observer = &recorder});
+  ASSERT_EQ(recorder.traces.size(), 1u);
   EXPECT_EQ(values(y), values(module.forward(x)));  // asking changes nothing
-  const auto heads = values(traces[0].weights().values), average = values(traces[0].average_weights());
+  const auto heads = values(recorder.traces[0].weights().values),
+             average = values(recorder.traces[0].average_weights());
   for (size_t b = 0; b < 2; ++b) {
     for (size_t i = 0; i < 4; ++i) {
       double sum = 0;

@@ -77,10 +77,10 @@ TEST(Transformer, DropoutFollowsTheGivenRandomness) {
 
 TEST(Transformer, TracesEveryAttentionInOrder) {
   const auto module = create(true);
-  std::vector<AttentionTrace> traces;
-  module.forward(testing::random_f32({1, 3, 4}, 1), testing::random_f32({1, 5, 4}, 2), {}, {.traces = &traces});
+  AttentionRecorder recorder;
+  module.forward(testing::random_f32({1, 3, 4}, 1), testing::random_f32({1, 5, 4}, 2), {}, {.observer = &recorder});
   std::vector<Shape> shapes;
-  for (const AttentionTrace& trace : traces) shapes.push_back(trace.weights().values.shape());
+  for (const AttentionTrace& trace : recorder.traces) shapes.push_back(trace.weights().values.shape());
   const Shape own{1, 2, 5, 5}, cross{1, 2, 5, 3};
   EXPECT_EQ(shapes, (std::vector<Shape>{{1, 2, 3, 3}, own, cross, own, cross}));
 }
