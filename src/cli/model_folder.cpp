@@ -1,7 +1,6 @@
 #include "cli/model_folder.h"
 
 #include "attend/base/error.h"
-#include "attend/models/registry.h"
 
 namespace attend::cli {
 namespace {
@@ -29,7 +28,13 @@ const Kind& model_as(const ModelFolder& folder) {
 }  // namespace
 
 ModelFolder open_model(const std::string& path) {
-  ModelFolder folder{.path = path, .model = load_model(path), .tokenizer = load_tokenizer(path)};
+  LoadedModel loaded = load_any_model(path);
+  ModelFolder folder{.path = path,
+                     .model = std::move(loaded.model),
+                     .tokenizer = load_tokenizer(path),
+                     .rules = std::move(loaded.rules),
+                     .kind = std::move(loaded.kind),
+                     .unused = std::move(loaded.unused)};
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
   return folder;

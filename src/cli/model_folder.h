@@ -3,18 +3,21 @@
 #include <memory>
 #include <string>
 
-#include "attend/models/model.h"
+#include "attend/hub/hub.h"
 #include "attend/text/tokenizer.h"
 
 namespace attend::cli {
 
-/// A trained model with its tokenizer.
+/// A model with its tokenizer.
 struct ModelFolder {
   std::string path;
   std::unique_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  GenerationRules rules;
+  std::string kind;                 ///< see LoadedModel
+  std::vector<std::string> unused;  ///< see LoadedModel
 };
-/// Throws FormatError that names the folder and what is wrong with it.
+/// Takes a folder of either kind, see load_any_model. Throws FormatError that names the folder and what is wrong with it.
 ModelFolder open_model(const std::string& path);
 
 // The model as a command needs it. Throws Error that names the command for this kind of model.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "attend/base/error.h"
@@ -34,6 +35,13 @@ MappedFile map_file(const std::string& path) {
   require<FormatError>(address != MAP_FAILED, path, ": cannot map: ", std::strerror(errno));
   std::shared_ptr<const void> owner(address, [size](const void* data) { munmap(const_cast<void*>(data), size); });
   return {{static_cast<const std::byte*>(address), size}, std::move(owner)};
+}
+
+void drop_pages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;  // neighbours keep theirs
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace attend

@@ -16,4 +16,7 @@ struct MappedFile {
 /// Throws FormatError naming the file if it cannot be opened or is not a regular file.
 MappedFile map_file(const std::string& path);
 
+/// Gives back the memory of what was read of a mapped file within these bytes: it is read again when looked at again.
+void drop_pages(std::span<const std::byte> bytes);
+
 }  // namespace attend

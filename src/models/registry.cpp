@@ -10,6 +10,8 @@
 #include "attend/models/gpt.h"
 #include "attend/models/rnn.h"
 #include "attend/models/transformer_model.h"
+#include "attend/nn/init.h"
+#include "attend/tensor/creation.h"
 #include "io/json_depth.h"
 #include "models/settings_json.h"
 
@@ -123,6 +125,12 @@ void check_sizes(const std::string& config, const SafetensorsFile& file) {
                        number("context"), " tokens, which is too long");
 }
 
+std::unique_ptr<Model> create_blank(const std::string& config) {
+  const BlankParameters scope;
+  Rng rng;
+  return create_model(config, rng);
+}
+
 }  // namespace
 
 const std::vector<Architecture>& architectures() {
@@ -170,7 +178,7 @@ void save_model(const Model& model, const std::string& folder) {
   write_file(folder + "/config.json", model.config() + "\n");
 }
 
-std::unique_ptr<Model> load_model(const std::string& folder) {
+std::unique_ptr<Model> load_model(const std::string& folder, const LoadOptions& options) {
   require<FormatError>(std::filesystem::is_directory(folder), folder, ": there is no such model folder");
   const std::string config_path = folder + "/config.json", weights_path = folder + "/model.safetensors";
   for (const std::string& path : {config_path, weights_path}) {
@@ -178,14 +186,17 @@ std::unique_ptr<Model> load_model(const std::string& folder) {
                          std::filesystem::path(path).filename().string());
   }
   try {
-    Rng rng;
     const SafetensorsFile file = SafetensorsFile::open(weights_path);
     const std::string config = read_file(config_path, 16 << 20);
     check_sizes(config, file);
-    std::unique_ptr<Model> model = create_model(config, rng);
+    std::unique_ptr<Model> model = create_blank(config);
     std::map<std::string, Tensor> values;
     for (const TensorInfo& info : file.tensors()) values[info.name] = file.tensor(info.name);
-    load_values(model->parameters(), values);
+    check_values(model->parameters(), values);
+    model->visit_parameters([&](const std::string& name, Tensor& parameter) {
+      const Tensor& value = values[name];
+      parameter = options.in_place ? to(value, DType::f32) : attend::parameter(to(value.clone(), DType::f32));
+    });
     return model;
   } catch (const std::exception& error) {
     const std::string what = error.what();

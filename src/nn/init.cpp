@@ -7,13 +7,33 @@
 
 namespace attend {
 
-Tensor constant_parameter(const Shape& shape, double value) { return parameter(full(shape, value)); }
+namespace {
+
+thread_local bool is_blank = false;
+
+/// All elements are one and the same: a shape that costs nothing, until a value replaces it.
+Tensor blank(const Shape& shape) {
+  Strides strides = shape;
+  for (int64_t axis = 0; axis < shape.rank(); ++axis) strides[axis] = 0;
+  return parameter(empty({1}).as_strided(shape, strides, 0));
+}
+
+}  // namespace
+
+BlankParameters::BlankParameters() : before_(is_blank) { is_blank = true; }
+BlankParameters::~BlankParameters() { is_blank = before_; }
+
+Tensor constant_parameter(const Shape& shape, double value) {
+  return is_blank ? blank(shape) : parameter(full(shape, value));
+}
 
 Tensor uniform_parameter(const Shape& shape, double bound, Rng& rng) {
+  if (is_blank) return blank(shape);
   return parameter(uniform(shape, -bound, bound, rng.stream()));
 }
 
 Tensor normal_parameter(const Shape& shape, double deviation, Rng& rng) {
+  if (is_blank) return blank(shape);
   return parameter(normal(shape, 0, deviation, rng.stream()));
 }
 

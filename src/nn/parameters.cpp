@@ -17,7 +17,7 @@ Tensor converted_parameter(const Tensor& tensor, DType dtype) {
   return tensor.dtype() == dtype ? tensor : replace_parameter(tensor, to(tensor, dtype));
 }
 
-void load_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values) {
+void check_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values) {
   for (const auto& [name, target] : parameters) {
     const auto found = values.find(name);
     require<ShapeError>(found != values.end(), "load: there is no value for parameter ", name);
@@ -29,6 +29,10 @@ void load_values(const std::vector<NamedTensor>& parameters, const std::map<std:
   for (const auto& [name, value] : rest) {
     require<ShapeError>(false, "load: the model has no parameter ", name, " (", rest.size(), " such in all)");
   }
+}
+
+void load_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values) {
+  check_values(parameters, values);
   for (const auto& [name, target] : parameters) copy_values(values.at(name), target);
 }
 

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
+#include "attend/hub/hub.h"
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
+#include "attend/nn/init.h"
 #include "attend/tensor/creation.h"
 #include "train/folders.h"
 
@@ -23,7 +25,7 @@ std::string without_slash(std::string folder) {
 /// What the settings are made on top of: a preset, or the model to start from.
 std::string base_config(const TrainingJob& job) {
   if (job.from.empty()) return preset_config(job.architecture, job.preset);
-  const auto model = load_model(job.from);
+  const auto model = load_any_model(job.from).model;
   require<Error>(model->architecture() == job.architecture, job.from, ": is a model of architecture ",
                  model->architecture(), ", expected ", job.architecture);
   return model->config();
@@ -32,7 +34,8 @@ std::string base_config(const TrainingJob& job) {
 /// The config of a fresh model for this data.
 std::string config_for(const TrainingJob& job, const Dataset& data) {
   std::map<std::string, std::string> settings = job.model;
-  settings["words"] = std::to_string(data.tokenizer->size());
+  // A matrix may have more rows than the vocabulary has words: then it is kept as it is.
+  if (job.from.empty()) settings["words"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
     settings["labels"] = nlohmann::json(data.labels).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
@@ -61,6 +64,7 @@ void take_weights(const Model& model, const Model& from) {
 
 /// Also refuses settings that do not fit.
 int64_t context_of(const TrainingJob& job) {
+  const BlankParameters scope;
   Rng rng;
   std::map<std::string, std::string> settings = job.model;
   settings["words"] = "8";
@@ -117,7 +121,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   result.data_ = prepare_dataset(data, fresh.path(), progress);
   Rng rng{static_cast<uint64_t>(job.training.seed) ^ 0x696e6974, 0};
   result.model_ = create_model(config_for(job, result.data_), rng);
-  if (!job.from.empty()) take_weights(*result.model_, *load_model(job.from));
+  if (!job.from.empty()) take_weights(*result.model_, *load_any_model(job.from).model);
   result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(job.training) + "\n");
   save_model(*result.model_, fresh.path());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,8 @@ class Decoding {
   virtual void select(std::span<const int64_t> order) = 0;
 };
 
+using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -49,6 +52,8 @@ class Model {
   virtual std::string config() const = 0;
   /// Handles that share the model's data and gradients. A tied matrix is there once.
   virtual std::vector<NamedTensor> parameters() const = 0;
+  /// The parameters themselves, in the same order, to be replaced by others of the same shape: when weights are loaded.
+  virtual void visit_parameters(const ParameterVisitor& visit) = 0;
   virtual int64_t words() const = 0;    ///< size of the vocabulary
   virtual int64_t context() const = 0;  ///< the longest sequence it takes, in tokens
 };

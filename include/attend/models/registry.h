@@ -31,7 +31,10 @@ std::unique_ptr<Model> create_model(const std::string& config, Rng& rng);
 
 /// Writes config.json and model.safetensors into a folder, each whole or not at all.
 void save_model(const Model& model, const std::string& folder);
+struct LoadOptions {
+  bool in_place = false;  ///< use the weights where they lie in the mapped file: read-only, cannot be trained
+};
 /// Reads them back. Throws FormatError that names the folder, the file and what is wrong with it.
-std::unique_ptr<Model> load_model(const std::string& folder);
+std::unique_ptr<Model> load_model(const std::string& folder, const LoadOptions& options = {});
 
 }  // namespace attend

@@ -53,6 +53,7 @@ struct Rnn final : PairModel {
   std::string architecture() const override { return look_back ? "rnn-attention" : "rnn"; }
   std::string config() const override;
   std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
+  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;

@@ -6,6 +6,19 @@
 // Fresh parameters (f32, on the CPU, requiring a gradient), by the usual recipes.
 namespace attend {
 
+/// While one lives, parameters made on this thread have a shape but neither values nor memory: for a model whose weights
+/// will be loaded at once. Like NoGrad, it may be nested.
+class BlankParameters {
+ public:
+  BlankParameters();
+  ~BlankParameters();
+  BlankParameters(const BlankParameters&) = delete;
+  BlankParameters& operator=(const BlankParameters&) = delete;
+
+ private:
+  bool before_;
+};
+
 Tensor constant_parameter(const Shape& shape, double value);
 /// Even in [−bound, bound].
 Tensor uniform_parameter(const Shape& shape, double bound, Rng& rng);

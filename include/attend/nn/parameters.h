@@ -107,6 +107,8 @@ void convert_to(Model& model, DType dtype) {
                      [&](const std::string&, Tensor& tensor) { tensor = converted_parameter(tensor, dtype); });
 }
 
+/// Throws ShapeError unless there is exactly one value for each parameter, by name, and every shape fits.
+void check_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values);
 /// Copies `values` into the parameters of the same names, converting dtypes. Throws ShapeError, having changed nothing,
 /// unless the names are exactly the same and every shape fits.
 void load_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/models/generation_rules.h"
+#include "attend/models/model.h"
+
+// Models as people download them: folders of config.json, model.safetensors (or shards with an index) and tokenizer
+// files, as Hugging Face's transformers writes them. Nothing in them is trusted.
+namespace attend {
+
+/// Whether a folder's config.json is one of transformers', not of ours.
+bool is_hub_folder(const std::string& folder);
+/// The kinds of model ("model_type") that load_hub_model takes.
+std::vector<std::string> hub_model_types();
+
+/// A model with what its folder says beside the weights.
+struct LoadedModel {
+  std::unique_ptr<Model> model;
+  GenerationRules rules;
+  std::string kind;                 ///< "attend" for a folder of ours, else the "model_type"
+  std::vector<std::string> unused;  ///< tensors in the files that the model has no place for
+};
+
+/// Runs any such folder on our own models, its weights mapped and used where they lie if they are f32 and laid out as
+/// ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that names the folder, the file
+/// and what is wrong with it: an unknown architecture, an option that is not supported, a tensor that is missing or of
+/// another shape.
+LoadedModel load_hub_model(const std::string& folder);
+
+/// Reads a folder of either kind: ours (see attend/models/registry.h) or a Hugging Face one.
+LoadedModel load_any_model(const std::string& folder);
+
+}  // namespace attend

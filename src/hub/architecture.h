@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/models/generation_rules.h"
+#include "attend/models/model.h"
+#include "hub/hub_config.h"
+#include "hub/hub_weights.h"
+#include "hub/name_map.h"
+
+// One entry for each "model_type": docs/models.md shows on an example how one is added.
+namespace attend::hub {
+
+/// What a model is made from.
+struct HubFolder {
+  std::string path;
+  HubConfig config;
+  HubWeights weights;
+
+  /// Throws FormatError unless the files hold at least that many values: a config must not make us allocate more than
+  /// came with it.
+  void require_values(double count, const char* what) const;
+};
+
+struct HubArchitecture {
+  std::string model_type;
+  /// Our model with the settings of the config, made under BlankParameters: nothing is drawn. Throws FormatError by name
+  /// for an option that is not supported.
+  std::unique_ptr<Model> (*create)(const HubFolder& folder) = nullptr;
+  /// Where its weights are.
+  NameMap (*names)(const HubFolder& folder, const Model& model) = nullptr;
+};
+
+/// All there are, in the order of src/hub/architectures.cpp.
+const std::vector<HubArchitecture>& hub_architectures();
+
+// One function for each file.
+HubArchitecture gpt2();
+
+}  // namespace attend::hub

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "attend/models/generation_rules.h"
+#include "hub/hub_config.h"
+
+namespace attend::hub {
+
+/// What generation_config.json says of a folder's model, or config.json, where older folders have the same keys.
+GenerationRules generation_rules(const std::string& folder, const HubConfig& config);
+
+}  // namespace attend::hub

@@ -1,0 +1,73 @@
+#include "attend/hub/hub.h"
+
+#include <filesystem>
+
+#include "attend/io/files.h"
+#include "attend/models/registry.h"
+#include "attend/nn/init.h"
+#include "hub/architecture.h"
+#include "hub/generation.h"
+#include "io/json_depth.h"
+#include "io/printable.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+
+const hub::HubArchitecture& architecture_of(const hub::HubConfig& config) {
+  std::string names;
+  for (const hub::HubArchitecture& one : hub::hub_architectures()) {
+    if (one.model_type == config.model_type()) return one;
+    names += (names.empty() ? "" : ", ") + one.model_type;
+  }
+  const std::string name = config.architecture().empty() ? config.model_type() : config.architecture();
+  config.refuse("a model of architecture " + in_quotes(name) + " (model_type " + in_quotes(config.model_type()) +
+                ") is not supported; there are " + names);
+}
+
+}  // namespace
+
+bool is_hub_folder(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  if (!fs::is_regular_file(path)) return false;
+  const std::string text = read_file(path, 16 << 20);
+  if (!is_shallow_json(text)) return false;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_object() && !json.contains("architecture") &&
+         (json.contains("model_type") || json.contains("architectures"));
+}
+
+std::vector<std::string> hub_model_types() {
+  std::vector<std::string> result;
+  for (const hub::HubArchitecture& one : hub::hub_architectures()) result.push_back(one.model_type);
+  return result;
+}
+
+LoadedModel load_hub_model(const std::string& folder) {
+  try {
+    hub::check_links(folder);
+    const hub::HubConfig config = hub::HubConfig::read(folder, "config.json");
+    const hub::HubArchitecture& architecture = architecture_of(config);
+    config.expect("quantization_config", nullptr);
+    const hub::HubFolder from{folder, config, hub::HubWeights::open(folder)};
+    LoadedModel result{.kind = architecture.model_type};
+    {
+      const BlankParameters scope;
+      result.model = architecture.create(from);
+    }
+    result.unused = hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights);
+    result.rules = hub::generation_rules(folder, config);
+    return result;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    throw FormatError(what.starts_with(folder) ? what : folder + ": " + what);
+  }
+}
+
+LoadedModel load_any_model(const std::string& folder) {
+  if (is_hub_folder(folder)) return load_hub_model(folder);
+  return {.model = load_model(folder, {.in_place = true}), .rules = {}, .kind = "attend", .unused = {}};
+}
+
+}  // namespace attend

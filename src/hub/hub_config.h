@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/models/settings.h"
+
+namespace attend::hub {
+
+using Json = nlohmann::json;
+
+/// A config.json with every value checked as it is read: its kind, and sizes against limits beyond which a file is
+/// damaged or hostile. What is null counts as absent. Errors are FormatErrors that name the file and the key.
+class HubConfig {
+ public:
+  /// `file` stands for the file in errors. Throws FormatError for what is not a JSON object, or nested too deep.
+  HubConfig(std::string_view text, std::string file);
+  /// Reads folder/name, which may be absent: then it is an empty object.
+  static HubConfig read(const std::string& folder, const std::string& name);
+
+  const std::string& file() const { return file_; }
+  const Json& json() const { return json_; }
+  std::string model_type() const { return text("model_type", ""); }
+  /// The first of "architectures" ("LlamaForCausalLM"), or "".
+  std::string architecture() const;
+
+  bool has(const char* key) const;
+  /// A size of 1 … most; the first must be there.
+  int64_t size(const char* key, double most) const;
+  int64_t size(const char* key, double most, int64_t otherwise) const;
+  /// A number of 0 … most.
+  int64_t count(const char* key, double most, int64_t otherwise) const;
+  /// A token: 0 … kMostWords, or −1 where there is none.
+  int32_t token(const char* key) const;
+  /// One token or a list of them.
+  std::vector<int32_t> tokens(const char* key) const;
+  double number(const char* key, double otherwise, double least = 0, double most = kNoLimit) const;
+  bool flag(const char* key, bool otherwise) const;
+  std::string text(const char* key, const std::string& otherwise) const;
+  std::vector<std::string> texts(const char* key) const;
+  /// transformers' name of an activation.
+  Activation activation(const char* key, const std::string& otherwise) const;
+  /// The names of the classes in the order of their numbers, from "id2label"; empty without it.
+  std::vector<std::string> labels() const;
+  /// An object inside this one; empty where it is absent.
+  HubConfig section(const char* key) const;
+
+  /// Refuses, by name, any value but this one (or none): an option that is not supported.
+  void expect(const char* key, const Json& only) const;
+  /// Throws FormatError with the file's name before `what`.
+  [[noreturn]] void refuse(const std::string& what) const;
+
+ private:
+  const Json* find(const char* key) const;
+  [[noreturn]] void wrong(const char* key, const std::string& expected, const Json& got) const;
+  int32_t token_of(const char* key, const Json& value) const;
+
+  Json json_;
+  std::string file_;
+};
+
+}  // namespace attend::hub

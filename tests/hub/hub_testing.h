@@ -1,0 +1,78 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "attend/hub/hub.h"
+#include "attend/io/safetensors.h"
+#include "attend/tensor/creation.h"
+#include "testing/gradients.h"
+#include "testing/temporary_folder.h"
+
+namespace attend::testing {
+
+/// Where reference models lie, or "" where there are none.
+inline std::string shared_folder(const std::string& below) {
+  const char* given = std::getenv("ATTEND_SHARED");
+  const std::string root = given != nullptr ? given : std::string(ATTEND_SOURCE_DIR) + "/../shared";
+  const std::string path = root + "/" + below;
+  return std::filesystem::exists(path) ? path : "";
+}
+
+/// Small weights, the same for the same seed.
+inline Tensor random_weights(const Shape& shape, uint64_t seed) { return normal(shape, 0, 0.3, {seed, 7}); }
+
+/// A folder as transformers writes one, in the making: change what a test is about, then save().
+struct HubFiles {
+  nlohmann::json config;
+  std::map<std::string, Tensor> tensors;
+
+  void save(const std::string& folder) const {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/config.json") << config.dump();
+    const std::vector<NamedTensor> list(tensors.begin(), tensors.end());
+    write_safetensors(folder + "/model.safetensors", list, {{"format", "pt"}});
+  }
+};
+
+/// A GPT-2 of width 8 with two layers.
+inline HubFiles tiny_gpt2() {
+  HubFiles files;
+  files.config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"vocab_size", 11}, {"n_embd", 8},
+                  {"n_head", 2},          {"n_layer", 2},                         {"n_positions", 16}};
+  uint64_t seed = 1;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    files.tensors["transformer." + name] = random_weights(shape, seed++);
+  };
+  add("wte.weight", {11, 8});
+  add("wpe.weight", {16, 8});
+  for (const std::string layer : {"h.0.", "h.1."}) {
+    for (const std::string norm : {"ln_1", "ln_2"}) add(layer + norm + ".weight", {8}), add(layer + norm + ".bias", {8});
+    add(layer + "attn.c_attn.weight", {8, 24}), add(layer + "attn.c_attn.bias", {24});
+    add(layer + "attn.c_proj.weight", {8, 8}), add(layer + "attn.c_proj.bias", {8});
+    add(layer + "mlp.c_fc.weight", {8, 32}), add(layer + "mlp.c_fc.bias", {32});
+    add(layer + "mlp.c_proj.weight", {32, 8}), add(layer + "mlp.c_proj.bias", {8});
+  }
+  add("ln_f.weight", {8});
+  add("ln_f.bias", {8});
+  return files;
+}
+
+/// What load_hub_model says about a folder, without the folder's name before it.
+inline std::string complaint_about(const std::string& folder) {
+  try {
+    load_hub_model(folder);
+    return "nothing";
+  } catch (const FormatError& error) {
+    const std::string what = error.what();
+    EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    if (!what.starts_with(folder)) return "no folder named: " + what;
+    return what.substr(folder.size() + (what[folder.size()] == '/' ? 1 : 2));  // "FOLDER/file: …" or "FOLDER: …"
+  }
+}
+
+}  // namespace attend::testing
