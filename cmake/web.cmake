@@ -1,0 +1,36 @@
+# The page of web/, bundled into one file. Gives the target `web` and ATTEND_WEB_PAGE, the file it makes; ATTEND_WEB is
+# switched off, with a message, where there is no Node to build it with.
+option(ATTEND_WEB "Build the page that shows what a model attends to (needs Node 18 and npm)" ON)
+set(ATTEND_WEB_PAGE "")
+
+if(ATTEND_WEB)
+  find_program(NODE_EXECUTABLE NAMES node nodejs)
+  find_program(NPM_EXECUTABLE NAMES npm)
+  if(NOT NODE_EXECUTABLE OR NOT NPM_EXECUTABLE)
+    message(STATUS "web: Node or npm is missing, so the page is left out (Debian: apt install nodejs npm)")
+    set(ATTEND_WEB OFF)
+  endif()
+endif()
+
+if(ATTEND_WEB)
+  set(web_folder ${PROJECT_SOURCE_DIR}/web)
+  set(ATTEND_WEB_PAGE ${web_folder}/dist/index.html)
+  file(GLOB_RECURSE web_sources CONFIGURE_DEPENDS ${web_folder}/src/*)
+  # npm's own record of what it installed; older than the lock file, it is made again.
+  set(web_modules ${web_folder}/node_modules/.package-lock.json)
+  add_custom_command(
+    OUTPUT ${web_modules}
+    COMMAND ${NPM_EXECUTABLE} ci --ignore-scripts --prefer-offline --no-audit --no-fund --loglevel=error
+            || ${CMAKE_COMMAND} -E false "web: npm ci failed; cmake -DATTEND_WEB=OFF builds without the page"
+    COMMAND ${CMAKE_COMMAND} -E touch ${web_modules}
+    DEPENDS ${web_folder}/package.json ${web_folder}/package-lock.json
+    WORKING_DIRECTORY ${web_folder}
+    COMMENT "web: npm ci")
+  add_custom_command(
+    OUTPUT ${ATTEND_WEB_PAGE}
+    COMMAND ${NPM_EXECUTABLE} run --silent build
+    DEPENDS ${web_sources} ${web_modules} ${web_folder}/build.mjs ${web_folder}/tsconfig.json
+    WORKING_DIRECTORY ${web_folder}
+    COMMENT "web: the page")
+  add_custom_target(web DEPENDS ${ATTEND_WEB_PAGE})
+endif()

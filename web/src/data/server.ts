@@ -1,0 +1,149 @@
+import { Grid } from "./grid";
+import { SourceError, type Feature, type Part, type Source } from "./source";
+import type {
+  Alignment, Embeddings, GenerateLine, GenerateRequest, HeadStats, HeadSummary, Info, Neighbours, Run, RunRequest,
+  Training, TrainingEvent,
+} from "./types";
+
+const kKeptAnswers = 400;
+
+/** Talks to `attend view`. Answers about a run never change, so they are kept, the oldest leaving first. */
+export class ServerSource implements Source {
+  readonly kind = "server";
+  private kept = new Map<string, Promise<unknown>>();
+  private requests = new Map<string, RunRequest>(); // by run id
+  private renamed = new Map<string, string>(); // runs the server forgot, by what they are called now
+
+  has(_feature: Feature): boolean {
+    return true;
+  }
+
+  info(): Promise<Info> {
+    return this.json("/api/info");
+  }
+
+  run(request: RunRequest): Promise<Run> {
+    return this.keep("run " + JSON.stringify(request), async () => {
+      const run = await this.post<Run>("/api/runs", request);
+      this.requests.set(run.id, request);
+      return run;
+    });
+  }
+
+  runById(id: string): Promise<Run> {
+    return this.ofRun(id, "");
+  }
+
+  array(run: string, name: string, part: Part = {}): Promise<Grid> {
+    const ranges = [part.rows && `rows=${part.rows.join(":")}`, part.columns && `columns=${part.columns.join(":")}`];
+    const query = [`name=${encodeURIComponent(name)}`, ...ranges].filter(Boolean).join("&");
+    return this.keep(`${run} ${query}`, () => this.again(run, async (id) => readGrid(await this.fetch(`/api/runs/${id}/array?${query}`))));
+  }
+
+  async heads(run: string): Promise<HeadSummary[]> {
+    return (await this.ofRun<{ heads: HeadSummary[] }>(run, "/heads")).heads;
+  }
+
+  stats(run: string, attention: number, head: number): Promise<HeadStats> {
+    return this.ofRun(run, `/stats?attention=${attention}&head=${head}`);
+  }
+
+  alignment(run: string, layer: string, head: string): Promise<Alignment> {
+    return this.ofRun(run, `/alignment?layer=${layer}&head=${head}`);
+  }
+
+  async generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void> {
+    const response = await this.fetch("/api/generate", { ...postOf(request), signal });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      const lines = (rest + (value ?? "")).split("\n");
+      rest = done ? "" : lines.pop()!;
+      for (const text of lines) if (text.trim()) line(checked(JSON.parse(text) as GenerateLine));
+      if (done) return;
+    }
+  }
+
+  embeddings(model: string, kind: "tokens" | "positions", limit: number): Promise<Embeddings> {
+    return this.keepJson(`/api/models/${model}/embeddings?kind=${kind}&limit=${limit}`);
+  }
+
+  neighbours(model: string, token: number, count: number): Promise<Neighbours> {
+    return this.keepJson(`/api/models/${model}/neighbours?token=${token}&count=${count}`);
+  }
+
+  training(): Promise<Training> {
+    return this.json("/api/training");
+  }
+
+  follow(event: (event: TrainingEvent) => void): () => void {
+    const events = new EventSource("/api/training/events");
+    events.onmessage = (message) => event(JSON.parse(message.data as string) as TrainingEvent);
+    return () => events.close();
+  }
+
+  async followSentence(text: string, target: string): Promise<void> {
+    await this.post("/api/training/sentence", target ? { text, target } : { text });
+  }
+
+  private ofRun<T>(run: string, rest: string): Promise<T> {
+    return this.keep(`${run}${rest}`, () => this.again(run, (id) => this.json<T>(`/api/runs/${id}${rest}`)));
+  }
+
+  /** The server keeps the last few runs only: one it has forgotten is computed again, once. */
+  private async again<T>(run: string, ask: (id: string) => Promise<T>): Promise<T> {
+    try {
+      return await ask(this.renamed.get(run) ?? run);
+    } catch (error) {
+      const request = this.requests.get(run);
+      if (!(error instanceof SourceError) || error.status !== 404 || !request) throw error;
+      const fresh = await this.post<Run>("/api/runs", request);
+      this.renamed.set(run, fresh.id);
+      return ask(fresh.id);
+    }
+  }
+
+  private keepJson<T>(path: string): Promise<T> {
+    return this.keep(path, () => this.json<T>(path));
+  }
+
+  private keep<T>(key: string, make: () => Promise<T>): Promise<T> {
+    const found = this.kept.get(key) as Promise<T> | undefined;
+    const answer = found ?? make();
+    this.kept.delete(key);
+    this.kept.set(key, answer);
+    if (!found) answer.catch(() => this.kept.delete(key));
+    if (this.kept.size > kKeptAnswers) this.kept.delete(this.kept.keys().next().value!);
+    return answer;
+  }
+
+  private async json<T>(path: string, options?: RequestInit): Promise<T> {
+    return (await (await this.fetch(path, options)).json()) as T;
+  }
+
+  private post<T>(path: string, body: unknown): Promise<T> {
+    return this.json(path, postOf(body));
+  }
+
+  private async fetch(path: string, options?: RequestInit): Promise<Response> {
+    const response = await fetch(path, options);
+    if (response.ok) return response;
+    const answer = (await response.json().catch(() => ({}))) as { error?: string };
+    throw new SourceError(answer.error ?? `${response.status} ${response.statusText}`, response.status);
+  }
+}
+
+function postOf(body: unknown): RequestInit {
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+}
+
+function checked(line: GenerateLine): GenerateLine {
+  if (line.error) throw new SourceError(line.error, 500);
+  return line;
+}
+
+async function readGrid(response: Response): Promise<Grid> {
+  const shape = (response.headers.get("X-Shape") ?? "").split(",").map(Number);
+  return new Grid(new Float32Array(await response.arrayBuffer()), shape);
+}

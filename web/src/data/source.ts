@@ -1,0 +1,54 @@
+import type {
+  Alignment, Embeddings, GenerateLine, GenerateRequest, HeadStats, HeadSummary, Info, Neighbours, Run, RunRequest,
+  Training, TrainingEvent,
+} from "./types";
+import type { Grid } from "./grid";
+
+/** What a source may lack: a file written by `attend inspect` holds one run and little else. */
+export type Feature =
+  | "runs" | "generation" | "embeddings" | "neighbours" | "training" | "alignment" | "tiles" | "compare" | "array";
+
+/** A part of a matrix: half-open ranges. */
+export interface Part {
+  rows?: [number, number];
+  columns?: [number, number];
+}
+
+/** Where the page's data comes from: a server, or the file the page itself is in. */
+export interface Source {
+  readonly kind: "server" | "file";
+  has(feature: Feature): boolean;
+  info(): Promise<Info>;
+  run(request: RunRequest): Promise<Run>;
+  /** A run made elsewhere: a snapshot of training. */
+  runById(id: string): Promise<Run>;
+  /** An array by its name in the contract, "weights/0/1". */
+  array(run: string, name: string, part?: Part): Promise<Grid>;
+  heads(run: string): Promise<HeadSummary[]>;
+  stats(run: string, attention: number, head: number): Promise<HeadStats>;
+  alignment(run: string, layer: string, head: string): Promise<Alignment>;
+  generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void>;
+  embeddings(model: string, kind: "tokens" | "positions", limit: number): Promise<Embeddings>;
+  neighbours(model: string, token: number, count: number): Promise<Neighbours>;
+  training(): Promise<Training>;
+  /** Calls back for each event until the returned function is called. */
+  follow(event: (event: TrainingEvent) => void): () => void;
+  followSentence(text: string, target: string): Promise<void>;
+}
+
+/** The server's answer, in its one line. */
+export class SourceError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+  ) {
+    super(message);
+  }
+}
+
+/** This source does not hold what was asked for. */
+export class Unavailable extends Error {
+  constructor(readonly feature: Feature) {
+    super(feature);
+  }
+}

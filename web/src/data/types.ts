@@ -1,0 +1,207 @@
+// The contract with the C++ side (inspect/ and serve/), written down once. docs/inspect-format.md explains each field.
+
+export interface Info {
+  version: string;
+  models: Model[];
+  training: boolean;
+}
+
+export interface Model {
+  id: string;
+  name: string;
+  architecture: string;
+  task: "translation" | "language" | "classification" | "image";
+  words: number;
+  context: number;
+  parameters: number;
+  example: { text: string; target: string | null };
+  labels?: string[];
+}
+
+export interface Ablation {
+  heads: { attention: number; head: number }[];
+  tokens: { side: number; index: number }[];
+}
+
+export interface RunRequest {
+  model: string;
+  text: string;
+  target?: string;
+  second?: string;
+  ablate?: Ablation;
+}
+
+export interface Token {
+  id: number;
+  text: string; // as people read it
+  space: boolean; // a space precedes it
+  kind: "text" | "byte" | "special";
+  start: number; // UTF-8 byte offsets in the side's text
+  end: number;
+  word: number; // tokens of one word share it; -1 for special tokens
+}
+
+export interface Side {
+  name: "source" | "target" | "text" | "image";
+  text: string;
+  tokens: Token[];
+}
+
+export interface Attention {
+  index: number;
+  path: string;
+  stack: "encoder" | "decoder" | "stack" | "rnn";
+  layer: number;
+  kind: "self" | "cross";
+  causal: boolean;
+  score: "dot" | "additive";
+  heads: number;
+  key_heads: number;
+  head_dim: number;
+  value_dim: number;
+  scale: number;
+  querySide: number;
+  keySide: number;
+  queries: number;
+  keys: number;
+  off: number[];
+}
+
+export interface Candidate {
+  id: number;
+  text: string;
+  p: number;
+}
+
+export type Output =
+  | { kind: "tokens"; side: number; rows: Candidate[][] }
+  | { kind: "labels"; items: { label: string; p: number }[] }
+  | { kind: "none" };
+
+export interface Run {
+  id: string;
+  model: string;
+  sides: Side[];
+  attention: Attention[];
+  values: string[];
+  output: Output;
+  milliseconds: number;
+}
+
+export interface HeadSummary {
+  attention: number;
+  head: number;
+  entropy: number; // nats, mean over rows
+  distance: number; // mean |i - j|, weighted
+  peak: number; // mean of the rows' largest weights
+}
+
+export interface HeadStats {
+  entropy: number[];
+  rowTotals: number[];
+  columnTotals: number[];
+}
+
+export interface Alignment {
+  source: string[];
+  target: string[];
+  weights: number[][]; // [target, source]
+  links: [number, number][]; // [source, target]
+}
+
+export interface GenerateRequest {
+  model: string;
+  text: string;
+  beam: number;
+  length: number;
+  candidates: number;
+  temperature?: number;
+  seed?: number;
+}
+
+export interface BeamNode {
+  id: number;
+  parent: number;
+  token: Token;
+  p: number;
+  logp: number; // of the whole hypothesis
+  finished: boolean;
+  kept: boolean;
+  candidates: Candidate[];
+  looked: { attention: number; weights: number[] }[];
+}
+
+/** One line of a generation's stream: first the sides, then a step each, then the end. */
+export interface GenerateLine {
+  sides?: Side[];
+  attention?: Omit<Attention, "queries">[];
+  step?: number;
+  nodes?: BeamNode[];
+  done?: boolean;
+  text?: string;
+  milliseconds?: number;
+  error?: string;
+}
+
+export interface Embeddings {
+  points: { id: number; text: string; x: number; y: number }[];
+  explained: [number, number];
+}
+
+export interface Neighbour {
+  id: number;
+  text: string;
+  value: number;
+}
+
+export interface Neighbours {
+  token: { id: number; text: string };
+  dot: Neighbour[];
+  cosine: Neighbour[];
+}
+
+export interface TrainingStep {
+  step: number;
+  loss: number;
+  lr: number;
+  tokensPerSecond: number;
+}
+
+export interface Validation {
+  step: number;
+  loss: number;
+  perplexity: number;
+  bleu?: number;
+}
+
+export interface Training {
+  running: boolean;
+  steps: TrainingStep[];
+  validation: Validation[];
+  total: number;
+  secondsLeft: number;
+  snapshots: { run: string; step: number }[];
+  text: string;
+  target: string;
+}
+
+export type TrainingEvent =
+  | ({ type: "step" } & TrainingStep & { secondsLeft?: number })
+  | ({ type: "validation" } & Validation)
+  | { type: "snapshot"; run: string; step: number }
+  | { type: "done" };
+
+/** What `attend inspect -o html` puts into the page. */
+export interface InspectFile {
+  format: "attend-inspect";
+  version: number;
+  info: Info;
+  run: Run;
+  heads?: { heads: HeadSummary[] };
+  stats?: Record<string, HeadStats>;
+  alignment?: Alignment;
+  embeddings?: Embeddings;
+  training?: Training;
+  generation?: GenerateLine[];
+  arrays: Record<string, { shape: number[]; data: string }>;
+}

@@ -1,0 +1,66 @@
+import { Grid } from "./grid";
+import type { Side, Token } from "./types";
+
+/** What one row or column of a picture stands for: a token, or the tokens of a word. */
+export interface Label {
+  text: string; // as drawn: spaces and line ends visible
+  plain: string; // as read aloud
+  kind: Token["kind"];
+  space: boolean;
+  tokens: number[];
+}
+
+const kVisible: Record<string, string> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽", "\u3000": "␣" };
+
+/** Characters that cannot be seen, made visible; every other character as it is. */
+export function visible(text: string): string {
+  return text.replace(/[\n\t\r\u00a0\u3000]|^ +$|^ | $/g, (run) => [...run].map((c) => kVisible[c] ?? c).join(""));
+}
+
+function labelOf(token: Token, index: number): Label {
+  const text = token.text === "" ? "∅" : visible(token.text);
+  return { text, plain: token.text || "∅", kind: token.kind, space: token.space, tokens: [index] };
+}
+
+/** One label a token, or one a word: special tokens always stand alone. */
+export function labels(side: Side, words: boolean): Label[] {
+  const result: Label[] = [];
+  let word = -1;
+  side.tokens.forEach((token, index) => {
+    const label = labelOf(token, index);
+    const last = result[result.length - 1];
+    if (words && last && token.word >= 0 && token.word === word) {
+      last.text += label.text;
+      last.plain += label.plain;
+      last.tokens.push(index);
+    } else {
+      result.push(words ? { ...label, space: false } : label);
+    }
+    word = token.word;
+  });
+  return result;
+}
+
+/** Whether a side has a word of several tokens, so that grouping changes anything. */
+export function groupable(side: Side): boolean {
+  return side.tokens.some((token, i) => i > 0 && token.word >= 0 && token.word === side.tokens[i - 1]!.word);
+}
+
+/** Weights between words: what a word gets is the sum over its columns, what it gives the mean over its rows. */
+export function grouped(weights: Grid, rows: Label[], columns: Label[]): Grid {
+  if (rows.length === weights.rows && columns.length === weights.columns) return weights;
+  const result = Grid.zeros(rows.length, columns.length);
+  rows.forEach((row, r) =>
+    columns.forEach((column, c) => {
+      let sum = 0;
+      for (const i of row.tokens) for (const j of column.tokens) sum += weights.at(i, j);
+      result.data[r * columns.length + c] = sum / row.tokens.length;
+    }),
+  );
+  return result;
+}
+
+/** The index of the label that holds a token. */
+export function labelAt(list: Label[], token: number): number {
+  return Math.max(0, list.findIndex((label) => label.tokens.includes(token)));
+}

@@ -1,0 +1,39 @@
+// Formulas as MathML, which every current browser sets properly and screen readers read.
+
+const kNamespace = "http://www.w3.org/1998/Math/MathML";
+
+export type Maths = Element | string;
+
+function node(tag: string, ...children: Maths[]): Element {
+  const element = document.createElementNS(kNamespace, tag);
+  for (const child of children) element.append(typeof child === "string" ? token(child) : child);
+  return element;
+}
+
+/** Numbers, operators and names each have an element of their own. */
+function token(text: string): Element {
+  const tag = /^[\d.−]+$/.test(text) ? "mn" : /^[=+·×∑√()[\],;−/→∈<>≤≥]$/.test(text) ? "mo" : "mi";
+  const element = document.createElementNS(kNamespace, tag);
+  element.textContent = text;
+  if (tag === "mi" && text.length > 1) element.setAttribute("mathvariant", "normal");
+  return element;
+}
+
+export const row = (...parts: Maths[]): Element => node("mrow", ...parts);
+export const sub = (base: Maths, index: Maths): Element => node("msub", base, index);
+export const sup = (base: Maths, index: Maths): Element => node("msup", base, index);
+export const fraction = (above: Maths, below: Maths): Element => node("mfrac", above, below);
+export const root = (inside: Maths): Element => node("msqrt", inside);
+
+export function sum(index: Maths): Element {
+  const sign = document.createElementNS(kNamespace, "mo");
+  sign.textContent = "∑";
+  sign.setAttribute("movablelimits", "false");
+  return node("munder", sign, index);
+}
+
+export function math(...parts: Maths[]): Element {
+  const element = node("math", row(...parts));
+  element.setAttribute("display", "block");
+  return element;
+}

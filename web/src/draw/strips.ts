@@ -1,0 +1,50 @@
+import type { Pen } from "./pen";
+import { hex, signedColour, type Theme } from "./theme";
+import { largestMagnitude } from "../data/grid";
+
+/** A vector as a row of coloured cells with its name in front. */
+export interface Strip {
+  name: string;
+  values: ArrayLike<number>;
+  most?: number;
+  segments?: { size: number; colours: string[] }; // parts of it, underlined in their colours
+}
+
+export const kStripHeight = 34;
+
+export function stripsHeight(count: number): number {
+  return count * kStripHeight + 4;
+}
+
+export function drawStrips(pen: Pen, strips: Strip[], width: number, theme: Theme): void {
+  const left = Math.min(130, width * 0.3);
+  strips.forEach((strip, n) => {
+    const y = n * kStripHeight + 4;
+    pen.text(strip.name, left - 8, y + 17, { colour: theme.ink, size: 13, align: "end" });
+    drawVector(pen, strip, { x: left, y, width: width - left - 2, height: 24 }, theme);
+  });
+}
+
+function drawVector(pen: Pen, strip: Strip, box: { x: number; y: number; width: number; height: number }, theme: Theme): void {
+  const count = strip.values.length;
+  const cell = Math.min(44, box.width / Math.max(1, count));
+  const most = strip.most ?? largestMagnitude(strip.values);
+  const whole = { ...box, width: cell * count };
+  pen.cells(whole, 1, count, (_, c) => signedColour(theme, strip.values[c]!, most));
+  pen.rect(whole, { stroke: theme.faint });
+  if (cell >= 30) {
+    for (let i = 0; i < count; ++i) {
+      const colour = signedColour(theme, strip.values[i]!, most);
+      const bright = 0.299 * (colour >> 16) + 0.587 * ((colour >> 8) & 255) + 0.114 * (colour & 255) > 140;
+      pen.text(strip.values[i]!.toFixed(2), box.x + (i + 0.5) * cell, box.y + 16, { colour: bright ? "#1c2430" : "#ffffff", size: 10, align: "middle" });
+    }
+  }
+  if (strip.segments) {
+    const size = strip.segments.size * cell;
+    strip.segments.colours.forEach((colour, i) => pen.rect({ x: box.x + i * size + 1, y: box.y + box.height + 2, width: size - 2, height: 3 }, { fill: colour }));
+  }
+}
+
+export function bandColour(theme: Theme, value: number, most: number): string {
+  return hex(signedColour(theme, value, most));
+}

@@ -1,0 +1,56 @@
+import { select, toggle, type Option } from "../controls";
+import type { Context } from "../context";
+import { groupable, labels, type Label } from "../data/words";
+import type { Attention, Run } from "../data/types";
+import { el } from "../dom";
+import type { Messages } from "../i18n";
+
+/** The names of all attentions of a run, grouped as the model is built. */
+export function attentionOptions(run: Run, t: Messages): Option[] {
+  return run.attention.map((one) => ({ value: String(one.index), text: t.attention(one), group: t.stack(one.stack) }));
+}
+
+export function attentionSelect(context: Context, attention: Attention, id = "layer"): HTMLElement {
+  const { run, t, update } = context;
+  return select(id, t.layer, attentionOptions(run, t), String(attention.index), (value) => update({ layer: Number(value) }));
+}
+
+export function headSelect(context: Context, attention: Attention, head: number): HTMLElement {
+  const options = Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: context.t.head(i) }));
+  return select("head", context.t.headLabel, options, String(head), (value) => context.update({ head: Number(value) }));
+}
+
+/** Absent where no word has several tokens: grouping would change nothing. */
+export function wordsToggle(context: Context): HTMLElement | null {
+  const { run, state, t, update } = context;
+  if (!run.sides.some(groupable)) return null;
+  return toggle("words", t.groupWords, state.words, (words) => update({ words }));
+}
+
+export interface Axes {
+  rows: Label[];
+  columns: Label[];
+}
+
+export function axes(run: Run, attention: Attention, words: boolean): Axes {
+  return { rows: labels(run.sides[attention.querySide]!, words), columns: labels(run.sides[attention.keySide]!, words) };
+}
+
+/** A choice of one token, by its text and place. */
+export function tokenSelect(id: string, label: string, list: Label[], value: number, changed: (value: number) => void): HTMLElement {
+  const options = list.map((one, i) => ({ value: String(i), text: `${i + 1} · ${one.text}` }));
+  return select(id, label, options, String(value), (text) => changed(Number(text)));
+}
+
+export function section(title: string, ...content: (HTMLElement | null)[]): HTMLElement {
+  return el("section", { class: "block" }, el("h3", {}, title), ...content);
+}
+
+export function note(text: string): HTMLElement {
+  return el("p", { class: "note" }, text);
+}
+
+export function percent(value: number): string {
+  const part = value * 100;
+  return part >= 9.95 ? `${part.toFixed(0)} %` : part >= 0.095 ? `${part.toFixed(1)} %` : part > 0 ? "< 0.1 %" : "0 %";
+}

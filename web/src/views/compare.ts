@@ -1,0 +1,155 @@
+import { attentionOf, headOf, type Context, type View } from "../context";
+import { select } from "../controls";
+import { Grid, largestMagnitude } from "../data/grid";
+import { grouped, type Label } from "../data/words";
+import type { Attention, Run, RunRequest } from "../data/types";
+import { el } from "../dom";
+import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
+import { Picture } from "../draw/picture";
+import { attentionOptions, axes, note, section, wordsToggle } from "./common";
+
+interface Half {
+  run: Run;
+  attention: Attention;
+  head: number;
+  rows: Label[];
+  columns: Label[];
+  weights: Grid;
+}
+
+const kMostPairs = 1 << 20;
+
+/** Two models, two layers or two sentences side by side. */
+export async function compareView(context: Context): Promise<View> {
+  const { run, state, t, source } = context;
+  const first = await half(context, run, state.layer, state.head);
+  const other = await secondRun(context);
+  const layer2 = state.layer2 >= 0 ? state.layer2 : matching(first.attention, other);
+  const second = await half(context, other, layer2, state.head2);
+  let focus: [number, number] | null = null;
+  const show = (place: [number, number] | null) => {
+    focus = place;
+    readout.textContent = place ? t.compareReadout(first.rows[place[0]]?.plain ?? "—", first.columns[place[1]]?.plain ?? "—", valueAt(first, place), valueAt(second, place)) : t.compareHint;
+    pictures.forEach((picture) => picture.redraw());
+  };
+  const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.compareHint);
+  const pictures = [mapOf(context, "compare-a", first, () => focus, show), mapOf(context, "compare-b", second, () => focus, show)];
+  const alike = sameTexts(first.rows, second.rows) && sameTexts(first.columns, second.columns);
+  const difference = alike ? new Grid(first.weights.data.map((w, i) => second.weights.data[i]! - w), first.weights.shape) : null;
+  const third = difference ? differenceOf(context, first, difference, () => focus, show) : null;
+  const element = el("div", {}, controlsOf(context, wordsToggle(context)), readout,
+    el("div", { class: "columns" },
+      section("A", halfControls(context, "a", first), pictures[0]!.element),
+      section("B", halfControls(context, "b", second), pictures[1]!.element)),
+    third ? section(t.difference, third.element) : note(t.compareUnlike),
+    source.kind === "file" ? note(t.missing("compare")) : null, note(t.compareHelp));
+  if (third) pictures.push(third);
+  const data = () => [first, second].map((one) => ({ model: one.run.model, attention: one.attention.path, head: one.head, rows: one.rows.map((l) => l.plain), columns: one.columns.map((l) => l.plain), weights: Array.from({ length: one.weights.rows }, (_, r) => one.weights.row(r)) }));
+  return { element, pictures, data };
+}
+
+function controlsOf(_context: Context, words: HTMLElement | null): HTMLElement | null {
+  return words ? el("div", { class: "controls" }, words) : null;
+}
+
+/** The other run: another model on the same sentence (and, for translators, the same target), or another sentence. */
+async function secondRun({ source, state, run, model, info }: Context): Promise<Run> {
+  if (source.kind === "file") return run;
+  const other = info.models.find((one) => one.id === state.model2) ?? model;
+  if (other === model && !state.text2) return run;
+  const request: RunRequest = { model: other.id, text: state.text2 || run.sides[0]!.text };
+  const target = run.sides.find((side) => side.name === "target");
+  if (!state.text2 && other.task === "translation" && target) request.target = target.text;
+  return source.run(request);
+}
+
+/** The attention of the other run that is most like this one: of its kind, from the end of the model. */
+function matching(attention: Attention, run: Run): number {
+  const kind = run.attention.filter((one) => one.kind === attention.kind);
+  return (kind.find((one) => one.stack === attention.stack && one.layer === attention.layer) ?? kind[kind.length - 1] ?? run.attention[0]!).index;
+}
+
+async function half({ source, state }: Context, run: Run, layer: number, wanted: number): Promise<Half> {
+  const attention = attentionOf(run, layer);
+  const head = headOf(attention, wanted);
+  const { rows, columns } = axes(run, attention, state.words);
+  if (attention.queries * attention.keys > kMostPairs) throw new RangeError("long");
+  const weights = grouped(await source.array(run.id, `weights/${attention.index}/${head}`), rows, columns);
+  return { run, attention, head, rows, columns, weights };
+}
+
+function halfControls({ info, t, source, state, update }: Context, side: "a" | "b", one: Half): HTMLElement {
+  const set = (a: object, b: object) => update(side === "a" ? a : b);
+  const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
+  const models = info.models.map((model) => ({ value: model.id, text: model.name }));
+  const text = el("input", { attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence }, on: { change: () => update({ text2: text.value }) } });
+  return el("div", { class: "controls" },
+    source.kind === "server" && models.length > 1 ? select(`model-${side}`, t.model, models, one.run.model, (id) => set({ model: id, layer: 0, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 })) : null,
+    select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) => set({ layer: Number(value) }, { layer2: Number(value) })),
+    select(`head-${side}`, t.headLabel, heads, String(one.head), (value) => set({ head: Number(value) }, { head2: Number(value) })),
+    side === "b" && source.kind === "server" ? el("label", { class: "control" }, el("span", {}, t.text), text) : null);
+}
+
+function mapOf({ t, theme }: Context, id: string, one: Half, focus: () => [number, number] | null, show: (place: [number, number] | null) => void): Picture {
+  const options = { theme, rows: one.rows, columns: one.columns, cell: [4, 26] as [number, number] };
+  const layout = (available: number) => heatmapLayout(available, options);
+  const picture: Picture = new Picture({
+    id, title: `${t.attentionFull(one.attention)} · ${t.head(one.head)}`, label: t.matrixLabel(one.rows.length, one.columns.length),
+    size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
+    draw: (pen, sight) => {
+      const at = layout(picture.element.clientWidth || sight.width);
+      drawHeatmap(pen, at, one.weights, { ...options, focus: within(focus(), one) });
+      drawLegend(pen, at.left, at.height + 8, theme);
+    },
+    ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
+    table: () => ({ columns: [t.query, ...one.columns.map((l) => l.text)], rows: one.rows.map((label, r) => [label.text, ...one.weights.row(r)]) }),
+    summary: t.asTable,
+  });
+  return picture;
+}
+
+function differenceOf({ t, theme }: Context, one: Half, difference: Grid, focus: () => [number, number] | null, show: (place: [number, number] | null) => void): Picture {
+  const most = largestMagnitude(difference.data) || 1;
+  const options = { theme, rows: one.rows, columns: one.columns, signed: true, most, cell: [4, 26] as [number, number] };
+  const layout = (available: number) => heatmapLayout(Math.min(available, 620), options);
+  const picture: Picture = new Picture({
+    id: "compare-difference", title: t.difference, label: t.differenceLabel,
+    size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
+    draw: (pen, sight) => {
+      const at = layout(picture.element.clientWidth || sight.width);
+      drawHeatmap(pen, at, difference, { ...options, focus: within(focus(), one) });
+      drawLegend(pen, at.left, at.height + 8, theme, { most });
+    },
+    ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
+    table: () => ({ columns: [t.query, ...one.columns.map((l) => l.text)], rows: one.rows.map((label, r) => [label.text, ...difference.row(r)]) }),
+    summary: t.asTable,
+  });
+  return picture;
+}
+
+/** Mouse and keys of a map whose focus is shared with its neighbours. */
+function pointing(layout: () => ReturnType<typeof heatmapLayout>, one: Half, focus: () => [number, number] | null, show: (place: [number, number] | null) => void) {
+  return {
+    hover: (x: number, y: number) => show(cellAt(layout(), x, y, one.rows.length, one.columns.length)),
+    leave: () => show(null),
+    key: (event: KeyboardEvent) => {
+      const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (!move) return false;
+      const [r, c] = focus() ?? [0, 0];
+      show([Math.min(one.rows.length - 1, Math.max(0, r + move[0]!)), Math.min(one.columns.length - 1, Math.max(0, c + move[1]!))]);
+      return true;
+    },
+  };
+}
+
+function within(place: [number, number] | null, one: Half): [number, number] | null {
+  return place && place[0] < one.rows.length && place[1] < one.columns.length ? place : null;
+}
+
+function valueAt(one: Half, place: [number, number]): number {
+  return within(place, one) ? one.weights.at(...place) : NaN;
+}
+
+function sameTexts(a: Label[], b: Label[]): boolean {
+  return a.length === b.length && a.every((label, i) => label.text === b[i]!.text);
+}

@@ -1,0 +1,139 @@
+import { announce } from "../a11y/announce";
+import { attentionOf, clamp, type Context, type View } from "../context";
+import { controls, select } from "../controls";
+import type { Grid } from "../data/grid";
+import type { Attention, HeadSummary } from "../data/types";
+import { el } from "../dom";
+import { Picture } from "../draw/picture";
+import { fitted, type Pen } from "../draw/pen";
+import { headColour, weightColour } from "../draw/theme";
+import { note } from "./common";
+
+const kThumbnail = 48; // cells a side, at most
+const kGap = 14;
+
+interface Place {
+  attention: Attention;
+  head: number;
+  row: number;
+}
+
+/** Every layer × head as a small map; one opens it. */
+export async function modelView(context: Context): Promise<View> {
+  const { source, run, state, t, theme, update } = context;
+  const [thumbnails, summaries] = await Promise.all([
+    Promise.all(run.attention.map((one) => source.array(run.id, `thumbnails/${kThumbnail}/${one.index}`))),
+    source.heads(run.id),
+  ]);
+  const summary = new Map(summaries.map((one) => [`${one.attention}/${one.head}`, one]));
+  const most = Math.max(...run.attention.map((one) => one.heads));
+  const places: Place[] = run.attention.flatMap((attention, row) => Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })));
+  let focus = clamp(places.findIndex((p) => p.attention.index === attentionOf(run, state.layer).index && p.head === state.head), places.length);
+  let showFocus = false;
+  let [side, left] = [0, 0];
+
+  const measure = (available: number) => {
+    left = available < 560 ? 0 : 150;
+    const perRow = available < 560 ? Math.min(most, 4) : most;
+    side = Math.max(40, Math.min(120, Math.floor((available - left) / perRow) - kGap));
+    return perRow;
+  };
+  /** The corner of a head's thumbnail; on a narrow page a layer wraps and its name stands above. */
+  const corners = (available: number) => {
+    const perRow = measure(available);
+    const line = side + 34;
+    const above = left === 0 ? 26 : 6;
+    const rowTops: number[] = [];
+    let top = 8;
+    for (const attention of run.attention) {
+      rowTops.push(top);
+      top += above + Math.ceil(attention.heads / perRow) * line + 6;
+    }
+    const corner = (place: Place): [number, number] => [left + (place.head % perRow) * (side + kGap), rowTops[place.row]! + above + Math.floor(place.head / perRow) * line];
+    return { corner, rowTops, height: top, width: left + perRow * (side + kGap) };
+  };
+  const find = (x: number, y: number) => {
+    const { corner } = corners(picture.element.clientWidth);
+    return places.findIndex((place) => {
+      const [cx, cy] = corner(place);
+      return x >= cx - 4 && x <= cx + side + 4 && y >= cy - 4 && y <= cy + side + 18;
+    });
+  };
+  const speak = () => announce(describe(context, places[focus]!, summary));
+  const open = (index: number, view: "heads" | "matrix") => update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [places[index]!.head] });
+
+  const picture = new Picture({
+    id: "model-picture", title: t.views.model.name, label: t.modelLabel(run.attention.length, places.length),
+    size: (available) => ({ width: Math.min(available, corners(available).width), height: corners(available).height }),
+    draw: (pen) => {
+      const { corner, rowTops } = corners(picture.element.clientWidth);
+      run.attention.forEach((one, row) => pen.text(fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }), 0, rowTops[row]! + (left === 0 ? 18 : 6 + side / 2), { colour: theme.ink, size: 13 }));
+      places.forEach((place, i) => drawThumbnail(pen, context, thumbnails[place.row]!, place, corner(place), side, showFocus && i === focus, summary));
+    },
+    hover: (x, y) => {
+      const found = find(x, y);
+      picture.canvas.style.cursor = found >= 0 ? "pointer" : "";
+      showFocus = found >= 0;
+      if (found >= 0) focus = found;
+      picture.redraw();
+    },
+    leave: () => {
+      showFocus = false;
+      picture.redraw();
+    },
+    press: (x, y) => {
+      const found = find(x, y);
+      if (found >= 0) open(found, "heads");
+    },
+    key: (event) => {
+      const here = places[focus]!;
+      const upDown = (by: number) => {
+        const row = clamp(here.row + by, run.attention.length);
+        return places.findIndex((p) => p.row === row && p.head === clamp(here.head, run.attention[row]!.heads));
+      };
+      const moves: Record<string, () => number> = {
+        ArrowRight: () => clamp(focus + 1, places.length), ArrowLeft: () => clamp(focus - 1, places.length),
+        ArrowDown: () => upDown(1), ArrowUp: () => upDown(-1), Home: () => 0, End: () => places.length - 1,
+      };
+      if (event.key === "Enter" || event.key === "m") open(focus, event.key === "Enter" ? "heads" : "matrix");
+      else if (moves[event.key]) focus = moves[event.key]!();
+      else return false;
+      showFocus = true;
+      picture.redraw();
+      speak();
+      return true;
+    },
+    table: () => ({
+      columns: [t.layer, t.headLabel, t.entropy, t.distance, t.peak],
+      rows: places.map((place) => {
+        const one = summary.get(`${place.attention.index}/${place.head}`);
+        return [t.attentionFull(place.attention), t.head(place.head), one?.entropy ?? NaN, one?.distance ?? NaN, one?.peak ?? NaN];
+      }),
+    }),
+    summary: t.asTable,
+  });
+  const jump = select("open", t.openHead, [{ value: "", text: "—" }, ...places.map((p, i) => ({ value: String(i), text: t.head(p.head), group: t.attentionFull(p.attention) }))], "",
+    (value) => value !== "" && open(Number(value), "heads"));
+  const element = el("div", {}, controls(jump), picture.element, note(t.modelHelp));
+  return { element, pictures: [picture], data: () => ({ heads: summaries }) };
+}
+
+function drawThumbnail(pen: Pen, { theme, t }: Context, block: Grid, place: Place, [x, y]: [number, number], side: number, focused: boolean, summary: Map<string, HeadSummary>): void {
+  const map = block.slice(place.head);
+  const off = place.attention.off.includes(place.head);
+  const [width, height] = map.columns >= map.rows ? [side, Math.max(6, (side * map.rows) / map.columns)] : [Math.max(6, (side * map.columns) / map.rows), side];
+  const box = { x, y, width, height };
+  pen.cells(box, map.rows, map.columns, (r, c) => weightColour(theme, map.at(r, c)));
+  pen.rect(box, { stroke: focused ? theme.accent : theme.faint, width: focused ? 3 : 1 });
+  if (off) pen.line([x, y, x + width, y + height], { colour: theme.warm, width: 2 });
+  pen.circle(x + 4, y + side + 10, 3.5, { fill: headColour(theme, place.head) });
+  const one = summary.get(`${place.attention.index}/${place.head}`);
+  const text = one && side > 60 ? `${place.head + 1}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head + 1);
+  pen.text(text, x + 11, y + side + 14, { colour: focused ? theme.ink : theme.soft, size: 11 });
+}
+
+function describe({ t }: Context, place: Place, summary: Map<string, HeadSummary>): string {
+  const one = summary.get(`${place.attention.index}/${place.head}`);
+  const numbers = one ? `, ${t.entropy} ${one.entropy.toFixed(2)}, ${t.distance} ${one.distance.toFixed(1)}, ${t.peak} ${one.peak.toFixed(2)}` : "";
+  return `${t.attentionFull(place.attention)}, ${t.head(place.head)}${numbers}`;
+}
