@@ -20,9 +20,8 @@ if(ATTEND_WEB)
   set(web_modules ${web_folder}/node_modules/.package-lock.json)
   add_custom_command(
     OUTPUT ${web_modules}
-    COMMAND ${NPM_EXECUTABLE} ci --ignore-scripts --prefer-offline --no-audit --no-fund --loglevel=error
-            || ${CMAKE_COMMAND} -E false "web: npm ci failed; cmake -DATTEND_WEB=OFF builds without the page"
-    COMMAND ${CMAKE_COMMAND} -E touch ${web_modules}
+    COMMAND ${CMAKE_COMMAND} -DNPM=${NPM_EXECUTABLE} -DFOLDER=${web_folder}
+            -P ${PROJECT_SOURCE_DIR}/cmake/npm_ci.cmake
     DEPENDS ${web_folder}/package.json ${web_folder}/package-lock.json
     WORKING_DIRECTORY ${web_folder}
     COMMENT "web: npm ci")
