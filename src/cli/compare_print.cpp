@@ -59,7 +59,9 @@ class Rows {
 };
 
 /// `−12.3`: by how much the second is more than the first.
-std::string change(double from, double to) { return (to < from ? "−" : "+") + one_decimal(std::abs(to - from)); }
+std::string share(double part, double whole) {
+  return whole > 0 ? std::to_string(std::lround(100 * part / whole)) + " %" : "nothing";
+}
 
 }  // namespace
 
@@ -87,15 +89,15 @@ void print_comparison(const Terminal& terminal, const Comparison& comparison, co
   print_table(terminal, rows.table());
   terminal.out << "   " << faint(terminal, comparison.signature) << "\n\n";
   if (has_thirds) {
-    std::string text = "From the shortest third to the longest BLEU changes by";
+    std::string text = "On the longest third of sentences";
     for (const ComparedModel& model : comparison.models) {
       const bool is_first = &model == &comparison.models.front(), is_last = &model == &comparison.models.back();
       text += (is_first  ? " "
                : is_last ? " and "
                          : ", ") +
-              change(model.thirds.front(), model.thirds.back()) + " for " + model.architecture;
+              model.architecture + " keeps " + share(model.thirds.back(), model.thirds.front());
     }
-    print_paragraph(terminal, text + ".");
+    print_paragraph(terminal, text + " of its BLEU on the shortest.");
   }
   if (!comparison.is_test_given) {
     print_paragraph(terminal,

@@ -16,11 +16,13 @@ void add_model_options(CLI::App& command, CommonOptions& options) {
 }
 
 void add_text_options(CLI::App& command, CommonOptions& options) {
-  command.add_option("text", options.input.texts, "Texts; without any, lines are read from the input")
-      ->type_name("TEXT");
+  CLI::Option* texts =
+      command.add_option("text", options.input.texts, "Texts; without any, lines are read from the input");
+  texts->type_name("TEXT");
   command
       .add_option("-i,--input", options.input.file, "File to read, packed by gzip or not (default -, standard input)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(texts);
   command.add_option("-o,--output", options.output, "File to write (default: standard output)")->type_name("FILE");
   command.add_flag("--lossy", options.input.lossy, "Replace what is not UTF-8 instead of stopping");
   command.add_flag("--unbuffered", options.input.unbuffered, "Answer each line of standard input as it comes");

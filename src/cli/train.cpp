@@ -154,6 +154,31 @@ std::string option_name(std::string setting) {
   return "--" + setting;
 }
 
+using Configs = std::vector<std::pair<std::string, nlohmann::json>>;  // of each architecture
+
+/// "40; rnn, rnn-attention 30; gpt 10": the value of the first architecture that has one, then those that differ.
+std::string defaults_of(const std::string& setting, const Configs& configs) {
+  std::vector<std::pair<std::string, std::string>> values;  // value, who has it
+  for (const auto& [architecture, config] : configs) {
+    if (!config.contains(setting)) continue;
+    const nlohmann::json& found = config[setting];
+    const std::string value = found.is_string()    ? found.get<std::string>()
+                              : found.is_boolean() ? (found.get<bool>() ? "yes" : "no")
+                                                   : found.dump();
+    const auto known = std::ranges::find(values, value, &std::pair<std::string, std::string>::first);
+    if (known == values.end()) {
+      values.emplace_back(value, architecture);
+    } else {
+      known->second.append(", ").append(architecture);
+    }
+  }
+  if (values.empty()) return "";
+  std::string text = values[0].first;
+  for (size_t i = 1; i < values.size(); ++i)
+    text.append("; ").append(values[i].second).append(" ").append(values[i].first);
+  return text;
+}
+
 /// Architectures share names: what one means by them is said once, and where another means something else.
 void merge_settings(std::vector<SettingInfo>& all, const Architecture& architecture) {
   for (const SettingInfo& info : settings_of(architecture.name)) {
@@ -168,11 +193,14 @@ void merge_settings(std::vector<SettingInfo>& all, const Architecture& architect
 }
 
 void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
-                  std::map<std::string, std::string>& values, const std::string& group) {
+                  std::map<std::string, std::string>& values, const std::string& group, const Configs& defaults) {
   for (const SettingInfo& info : settings) {
     const std::string option = option_name(info.name);
     std::string help = info.help;
     for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
+    if (const std::string initial = defaults_of(info.name, defaults); !initial.empty()) {
+      help.append(" [").append(initial).append("]");
+    }
     command
         .add_option_function<std::string>(
             option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
@@ -214,9 +242,16 @@ void add_train(CLI::App& app) {
   command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
   command->add_flag("--json", arguments->json, "Print the outcome as a JSON object");
   std::vector<SettingInfo> settings;
-  for (const Architecture& architecture : architectures()) merge_settings(settings, architecture);
-  add_settings(*command, settings, arguments->model, "Model");
-  add_settings(*command, training_settings(), arguments->training, "Training");
+  Configs models, trainings;
+  for (const Architecture& architecture : architectures()) {
+    merge_settings(settings, architecture);
+    models.emplace_back(architecture.name,
+                        nlohmann::json::parse(with_settings(preset_config(architecture.name, "tiny"), {})));
+    trainings.emplace_back(architecture.name,
+                           nlohmann::json::parse(training_text(default_training(architecture.name))));
+  }
+  add_settings(*command, settings, arguments->model, "Model [value in preset tiny]", models);
+  add_settings(*command, training_settings(), arguments->training, "Training [default]", trainings);
   command->footer(kExamples);
   command->callback([arguments] { run_train(*arguments); });
 }

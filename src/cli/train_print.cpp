@@ -44,7 +44,9 @@ std::string evaluation_text(const Evaluation& result) {
 
 /// The path as one types it in a shell.
 std::string shell_word(const std::string& path) {
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c); };
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c);
+  };
   if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
   std::string word = "'";
   for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
@@ -124,7 +126,8 @@ void TrainingPrinter::start(const TrainingFolder& folder) {
     corpus += " in " + grouped(static_cast<double>(data.training_examples.size())) + " examples, " +
               grouped(static_cast<double>(data.validation_examples.size())) + " for validation";
   }
-  if (data.dropped > 0) corpus += "; " + grouped(static_cast<double>(data.dropped)) + " lines with a blank side left out";
+  if (data.dropped > 0)
+    corpus += "; " + grouped(static_cast<double>(data.dropped)) + " lines with a blank side left out";
   line("corpus: " + corpus);
 }
 

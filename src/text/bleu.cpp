@@ -161,7 +161,7 @@ BleuScore bleu_score(const BleuStatistics& statistics, const BleuOptions& option
   const int64_t used = smoothed_precisions(result.statistics, options, result.precisions);
   double logarithms = 0;
   for (int64_t i = 0; i < used; ++i) logarithms += std::log(result.precisions[static_cast<size_t>(i)]);
-  result.score = result.brevity_penalty * std::exp(logarithms / static_cast<double>(used));
+  result.score = std::min(100.0, result.brevity_penalty * std::exp(logarithms / static_cast<double>(used)));
   return result;
 }
 

@@ -170,13 +170,16 @@ BleuTokenizer bleu_tokenizer(std::string_view name) {
 }
 
 BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines) {
-  int64_t chinese = 0, all = 0;
+  int64_t chinese = 0, kana = 0, all = 0;
   for (const std::string& line : lines) {
     for (const char32_t code : code_points(line)) {
-      chinese += is_chinese(code);
+      const bool is_kana = code >= 0x3041 && code <= 0x30fa;  // inside what sacreBLEU's zh takes for Chinese
+      kana += is_kana;
+      chinese += is_chinese(code) && !is_kana;
       all += code != ' ';
     }
   }
+  if (kana * 10 >= all && kana > 0) return BleuTokenizer::characters;
   return chinese * 5 >= all && chinese > 0 ? BleuTokenizer::zh : BleuTokenizer::v13a;
 }
 

@@ -79,7 +79,16 @@ NewFolder::~NewFolder() {
   if (!temporary_.empty()) fs::remove_all(temporary_, error);
 }
 
-FolderLock NewFolder::keep() {
+FolderLock NewFolder::keep(bool overwrite) {
+  if (!overwrite) {  // rename replaces an empty folder and nothing else: of two at once, the second is told
+    std::error_code error;
+    fs::rename(temporary_, path_, error);
+    require<Error>(error != std::errc::directory_not_empty && error != std::errc::file_exists, path_,
+                   ": another process has made this folder meanwhile");
+    require<Error>(!error, path_, ": cannot make this folder: ", error.message());
+    temporary_.clear();
+    return std::move(lock_);
+  }
   const FolderLock replaced = fs::exists(path_) ? FolderLock(path_) : FolderLock();
   if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
     // There is nothing to replace, or the file system cannot exchange: then for a moment neither has the name.

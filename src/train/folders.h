@@ -28,8 +28,9 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::string& path() const { return temporary_; }  ///< where to write until it is kept
-  /// Takes its name, in place of what had it. The lock goes on under the new name.
-  FolderLock keep();
+  /// Takes its name; only with `overwrite` in place of a folder that has it and is not empty. The lock goes on under the
+  /// new name. Throws Error otherwise.
+  FolderLock keep(bool overwrite);
 
  private:
   std::string path_, temporary_;

@@ -22,6 +22,14 @@ std::string without_slash(std::string folder) {
   return folder;
 }
 
+/// The folder itself where a link leads to it: it is the folder that is replaced, not the link.
+std::string folder_to_make(const std::string& given) {
+  std::error_code error;
+  const std::string folder = without_slash(given);
+  require<Error>(!fs::equivalent(folder, ".", error), given, ": is the folder you are in; name another one to make");
+  return fs::is_symlink(folder, error) ? without_slash(fs::weakly_canonical(folder, error).string()) : folder;
+}
+
 /// What the settings are made on top of: a preset, or the model to start from.
 std::string base_config(const TrainingJob& job) {
   if (job.from.empty()) return preset_config(job.architecture, job.preset);
@@ -54,8 +62,9 @@ void take_weights(const Model& model, const Model& from) {
   int64_t taken = 0;
   for (const auto& [name, tensor] : model.parameters()) {
     const auto found = known.find(name);
-    if (found == known.end() || found->second.shape() != tensor.shape()) continue;
-    if (name.starts_with("classifier.") && !same_labels) continue;
+    if (found == known.end() || (name.starts_with("classifier.") && !same_labels)) continue;
+    require<ShapeError>(found->second.shape() == tensor.shape(), name, " is ", found->second.shape(),
+                        " in the model to start from, but ", tensor.shape(), " in the new one: sizes cannot change");
     copy_values(found->second.detach(), tensor.detach());
     ++taken;
   }
@@ -94,7 +103,7 @@ TrainingOptions saved_options(const std::string& folder) {
 
 TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string& given, bool overwrite,
                                       const Progress& progress) {
-  const std::string folder = without_slash(given);
+  const std::string folder = folder_to_make(given);
   require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
                  ": is there already; go on with --resume, or start anew with --overwrite");
@@ -125,7 +134,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(job.training) + "\n");
   save_model(*result.model_, fresh.path());
-  result.lock_ = std::make_shared<FolderLock>(fresh.keep());
+  result.lock_ = std::make_shared<FolderLock>(fresh.keep(overwrite));
   remove_leftovers(folder);
   return result;
 }

@@ -56,7 +56,7 @@ class LanguageMeasurer {
     const int32_t unknown = tokenizer_.special().unknown;
     for (const TextScore& score : scores) result_.unknown += std::ranges::count(score.ids, unknown);
     for (const std::string& text : texts) count(text);
-    is_chinese_ = is_chinese_ || usual_bleu_tokenizer(texts) == BleuTokenizer::zh;
+    is_chinese_ = is_chinese_ || usual_bleu_tokenizer(texts) != BleuTokenizer::v13a;
   }
 
   LanguageMeasures result() const {

@@ -65,6 +65,7 @@ TEST_F(TrainRefuses, CorporaThatAreNone) {
 }
 
 TEST_F(TrainRefuses, ModelsThatCannotBe) {
+  expect(Words{"rnn", file("pairs.tsv"), "--beta2", "1"} + output(), 1, "'beta2' must be a number from 0 to 0.999999, got 1");
   const Words pairs{"transformer", file("pairs.tsv")};
   expect(pairs + kTinyTransformer + output() + Words{"--heads", "3"}, 1,
          "MultiheadAttention: dim 16 is not divisible by heads 3");

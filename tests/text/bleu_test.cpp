@@ -103,6 +103,18 @@ TEST(Bleu, CaseAndTokenizerMatter) {
   EXPECT_GT(bleu({"今天天气好"}, {{"今天天气很好"}}, {.tokenizer = BleuTokenizer::zh}).score, 50);
 }
 
+TEST(Bleu, ChoosesATokenizerByTheScript) {
+  const auto usual = [](std::vector<std::string> lines) { return usual_bleu_tokenizer(lines); };
+  EXPECT_EQ(usual({"今天天气很好"}), BleuTokenizer::zh);
+  EXPECT_EQ(usual({"Mr. 王 came home late that night"}), BleuTokenizer::v13a);
+  EXPECT_EQ(usual({"今日はとても天気がいいです"}), BleuTokenizer::characters);
+}
+
+TEST(Bleu, IsNeverAbove100) {
+  const std::string line = "the cat sat on the mat and looked at the dog in the garden";
+  EXPECT_LE(bleu({line}, {{line}}).score, 100.0);
+}
+
 TEST(Bleu, NothingAtAll) {
   EXPECT_EQ(bleu({""}, {{"a"}}).score, 0);
   EXPECT_EQ(bleu({""}, {{"a"}}).brevity_penalty, 0);

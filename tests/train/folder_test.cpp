@@ -1,4 +1,5 @@
 // A model folder appears whole, is used by one process at a time, and what cannot be trained leaves nothing behind.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -137,6 +138,46 @@ TEST(ModelFolder, AnotherArchitectureIsNoStart) {
   job.from = folder.file("m");
   EXPECT_EQ(error_of([&] { TrainingFolder::create(job, folder.file("n"), false); }),
             job.from + ": is a model of architecture rnn, expected transformer");
+}
+
+TEST(ModelFolder, SizesOfTheStartStay) {
+  const TemporaryFolder folder;
+  const std::string pairs = testing::save(folder, "p", reversed_digits(40));
+  TrainingJob job = tiny_job("transformer", CorpusKind::tsv, pairs);
+  TrainingFolder::create(job, folder.file("m"), false);
+  job.from = folder.file("m");
+  job.model = {{"hidden", "48"}};
+  EXPECT_THAT(error_of([&] { TrainingFolder::create(job, folder.file("n"), false); }),
+              ::testing::HasSubstr("in the model to start from, but [48, 16] in the new one: sizes cannot change"));
+  job.model = {{"dropout", "0.3"}};
+  TrainingFolder::create(job, folder.file("n"), false);
+}
+
+TEST(ModelFolder, OfTwoThatAreMadeAtOnceTheFirstStays) {
+  const TemporaryFolder folder;
+  const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
+  const std::string model = folder.file("m");
+  const auto meanwhile = [&](const std::string&, double) {
+    fs::create_directory(model);
+    write_file(model + "/note", "first");
+  };
+  EXPECT_EQ(error_of([&] { TrainingFolder::create(job, model, false, meanwhile); }),
+            model + ": another process has made this folder meanwhile");
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "p"}));
+  EXPECT_EQ(file_text(model + "/note"), "first");
+}
+
+TEST(ModelFolder, BehindALinkIsTheOneThatIsMade) {
+  const TemporaryFolder folder;
+  const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
+  fs::create_directory(folder.file("real"));
+  fs::create_directory_symlink(folder.file("real"), folder.file("link"));
+  TrainingFolder::create(job, folder.file("link"), false);
+  TrainingFolder::create(job, folder.file("link"), true);
+  EXPECT_TRUE(fs::is_symlink(folder.file("link")));
+  EXPECT_TRUE(fs::exists(folder.file("real") + "/config.json"));
+  EXPECT_EQ(error_of([&] { TrainingFolder::create(job, ".", true); }),
+            ".: is the folder you are in; name another one to make");
 }
 
 TEST(TrainingData, OfPlainTextIsNotValidatedWith) {

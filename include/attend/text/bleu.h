@@ -19,7 +19,8 @@ enum class BleuTokenizer {
 };
 /// Throws Error that lists the names for one that is none of them.
 BleuTokenizer bleu_tokenizer(std::string_view name);
-/// zh for text of which Chinese characters are a fifth or more (a name among Western words is none), 13a otherwise.
+/// zh for text of which Chinese characters are a fifth or more (a name among Western words is none), char for Japanese
+/// (a tenth or more is kana; sacreBLEU would want MeCab), 13a otherwise.
 BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines);
 /// The words of a line. Throws FormatError if it is not UTF-8.
 std::vector<std::string> bleu_words(std::string_view line, BleuTokenizer tokenizer);

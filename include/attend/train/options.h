@@ -19,6 +19,9 @@ constexpr std::array<std::string_view, 4> names_of(ScheduleKind) { return {"cons
 constexpr std::array<std::string_view, 2> names_of(StopMetric) { return {"loss", "bleu"}; }
 constexpr std::array<std::string_view, 2> names_of(Precision) { return {"float32", "bfloat16"}; }
 
+/// Adam divides by 1 − beta.
+constexpr double kMostBeta = 0.999999;
+
 /// How a model is trained. The names of the settings are those of the command line and of training.json.
 struct TrainingOptions {
   int64_t steps = 0;
@@ -61,8 +64,8 @@ struct TrainingOptions {
         setting("warmup", &T::warmup, "steps in which the learning rate rises", 1e12),
         setting("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)"),
         setting("momentum", &T::momentum, "of sgd", 1),
-        setting("beta1", &T::beta1, "of adam and adamw", 1),
-        setting("beta2", &T::beta2, "of adam and adamw", 1),
+        setting("beta1", &T::beta1, "of adam and adamw", kMostBeta),
+        setting("beta2", &T::beta2, "of adam and adamw", kMostBeta),
         setting("weight_decay", &T::weight_decay, "how much matrices shrink at each step"),
         setting("clip", &T::clip, "largest norm of the gradient (0: any)"),
         setting("label_smoothing", &T::label_smoothing, "share of a label spread over all words", kMostDropout),
