@@ -1,18 +1,21 @@
 #include "attend/models/gpt.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "attend/autograd/autograd.h"
+#include "attend/nn/init.h"
 #include "attend/ops/position.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "models/position_table.h"
+#include "models/rope_settings.h"
 #include "models/settings_json.h"
 
 namespace attend {
 namespace {
 
-TransformerStackConfig layers_of(const GptConfig& config) {
+TransformerLayerConfig layer_of(const GptConfig& config) {
   TransformerLayerConfig layer{.dim = config.dim,
                                .heads = config.heads,
                                .hidden = config.hidden > 0 ? config.hidden : 4 * config.dim,
@@ -20,11 +23,39 @@ TransformerStackConfig layers_of(const GptConfig& config) {
                                .gated = config.gated,
                                .norm_first = true,
                                .bias = config.bias,
+                               .qk_norm = config.qk_norm,
                                .dropout = config.dropout,
+                               .eps = config.eps,
                                .rms_norm = config.rms_norm,
-                               .key_heads = config.key_heads};
+                               .key_heads = config.key_heads,
+                               .head_dim = config.head_dim,
+                               .window = config.window};
   set_positions(layer, config.positions);
-  return {.layer = layer, .layers = config.layers, .final_norm = true};
+  if (layer.rope) layer.rope = rope_of(config);
+  if (config.attention_bias != AttentionBias::as_others) {
+    layer.input_bias = config.attention_bias != AttentionBias::none;
+    layer.output_bias = config.attention_bias == AttentionBias::all;
+  }
+  return layer;
+}
+
+/// What is different from layer to layer: who sees all, and the scale of the scores.
+void set_layer(TransformerLayerConfig& layer, const GptConfig& config, int64_t index) {
+  if (!config.layer_kinds.empty() && config.layer_kinds[static_cast<size_t>(index)] == "full") layer.window = 0;
+  const double width = static_cast<double>(config.head_dim > 0 ? config.head_dim : config.dim / config.heads);
+  const double scale = config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(width);
+  if (config.attention_scale > 0) layer.scale = scale;
+  if (config.scale_by_layer) layer.scale = scale / static_cast<double>(index + 1);
+}
+
+void check(const GptConfig& config) {
+  require<ShapeError>(config.layers >= 1, "gpt: layers must be at least 1, got ", config.layers);
+  require<ShapeError>(config.heads >= 1, "gpt: heads must be at least 1, got ", config.heads);
+  require<ShapeError>(config.layer_kinds.empty() || std::ssize(config.layer_kinds) == config.layers,
+                      "gpt: layer_kinds has ", config.layer_kinds.size(), " entries for ", config.layers, " layers");
+  for (const std::string& kind : config.layer_kinds) {
+    require<ShapeError>(kind == "full" || kind == "window", "gpt: layer_kinds must be full or window, got ", kind);
+  }
 }
 
 Tensor embed(const Gpt& model, const Tensor& ids, const ForwardContext& context, const CacheStep* step = nullptr) {
@@ -79,7 +110,7 @@ class GptDecoding final : public Decoding {
 }  // namespace
 
 std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
-  require<ShapeError>(config.layers >= 1, "gpt: layers must be at least 1, got ", config.layers);
+  check(config);
   auto model = std::make_unique<Gpt>();
   model->settings = config;
   model->embedding = Embedding::create({.words = config.words, .dim = config.dim, .deviation = 0.02}, rng);
@@ -87,8 +118,15 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
   if (config.positions == Positions::sinusoidal) model->waves = sinusoidal_positions(config.context, config.dim);
-  model->layers = TransformerEncoder::create(layers_of(config), rng);
+  for (int64_t i = 0; i < config.layers; ++i) {
+    TransformerLayerConfig layer = layer_of(config);
+    set_layer(layer, config, i);
+    model->layers.layers.push_back(TransformerEncoderLayer::create(layer, rng));
+  }
+  model->layers.norm = create_norm(layer_of(config));
   draw_normal(model->layers, 0.02, config.layers, rng);
+  if (!config.tied)
+    model->output = Linear{.weight = normal_parameter({config.words, config.dim}, 0.02, rng), .bias = {}};
   return model;
 }
 

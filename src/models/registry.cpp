@@ -114,7 +114,8 @@ void check_sizes(const std::string& config, const SafetensorsFile& file) {
   for (const TensorInfo& info : file.tensors()) values += static_cast<double>(info.shape.numel());
   const double dim = number("dim"), hidden = number("hidden");
   const double layers = number("layers") + number("encoder_layers") + number("decoder_layers");
-  const double square = architecture.starts_with("rnn") ? hidden * hidden : dim * dim;
+  const double inner = number("head_dim") > 0 ? number("heads") * number("head_dim") : dim;
+  const double square = architecture.starts_with("rnn") ? hidden * hidden : dim * inner;
   const bool learned = json.value("positions", "") == "learned";
   const double positions = number("context") * dim;
   const double largest = std::max({number("words") * dim, layers * square, dim * hidden, learned ? positions : 0.0});

@@ -19,6 +19,8 @@ Tensor activate(Activation kind, const Tensor& x) {
       return tanh(x);
     case Activation::sigmoid:
       return sigmoid(x);
+    case Activation::quick_gelu:
+      return multiply(x, sigmoid(x * 1.702));
   }
   throw ShapeError("activate: there is no such activation");
 }

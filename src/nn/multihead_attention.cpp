@@ -42,9 +42,10 @@ Linear projection(const LinearConfig& config, int64_t parts, Rng& rng) {
   return result;
 }
 
-/// [batch, length, heads · dim] as [batch, heads, length, dim]: a view.
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+/// [batch, length, heads · dim] as [batch, heads, length, dim], each head normed where there is a norm: else a view.
+Tensor split_heads(const Tensor& x, int64_t heads, const std::optional<RMSNorm>& norm = {}) {
+  const Tensor apart = reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
+  return transpose(norm ? norm->forward(apart) : apart, 1, 2);
 }
 
 /// [batch, heads, length, dim] as [batch, length, heads · dim].
@@ -172,7 +173,11 @@ MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& co
   result.key = projection({.in = c.key_dim, .out = key_inner, .bias = c.bias}, parts, rng);
   result.value = projection({.in = c.value_dim, .out = key_inner, .bias = c.bias}, parts, rng);
   result.output = Linear::create({.in = inner, .out = c.dim, .bias = false}, rng);
-  if (c.bias) result.output.bias = constant_parameter({c.dim}, 0);
+  if (c.output_bias.value_or(c.bias)) result.output.bias = constant_parameter({c.dim}, 0);
+  if (c.qk_norm) {
+    result.query_norm = RMSNorm::create({.dim = c.head_dim, .eps = c.qk_norm_eps});
+    result.key_norm = RMSNorm::create({.dim = c.head_dim, .eps = c.qk_norm_eps});
+  }
   if (c.bias_kv) {
     const double deviation = 1 / std::sqrt(static_cast<double>(key_inner));
     result.bias_key = normal_parameter({key_inner}, deviation, rng);
@@ -184,8 +189,8 @@ MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& co
 TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const MaskOptions& masks,
                                                    const ForwardContext& context) const {
   check_inputs(config, inputs);
-  Tensor q = split_heads(query.forward(inputs.query), config.heads);
-  Tensor k = split_heads(key.forward(inputs.key), config.key_heads);
+  Tensor q = split_heads(query.forward(inputs.query), config.heads, query_norm);
+  Tensor k = split_heads(key.forward(inputs.key), config.key_heads, key_norm);
   Tensor v = split_heads(value.forward(inputs.value), config.key_heads);
   const int64_t real = k.dim(2);
   if (config.rope) q = rope(q, *config.rope), k = rope(k, *config.rope);  // extra keys have no position: before them
@@ -205,8 +210,8 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
   require<ShapeError>(!config.bias_kv && !config.zero_key,
                       "MultiheadAttention: a cache cannot be used with the extra keys of bias_kv and zero_key");
   const NoGrad scope;
-  Tensor q = split_heads(query.forward(x), config.heads);
-  Tensor k = split_heads(key.forward(x), config.key_heads);
+  Tensor q = split_heads(query.forward(x), config.heads, query_norm);
+  Tensor k = split_heads(key.forward(x), config.key_heads, key_norm);
   const Tensor v = split_heads(value.forward(x), config.key_heads);
   if (config.rope) q = turn(q, *config.rope, step), k = turn(k, *config.rope, step);
   const KeyValues all = cache.append({k, v}, step);
@@ -217,14 +222,15 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
 }
 
 KeyValues MultiheadAttention::project_memory(const Tensor& memory) const {
-  return {split_heads(key.forward(memory), config.key_heads), split_heads(value.forward(memory), config.key_heads)};
+  return {split_heads(key.forward(memory), config.key_heads, key_norm),
+          split_heads(value.forward(memory), config.key_heads)};
 }
 
 Tensor MultiheadAttention::forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks,
                                           const ForwardContext& context) const {
   require<ShapeError>(!config.bias_kv && !config.zero_key && !config.rope,
                       "MultiheadAttention: forward_memory is for attention without extra keys and rotary positions");
-  const Tensor q = split_heads(query.forward(x), config.heads);
+  const Tensor q = split_heads(query.forward(x), config.heads, query_norm);
   const AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = memory.keys.dim(2), .extra = 0});
   return attend_heads(*this, {.q = q, .k = memory.keys, .v = memory.values}, options, context).output;

@@ -13,8 +13,12 @@ MultiheadAttentionConfig attention_config(const TransformerLayerConfig& config) 
           .heads = config.heads,
           .key_heads = config.key_heads,
           .head_dim = config.head_dim,
-          .bias = config.bias,
-          .dropout = config.dropout};
+          .bias = config.input_bias.value_or(config.bias),
+          .output_bias = config.output_bias.value_or(config.bias),
+          .qk_norm = config.qk_norm,
+          .qk_norm_eps = config.eps,
+          .dropout = config.dropout,
+          .scale = config.scale};
 }
 
 MultiheadAttention create_cross_attention(const TransformerLayerConfig& config, Rng& rng) {

@@ -21,6 +21,22 @@ struct GptConfig {
   bool bias = true;
   Positions positions = Positions::learned;
   double dropout = 0.1;
+  bool tied = true;
+  double eps = 1e-5;
+  int64_t head_dim = 0;
+  AttentionBias attention_bias = AttentionBias::as_others;
+  bool qk_norm = false;
+  int64_t window = 0;
+  std::vector<std::string> layer_kinds;
+  double attention_scale = 0;
+  bool scale_by_layer = false;
+  double rope_theta = 10000;
+  int64_t rope_dims = 0;
+  RopeScaling rope_scaling = RopeScaling::none;
+  double rope_factor = 1;
+  double rope_low = 1;
+  double rope_high = 4;
+  int64_t rope_context = 8192;
 
   static constexpr auto settings() {
     using C = GptConfig;
@@ -37,7 +53,23 @@ struct GptConfig {
         setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
         setting("bias", &C::bias, "biases on projections and norms"),
         setting("positions", &C::positions, "how positions are known"),
-        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
+        setting("tied", &C::tied, "the embedding matrix is the output layer, too"),
+        setting("eps", &C::eps, "added to variances in norms", 1),
+        setting("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth),
+        setting("attention_bias", &C::attention_bias, "which projections of attention have biases"),
+        setting("qk_norm", &C::qk_norm, "RMSNorm on queries and keys"),
+        setting("window", &C::window, "how many tokens back attention sees (0: all)", kMostContext),
+        setting("layer_kinds", &C::layer_kinds, "\"full\" or \"window\" for each layer (none: all by window)"),
+        setting("attention_scale", &C::attention_scale, "of attention scores (0: 1 / √head_dim)", kMostWidth),
+        setting("scale_by_layer", &C::scale_by_layer, "scores of layer i are divided by i, too"),
+        setting("rope_theta", &C::rope_theta, "base of rotary positions"),
+        setting("rope_dims", &C::rope_dims, "features of a head that are turned (0: all)", kMostWidth),
+        setting("rope_scaling", &C::rope_scaling, "how rotary positions are stretched"),
+        setting("rope_factor", &C::rope_factor, "by how much", kMostContext),
+        setting("rope_low", &C::rope_low, "llama3: waves longer than rope_context / this are stretched", kMostContext),
+        setting("rope_high", &C::rope_high, "llama3: waves shorter than rope_context / this stay", kMostContext),
+        setting("rope_context", &C::rope_context, "llama3: context before stretching", kMostContext)};
   }
 };
 
@@ -48,7 +80,8 @@ struct Gpt final : LanguageModel {
   Embedding embedding;
   std::optional<LearnedPositions> positions;
   TransformerEncoder layers;
-  Tensor waves;  ///< sines and cosines, [context, dim]: computed, not a parameter
+  std::optional<Linear> output;  ///< the last layer, unless it is the embedding matrix
+  Tensor waves;                  ///< sines and cosines, [context, dim]: computed, not a parameter
 
   static std::unique_ptr<Gpt> create(const GptConfig& config, Rng& rng);
 
@@ -59,12 +92,12 @@ struct Gpt final : LanguageModel {
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const override;
-  Head head() const override { return {embedding.weight, {}}; }
+  Head head() const override { return {output ? output->weight : embedding.weight, {}}; }
   std::unique_ptr<Decoding> start() const override;
 
   static constexpr auto fields() {
     return std::tuple{field("embedding", &Gpt::embedding), field("positions", &Gpt::positions),
-                      field("stack", &Gpt::layers)};
+                      field("stack", &Gpt::layers), field("output", &Gpt::output)};
   }
 };
 

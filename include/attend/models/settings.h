@@ -41,15 +41,22 @@ enum class Score { additive, dot, general };
 /// How an encoder turns the vectors of a text into one.
 enum class Pooling { mean, first };
 
+/// Which projections of attention have biases.
+enum class AttentionBias { as_others, none, inputs, all };
+/// How rotary positions are stretched over a longer context than the model was first trained for.
+enum class RopeScaling { none, linear, llama3 };
+
 // What the values of an enumeration are called, in order.
 constexpr std::array<std::string_view, 5> names_of(Positions) {
   return {"none", "sinusoidal", "learned", "rotary", "alibi"};
 }
+constexpr std::array<std::string_view, 4> names_of(AttentionBias) { return {"as-others", "none", "inputs", "all"}; }
+constexpr std::array<std::string_view, 3> names_of(RopeScaling) { return {"none", "linear", "llama3"}; }
 constexpr std::array<std::string_view, 3> names_of(Score) { return {"additive", "dot", "general"}; }
 constexpr std::array<std::string_view, 2> names_of(Pooling) { return {"mean", "first"}; }
 constexpr std::array<std::string_view, 4> names_of(CellKind) { return {"tanh", "relu", "gru", "lstm"}; }
-constexpr std::array<std::string_view, 6> names_of(Activation) {
-  return {"relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"};
+constexpr std::array<std::string_view, 7> names_of(Activation) {
+  return {"relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "quick_gelu"};
 }
 
 /// A setting as a command line or a page shows it.

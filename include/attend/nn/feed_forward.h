@@ -5,7 +5,7 @@
 
 namespace attend {
 
-enum class Activation { relu, gelu, gelu_tanh, silu, tanh, sigmoid };
+enum class Activation { relu, gelu, gelu_tanh, silu, tanh, sigmoid, quick_gelu };
 Tensor activate(Activation kind, const Tensor& x);
 
 struct FeedForwardConfig {

@@ -6,6 +6,7 @@
 #include "attend/nn/context.h"
 #include "attend/nn/linear.h"
 #include "attend/nn/masks.h"
+#include "attend/nn/norm.h"
 #include "attend/ops/position.h"
 
 namespace attend {
@@ -13,11 +14,14 @@ namespace attend {
 struct MultiheadAttentionConfig {
   int64_t dim = 0;  ///< width of the queries and of the result
   int64_t heads = 1;
-  int64_t key_heads = 0;  ///< fewer key and value heads than query heads (a divisor); 0 = as many
-  int64_t head_dim = 0;   ///< 0 = dim / heads
-  int64_t key_dim = 0;    ///< width of the keys that come in; 0 = dim
-  int64_t value_dim = 0;  ///< width of the values that come in; 0 = dim
-  bool bias = true;       ///< on the projections
+  int64_t key_heads = 0;              ///< fewer key and value heads than query heads (a divisor); 0 = as many
+  int64_t head_dim = 0;               ///< 0 = dim / heads
+  int64_t key_dim = 0;                ///< width of the keys that come in; 0 = dim
+  int64_t value_dim = 0;              ///< width of the values that come in; 0 = dim
+  bool bias = true;                   ///< on the projections
+  std::optional<bool> output_bias{};  ///< on the output projection alone; default: as `bias`
+  bool qk_norm = false;               ///< RMSNorm on the queries and keys of every head, before rotary positions
+  double qk_norm_eps = 1e-6;
   bool bias_kv = false;   ///< one more, learned, key and value at the end of every sequence
   bool zero_key = false;  ///< one more key and value, all 0, at the very end
   double dropout = 0;     ///< of attention weights
@@ -39,7 +43,8 @@ struct TracedAttention {
 struct MultiheadAttention {
   MultiheadAttentionConfig config;
   Linear query, key, value, output;
-  Tensor bias_key, bias_value;  ///< [key_heads · head_dim] with bias_kv
+  std::optional<RMSNorm> query_norm, key_norm;  ///< over head_dim, with qk_norm
+  Tensor bias_key, bias_value;                  ///< [key_heads · head_dim] with bias_kv
 
   /// Projections even within Xavier's bound (query, key and value as one matrix where their widths agree), output as a
   /// Linear, biases 0: PyTorch's defaults. Throws ShapeError where the config does not add up.
@@ -70,9 +75,10 @@ struct MultiheadAttention {
 
   static constexpr auto fields() {
     using Self = MultiheadAttention;
-    return std::tuple{field("query", &Self::query),       field("key", &Self::key),
-                      field("value", &Self::value),       field("output", &Self::output),
-                      field("bias_key", &Self::bias_key), field("bias_value", &Self::bias_value)};
+    return std::tuple{field("query", &Self::query),           field("key", &Self::key),
+                      field("value", &Self::value),           field("output", &Self::output),
+                      field("query_norm", &Self::query_norm), field("key_norm", &Self::key_norm),
+                      field("bias_key", &Self::bias_key),     field("bias_value", &Self::bias_value)};
   }
 };
 

@@ -13,17 +13,20 @@ struct TransformerLayerConfig {
   int64_t hidden = 2048;  ///< of the feed-forward network
   Activation activation = Activation::relu;
   bool gated = false;
-  bool norm_first = false;  ///< x + f(norm(x)) instead of norm(x + f(x))
-  bool bias = true;         ///< on every projection and norm
-  double dropout = 0.1;     ///< of attention weights, inside the feed-forward network and on every residual branch
-  double eps = 1e-5;        ///< of the norms
-  bool rms_norm = false;    ///< RMSNorm in place of LayerNorm
+  bool norm_first = false;                          ///< x + f(norm(x)) instead of norm(x + f(x))
+  bool bias = true;                                 ///< on every projection and norm
+  std::optional<bool> input_bias{}, output_bias{};  ///< on attention's queries, keys and values; on its output
+  bool qk_norm = false;                             ///< see MultiheadAttentionConfig
+  double dropout = 0.1;   ///< of attention weights, inside the feed-forward network and on every residual branch
+  double eps = 1e-5;      ///< of the norms
+  bool rms_norm = false;  ///< RMSNorm in place of LayerNorm
   // Of self-attention: see MultiheadAttentionConfig.
   int64_t key_heads = 0;
   int64_t head_dim = 0;
   int64_t window = 0;
   bool alibi = false;
   std::optional<RopeOptions> rope;
+  std::optional<double> scale;  ///< of all scores; default 1 / √head_dim
 };
 Norm create_norm(const TransformerLayerConfig& config);
 
