@@ -81,6 +81,7 @@ void run_generate(Arguments& arguments) {
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model);
   const LanguageModel& model = language_model(folder);
+  options.rules = folder.rules;
   const std::string prompt = read_prompt(arguments.prompt);
   require<FormatError>(is_utf8(prompt), "generate: the prompt is not UTF-8");
   const bool is_terminal = isatty(STDOUT_FILENO) == 1, is_streamed = !arguments.common.json && options.copies == 1;

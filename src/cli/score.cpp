@@ -141,7 +141,7 @@ void score_pairs_of(const Arguments& arguments, const ModelFolder& folder, Repor
   const PairModel& model = pair_model(folder);
   PairInput input(arguments);
   for (Pairs pairs = input.chunk(); !pairs.sources.empty(); pairs = input.chunk()) {
-    const auto scores = score_pairs(model, *folder.tokenizer, pairs.sources, pairs.targets);
+    const auto scores = score_pairs(model, *folder.tokenizer, pairs.sources, pairs.targets, {.rules = folder.rules});
     for (size_t i = 0; i < scores.size(); ++i) {
       const bool is_blank = pairs.sources[i].empty() && pairs.targets[i].empty();
       report.add(is_blank ? TextScore{} : scores[i], is_blank);
@@ -152,14 +152,16 @@ void score_pairs_of(const Arguments& arguments, const ModelFolder& folder, Repor
 
 void score_texts_of(const Arguments& arguments, const ModelFolder& folder, Report& report) {
   const LanguageModel& model = language_model(folder);
+  const ScoreOptions options{.rules = folder.rules};
   TextInput input(arguments.common.input);
   if (arguments.whole_text) {
     const std::string text = input.rest();
-    report.add(score_texts(model, *folder.tokenizer, std::span(&text, 1))[0], false);
+    report.add(score_texts(model, *folder.tokenizer, std::span(&text, 1), options)[0], false);
     return;
   }
   for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) {
-    for (const TextScore& score : score_texts(model, *folder.tokenizer, lines)) report.add(score, score.words.empty());
+    for (const TextScore& score : score_texts(model, *folder.tokenizer, lines, options))
+      report.add(score, score.words.empty());
     report.flush();
   }
 }

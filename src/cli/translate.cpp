@@ -180,7 +180,9 @@ void add_search_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
-  command.add_flag("--eager", search.eager, "Stop a line once --beam hypotheses are complete: faster, a little worse");
+  command.add_flag_callback(
+      "--eager", [&search] { search.stop = SearchStop::eager; },
+      "Stop a line once --beam hypotheses are complete: faster, a little worse");
   command.add_flag("--sample", arguments.sample, "Draw words at random instead of searching for the best");
   arguments.is_sampling_given = add_sampling_options(command, arguments.sampling);
   command.add_option("--max-length", search.max_length, "Most tokens of a translation (default 3 · source + 10)")

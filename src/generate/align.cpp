@@ -98,7 +98,7 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
   require<ShapeError>(sources.size() == targets.size(), "align: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
-  require<FormatError>(vocabulary.end >= 0, "align: the tokenizer has no token that ends a sentence");
+  require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
   std::vector<Side> from, into;
   std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment

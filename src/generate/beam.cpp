@@ -33,7 +33,8 @@ bool ranks_before(const Hypothesis& a, const Hypothesis& b) {
 class Beam final : public Writer {
  public:
   explicit Beam(const WriterConfig& config)
-      : options_(config.options), end_(config.vocabulary.end), limit_(config.limit), live_(1) {
+      : options_(config.options), vocabulary_(config.vocabulary), limit_(config.limit), live_(1) {
+    kept_ = options_.stop == SearchStop::likely ? options_.beam : options_.n_best;
     parents_.resize(static_cast<size_t>(options_.beam));
     std::iota(parents_.begin(), parents_.end(), 0);
     words_.assign(parents_.size(), config.vocabulary.begin);
@@ -41,13 +42,13 @@ class Beam final : public Writer {
 
   void advance(const StepRows& step) override {
     std::vector<Candidate> all = candidates(step);
-    // Twice the width is enough: at most one candidate of each hypothesis ends. A beam of one looks at one, so that it
-    // ends where greedy search does.
-    const size_t width = parents_.size(), most = std::min(all.size(), width == 1 ? 1 : 2 * width);
+    const size_t width = parents_.size(),
+                 most = std::min(all.size(), candidate_count(std::ssize(parents_), vocabulary_));
     std::ranges::partial_sort(all, all.begin() + static_cast<ptrdiff_t>(most), is_better);
+    const bool is_last = !options_.ends_at_limit && length_ + 1 == limit_;
     std::vector<Candidate> next;
     for (size_t rank = 0; rank < most; ++rank) {
-      if (all[rank].id != end_) {
+      if (!is_last && !vocabulary_.is_end(all[rank].id)) {
         if (next.size() < width) next.push_back(all[rank]);
       } else if (rank < width) {
         finish(all[rank]);
@@ -59,11 +60,14 @@ class Beam final : public Writer {
 
   bool is_done() const override {
     if (live_.empty()) return true;
-    if (options_.eager && finished_count_ >= options_.beam) return true;
-    return std::ssize(finished_) == options_.n_best && best_possible() <= finished_.back().score;
+    if (options_.stop == SearchStop::eager && finished_count_ >= options_.beam) return true;
+    return std::ssize(finished_) == kept_ && best_possible() <= finished_.back().score;
   }
 
-  std::vector<Hypothesis> take() override { return std::move(finished_); }
+  std::vector<Hypothesis> take() override {
+    if (std::ssize(finished_) > options_.n_best) finished_.resize(static_cast<size_t>(options_.n_best));
+    return std::move(finished_);
+  }
 
  private:
   std::vector<Candidate> candidates(const StepRows& step) const {
@@ -74,7 +78,7 @@ class Beam final : public Writer {
     for (size_t parent = 0; parent < live_.size(); ++parent) {
       const int64_t row = live_[parent].row;
       if (length_ == limit_) {
-        add(parent, end_, step.log_probability(row, end_));
+        add(parent, vocabulary_.end(), step.log_probability(row, vocabulary_.end()));
       } else {
         for (const Continuation& c : step.best[static_cast<size_t>(row)]) add(parent, c.id, c.value);
       }
@@ -84,12 +88,14 @@ class Beam final : public Writer {
 
   void finish(const Candidate& candidate) {
     ++finished_count_;
+    const bool has_end = vocabulary_.is_end(candidate.id);
     Hypothesis hypothesis{.ids = live_[candidate.parent].ids,
                           .log_probability = candidate.log_probability,
                           .score = hypothesis_score(candidate.log_probability, length_, options_.length_penalty),
-                          .is_cut = length_ == limit_};
+                          .is_cut = length_ == limit_ || !has_end};
+    if (!has_end) hypothesis.ids.push_back(candidate.id);
     finished_.insert(std::ranges::upper_bound(finished_, hypothesis, ranks_before), std::move(hypothesis));
-    if (std::ssize(finished_) > options_.n_best) finished_.pop_back();
+    if (std::ssize(finished_) > kept_) finished_.pop_back();
   }
 
   /// The candidates become the live hypotheses. One child of each parent stays in its row, so that as few rows as
@@ -123,15 +129,18 @@ class Beam final : public Writer {
   }
 
   /// No live hypothesis can end better: log p only falls, and the divisor is largest at the longest length (α > 0) or
-  /// at the next (α < 0).
+  /// at the next (α < 0). Or, as transformers has it, what the best of them is worth as it stands.
   double best_possible() const {
+    if (options_.stop == SearchStop::likely) {
+      return hypothesis_score(live_[0].log_probability, length_ - 1, options_.length_penalty);
+    }
     return hypothesis_score(live_[0].log_probability, options_.length_penalty > 0 ? limit_ : length_,
                             options_.length_penalty);
   }
 
   const SearchOptions& options_;
-  int32_t end_;
-  int64_t limit_;
+  const Vocabulary& vocabulary_;
+  int64_t limit_, kept_ = 1;
   int64_t length_ = 0;  // words of each live hypothesis
   std::vector<Live> live_;
   std::vector<Hypothesis> finished_;  // the n best, best first
@@ -139,6 +148,11 @@ class Beam final : public Writer {
 };
 
 }  // namespace
+
+size_t candidate_count(int64_t beam, const Vocabulary& vocabulary) {
+  const auto ends = std::max<int64_t>(std::ssize(vocabulary.ends), 1);
+  return static_cast<size_t>(beam == 1 ? 1 : (1 + ends) * beam);
+}
 
 std::unique_ptr<Writer> create_beam(const WriterConfig& config) { return std::make_unique<Beam>(config); }
 

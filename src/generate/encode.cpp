@@ -34,12 +34,15 @@ int32_t text_start(const Tokenizer& tokenizer) {
   return special.end >= 0 ? special.end : special.begin;
 }
 
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
-  std::vector<int32_t> ids = tokenizer.encode(prompt);
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt, const GenerationRules& rules) {
+  std::vector<int32_t> ids = tokenizer.encode(prompt, rules.as_transformers);
+  const auto is_end = [&](int32_t id) { return id == tokenizer.special().end && id != tokenizer.special().begin; };
+  while (rules.as_transformers && ids.size() > 1 && is_end(ids.back())) ids.pop_back();
   if (!ids.empty()) return ids;
-  require<FormatError>(text_start(tokenizer) >= 0,
-                       "generate: the tokenizer has no token a text begins with: a prompt is needed");
-  return {text_start(tokenizer)};
+  const int32_t begin = tokenizer.special().begin;
+  const int32_t start = rules.as_transformers && begin >= 0 ? begin : text_start(tokenizer);
+  require<FormatError>(start >= 0, "generate: the tokenizer has no token a text begins with: a prompt is needed");
+  return {start};
 }
 
 }  // namespace attend

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attend/models/generation_rules.h"
 #include "attend/text/tokenizer.h"
 
 // The token sequences models are trained on, in one place.
@@ -20,8 +21,10 @@ EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int
 /// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is
-/// what follows an end; a vocabulary without one has the begin. Throws FormatError if there is nothing to start from.
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
+/// what follows an end; a vocabulary without one has the begin. With GenerationRules::as_transformers it is what the
+/// tokenizer's template makes of the prompt, without an end. Throws FormatError if there is nothing to start from.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt,
+                                   const GenerationRules& rules = {});
 /// The token that stands before a new text: see encode_prompt. -1 if there is none.
 int32_t text_start(const Tokenizer& tokenizer);
 

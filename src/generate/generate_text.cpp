@@ -51,7 +51,7 @@ class Row {
               .position = static_cast<uint32_t>(result_.ids.size())});
     result_.log_probability += static_cast<double>(log_probabilities[static_cast<size_t>(id)]);
     piece_.clear();
-    if (id == setting_.vocabulary.end && !setting_.options.goes_past_end) return finish(Ending::end);
+    if (setting_.vocabulary.is_end(id) && !setting_.options.goes_past_end) return finish(Ending::end);
     history_.push_back(id);
     window_.push_back(id);
     result_.ids.push_back(id);
@@ -166,9 +166,9 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
                                          std::span<const std::string> prompts, const GenerateOptions& options,
                                          const OnText& on_text) {
   check(options);
-  const Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.words())};
+  const Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.words(), options.rules)};
   std::vector<std::vector<int32_t>> starts;
-  for (const std::string& prompt : prompts) starts.push_back(encode_prompt(tokenizer, prompt));
+  for (const std::string& prompt : prompts) starts.push_back(encode_prompt(tokenizer, prompt, options.rules));
   std::vector<GeneratedText> results;
   for (int64_t prompt = 0; prompt < std::ssize(prompts); ++prompt) {
     for (int64_t copy = 0; copy < options.copies; ++copy) results.push_back({.prompt = prompt, .copy = copy});

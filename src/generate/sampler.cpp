@@ -41,14 +41,14 @@ class Sampler final : public Writer {
     sample.is_cut = length_ == limit_;
     const int32_t id =
         sample.is_cut
-            ? vocabulary_.end
+            ? vocabulary_.end()
             : draw({.logits = step.logits_of(row, vocabulary_.words),
                     .history = sample.ids,
                     .banned = vocabulary_.banned},
                    *options_.sampling,
                    {.text = index_, .copy = static_cast<uint32_t>(copy), .position = static_cast<uint32_t>(length_)});
     sample.log_probability += step.log_probability(row, id);
-    if (id == vocabulary_.end) {
+    if (vocabulary_.is_end(id)) {
       sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
       is_finished_[copy] = true;
     } else {

@@ -102,8 +102,8 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
                                    const ScoreOptions& options) {
   require<ShapeError>(sources.size() == targets.size(), "score: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
-  require<FormatError>(vocabulary.end >= 0, "score: the tokenizer has no token that ends a sentence");
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
+  require<FormatError>(vocabulary.end() >= 0, "score: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
   std::vector<TextScore> scores(sources.size());
   Sequences read;
@@ -133,14 +133,16 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
 
 std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const ScoreOptions& options) {
-  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.words(), options.rules);  // throws where they do not fit
   const NoGrad scope;
   std::vector<TextScore> scores(texts.size());
   std::vector<Reading> readings;
   for (size_t i = 0; i < texts.size(); ++i) {
-    std::vector<int32_t> ids = tokenizer.encode(texts[i]);
-    if (ids.empty()) continue;
-    if (text_start(tokenizer) >= 0) ids.insert(ids.begin(), text_start(tokenizer));
+    if (tokenizer.encode(texts[i]).empty()) continue;
+    std::vector<int32_t> ids = encode_prompt(tokenizer, texts[i], options.rules);
+    const int32_t start = options.rules.as_transformers ? tokenizer.special().begin : text_start(tokenizer);
+    const bool is_there = options.rules.as_transformers && ids[0] == start;
+    if (start >= 0 && !is_there) ids.insert(ids.begin(), start);
     add_windows(readings, ids, model.context(), i);
     scores[i].ids.assign(ids.begin() + 1, ids.end());
     scores[i].words.resize(scores[i].ids.size());

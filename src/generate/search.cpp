@@ -6,6 +6,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
+#include "attend/nn/cache.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "generate/id_rows.h"
@@ -34,6 +35,9 @@ class BatchSearch {
  public:
   BatchSearch(const SearchOptions& options, const Vocabulary& vocabulary, std::unique_ptr<Decoding> decoding)
       : options_(options), vocabulary_(vocabulary), decoding_(std::move(decoding)), rows_(rows_of(options)) {}
+
+  /// Logits of the first step, where the decoder has read a prompt already.
+  void set_first(const Tensor& logits) { first_ = logits; }
 
   void add(int64_t index, const WriterConfig& config) {
     slots_.push_back({index, options_.sampling ? create_sampler(config) : create_beam(config)});
@@ -64,13 +68,12 @@ class BatchSearch {
 
   void step() {
     const NoGrad scope;
-    std::vector<int64_t> ids;
-    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->words().begin(), slot.writer->words().end());
-    const Tensor logits = to(decoding_->step(tensor<int64_t>(ids, {std::ssize(ids), 1})), DType::f32);
+    const Tensor logits = to(next_logits(), DType::f32);
     const Tensor log_probabilities = log_softmax(logits);
     std::vector<std::vector<Continuation>> best;
     if (!options_.sampling) {
-      best = top_continuations(log_probabilities, rows_ == 1 ? 1 : 2 * rows_, vocabulary_);
+      best =
+          top_continuations(log_probabilities, static_cast<int64_t>(candidate_count(rows_, vocabulary_)), vocabulary_);
     }
     const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
     parallel_for(std::ssize(slots_), [&](int64_t s) {
@@ -83,6 +86,13 @@ class BatchSearch {
       if (!best.empty()) view.best = std::span(best).subspan(first, rows);
       slot.writer->advance(view);
     });
+  }
+
+  Tensor next_logits() {
+    if (first_) return std::exchange(first_, {});
+    std::vector<int64_t> ids;
+    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->words().begin(), slot.writer->words().end());
+    return decoding_->step(tensor<int64_t>(ids, {std::ssize(ids), 1}));
   }
 
   /// Gives each row what it goes on from. Rows that only take copies of their neighbours are cheap to move; to leave
@@ -107,6 +117,7 @@ class BatchSearch {
   const Vocabulary& vocabulary_;
   std::unique_ptr<Decoding> decoding_;
   int64_t rows_;
+  Tensor first_;
   std::vector<Slot> slots_;
 };
 
@@ -135,8 +146,8 @@ void check_search(const SearchOptions& options) {
 void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
             const SearchOptions& options, const OnHypotheses& on_hypotheses) {
   check_search(options);
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
-  require<FormatError>(vocabulary.end >= 0, "search: the tokenizer has no token that ends a sentence");
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
+  require<FormatError>(vocabulary.end() >= 0, "search: the tokenizer has no token that ends a sentence");
   std::vector<int64_t> lengths;
   for (const auto& source : sources) {
     lengths.push_back(std::ssize(source));
@@ -159,6 +170,39 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
       work.add(index, {.options = options,
                        .vocabulary = vocabulary,
                        .limit = length_limit(options, lengths[static_cast<size_t>(index)], model.context()),
+                       .index = static_cast<uint64_t>(options.first_index + index)});
+    }
+    work.run(on_hypotheses);
+  }
+}
+
+void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<const std::vector<int32_t>> prompts,
+            const SearchOptions& options, const OnHypotheses& on_hypotheses) {
+  check_search(options);
+  require<ShapeError>(!options.sampling, "search: a language model samples in generate_text");
+  require<ShapeError>(!options.ends_at_limit || vocabulary.end() >= 0, "search: there is no token that ends a text");
+  std::vector<int64_t> lengths;
+  for (const auto& prompt : prompts) {
+    lengths.push_back(std::ssize(prompt));
+    require<ShapeError>(lengths.back() >= 1 && lengths.back() < model.context(), "search: a prompt has ",
+                        lengths.back(), " tokens, the model's context is ", model.context());
+  }
+  const GroupOptions groups{.tokens = std::max<int64_t>(options.batch_tokens / options.beam, 1),
+                            .most = std::max<int64_t>(kMostRows / options.beam, 1)};
+  for (const Batch& batch : group_by_length(lengths, groups)) {
+    const IdRows read = pad_rows(prompts, batch);
+    auto decoding = options.use_cache ? model.start() : start_rereading(model);
+    const Tensor first = decoding->step(read.ids, read.lengths);
+    std::vector<int64_t> order;  // a prompt is read once, and then each hypothesis goes on from it
+    for (int64_t i = 0; i < std::ssize(batch) * options.beam; ++i) order.push_back(i / options.beam);
+    decoding->select(order);
+    BatchSearch work(options, vocabulary, std::move(decoding));
+    work.set_first(select_rows(first, order));
+    for (const int64_t index : batch) {
+      const int64_t room = model.context() - lengths[static_cast<size_t>(index)];
+      work.add(index, {.options = options,
+                       .vocabulary = vocabulary,
+                       .limit = options.max_length > 0 ? std::min(options.max_length, room) : room,
                        .index = static_cast<uint64_t>(options.first_index + index)});
     }
     work.run(on_hypotheses);

@@ -61,22 +61,6 @@ void top_values(std::span<const float> values, int64_t count, std::vector<Contin
   std::ranges::sort(result, is_better);
 }
 
-Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words) {
-  require<FormatError>(tokenizer.size() <= model_words, "the tokenizer has ", tokenizer.size(),
-                       " tokens, but the model only ", model_words, " words: they do not belong together");
-  const SpecialTokens& special = tokenizer.special();
-  Vocabulary result{.words = tokenizer.size(),
-                    .banned = {},
-                    .begin = special.begin >= 0 ? special.begin : special.end,
-                    .end = special.end};
-  for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {
-    if (id >= 0 && id != special.end && !result.is_banned(id)) result.banned.push_back(id);
-  }
-  return result;
-}
-
-bool Vocabulary::is_banned(int32_t id) const { return std::ranges::find(banned, id) != banned.end(); }
-
 std::vector<std::vector<Continuation>> top_continuations(const Tensor& values, int64_t count,
                                                          const Vocabulary& vocabulary) {
   const auto all = values.data<const float>();

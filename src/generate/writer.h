@@ -43,6 +43,10 @@ struct WriterConfig {
   uint64_t index = 0;  ///< of the source
 };
 
+/// How many continuations of a beam are looked at: of each hypothesis at most one for each end ends it, and the beam
+/// must be full without them. A beam of one looks at one, so that it ends where greedy search does.
+size_t candidate_count(int64_t beam, const Vocabulary& vocabulary);
+
 std::unique_ptr<Writer> create_beam(const WriterConfig& config);
 std::unique_ptr<Writer> create_sampler(const WriterConfig& config);
 

@@ -117,7 +117,8 @@ class EveryPairModel : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryPairModel, NeitherBatchesNorTheCacheMatter) {
-  std::vector<SearchOptions> ways{{}, {.beam = 4, .n_best = 3}, {.beam = 3, .length_penalty = 0.3, .eager = true}};
+  std::vector<SearchOptions> ways{
+      {}, {.beam = 4, .n_best = 3}, {.beam = 3, .length_penalty = 0.3, .stop = SearchStop::eager}};
   ways.push_back({.n_best = 2, .sampling = SamplingOptions{.top_k = 8, .repetition_penalty = 1.2, .seed = 5}});
   for (SearchOptions options : ways) {
     options.max_length = 16;

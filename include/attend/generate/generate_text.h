@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attend/generate/sampling.h"
+#include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
 
@@ -22,6 +23,7 @@ struct GenerateOptions {
   int64_t batch_rows = 32;          ///< texts written side by side
   bool use_cache = true;            ///< false: read everything again for each word, to compare with
   int64_t first_index = 0;          ///< number of the first prompt: sampling draws by it
+  GenerationRules rules{};          ///< what the model's folder says beside its tokenizer
 };
 
 enum class Ending { length, end, stop, callback };

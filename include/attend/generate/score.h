@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
 
@@ -19,6 +20,7 @@ struct TextScore {
 
 struct ScoreOptions {
   int64_t batch_tokens = 4096;  ///< texts are read together up to texts · longest
+  GenerationRules rules{};      ///< what the model's folder says beside its tokenizer
 };
 
 /// log p(target | source) of each pair, as search() reports it for what it writes. Throws ShapeError unless there are

@@ -7,22 +7,32 @@
 #include <vector>
 
 #include "attend/generate/sampling.h"
+#include "attend/generate/vocabulary.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
 
 // What a pair model writes for a source, in ids. attend/generate/translate.h does the same with text.
 namespace attend {
 
+/// When a search is done with a source.
+enum class SearchStop {
+  best,    ///< when nothing still being written can come to be better than the n best: the best there is
+  likely,  ///< when `beam` hypotheses have ended and what is being written is no better as it stands: as transformers
+  eager    ///< when `beam` hypotheses have ended
+};
+
 struct SearchOptions {
-  int64_t beam = 1;                         ///< hypotheses kept side by side; 1 is greedy search
-  double length_penalty = 1;                ///< α: hypotheses are compared by log p / length^α, the end counted
-  int64_t n_best = 1;                       ///< hypotheses given back: at most `beam`; or independent samples
-  bool eager = false;                       ///< a source is done once `beam` hypotheses are: sooner, but not the best
+  int64_t beam = 1;           ///< hypotheses kept side by side; 1 is greedy search
+  double length_penalty = 1;  ///< α: hypotheses are compared by log p / length^α, the end counted
+  int64_t n_best = 1;         ///< hypotheses given back: at most `beam`; or independent samples
+  SearchStop stop = SearchStop::best;
+  bool ends_at_limit = true;  ///< where the length runs out the end is written; else words stand as they are
   std::optional<SamplingOptions> sampling;  ///< draw words instead of searching for the best
   int64_t max_length = 0;                   ///< most words of a target; 0: 3 · source + 10. Never beyond the context
   int64_t batch_tokens = 4096;              ///< sources are read together up to sources · longest · hypotheses
   bool use_cache = true;                    ///< false: read all that was written again for each word, to compare with
   int64_t first_index = 0;                  ///< number of the first source: sampling draws by it
+  GenerationRules rules{};                  ///< what the model's folder says beside its tokenizer
 };
 
 /// Throws ShapeError for a number out of its range, by name.
@@ -44,6 +54,11 @@ using OnHypotheses = std::function<void(int64_t index, std::vector<Hypothesis> b
 /// scores: smaller ids first. Throws ShapeError for a source longer than the context, FormatError if the tokenizer does
 /// not fit the model.
 void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
+            const SearchOptions& options, const OnHypotheses& on_hypotheses);
+
+/// The same for language models: what they write after each prompt, which must not be empty; without the prompt. For
+/// max_length 0 it is as much as the context has room for. There is no sampling here: see generate_text.
+void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<const std::vector<int32_t>> prompts,
             const SearchOptions& options, const OnHypotheses& on_hypotheses);
 
 }  // namespace attend

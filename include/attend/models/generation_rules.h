@@ -8,6 +8,9 @@ namespace attend {
 /// What a model's folder says of how to write with it, where its tokenizer does not say enough. −1, 0 and empty: not
 /// said.
 struct GenerationRules {
+  /// As transformers writes: prompts with what the tokenizer's template puts around a text, and no word banned but
+  /// those listed here. For models that others trained.
+  bool as_transformers = false;
   int32_t start = -1;                           ///< what the decoder of a pair model reads first
   std::vector<int32_t> ends;                    ///< each of these ends a text
   int32_t forced_first = -1, forced_last = -1;  ///< written first; written where the length runs out

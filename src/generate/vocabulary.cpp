@@ -1,0 +1,30 @@
+#include "attend/generate/vocabulary.h"
+
+#include <algorithm>
+
+#include "attend/base/error.h"
+
+namespace attend {
+
+Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words, const GenerationRules& rules) {
+  require<FormatError>(tokenizer.size() <= model_words, "the tokenizer has ", tokenizer.size(),
+                       " tokens, but the model only ", model_words, " words: they do not belong together");
+  const SpecialTokens& special = tokenizer.special();
+  Vocabulary result{.words = rules.as_transformers ? model_words : tokenizer.size(),
+                    .banned = rules.banned,
+                    .begin = rules.start >= 0     ? rules.start
+                             : special.begin >= 0 ? special.begin
+                                                  : special.end,
+                    .ends = rules.ends};
+  if (result.ends.empty() && special.end >= 0) result.ends = {special.end};
+  for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {
+    if (id >= 0 && !rules.as_transformers && !result.is_end(id) && !result.is_banned(id)) result.banned.push_back(id);
+  }
+  std::erase_if(result.ends, [&](int32_t id) { return id >= result.words; });
+  return result;
+}
+
+bool Vocabulary::is_banned(int32_t id) const { return std::ranges::find(banned, id) != banned.end(); }
+bool Vocabulary::is_end(int32_t id) const { return std::ranges::find(ends, id) != ends.end(); }
+
+}  // namespace attend
