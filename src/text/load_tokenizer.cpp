@@ -5,6 +5,7 @@
 #include "attend/text/tokenizer.h"
 #include "io/printable.h"
 #include "text/json_tokenizer.h"
+#include "text/llama2c_tokenizer.h"
 #include "text/marian_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
 
@@ -97,6 +98,12 @@ Loaded load_file(const fs::path& path) {
   if (path.extension() == ".model" || path.extension() == ".spm") {
     return std::make_shared<text::SentencePieceTokenizer>(content, files);
   }
+  if (path.extension() == ".bin") {
+    TokenizerConfig beside = files;
+    if (!beside.config.is_object())
+      beside.config = Json{{"add_bos_token", true}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    return std::make_shared<text::SentencePieceTokenizer>(text::sentencepiece_from_llama2c(content), beside);
+  }
   if (path.extension() == ".txt") {
     return std::make_shared<text::JsonTokenizer>(json_from_vocabulary(content, files), files);
   }
@@ -116,6 +123,10 @@ fs::path file_in(const fs::path& folder) {
   for (const char* name :
        {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt"}) {
     if (fs::exists(folder / name)) return folder / name;
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) {  // llama2.c's: tokenizer.bin, tok512.bin
+    const std::string name = entry.path().filename();
+    if (name.starts_with("tok") && name.ends_with(".bin")) return entry.path();
   }
   throw FormatError(folder.string() +
                     ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");

@@ -44,8 +44,8 @@ class Tokenizer {
 };
 
 /// Reads a folder (tokenizer.json; or tokenizer.model / spiece.model; or vocab.json with merges.txt, or with Marian's
-/// source.spm and target.spm; or vocab.txt; with tokenizer_config.json, special_tokens_map.json and config.json beside
-/// them where there are any), or one such file. Nothing in it is trusted: FormatError.
+/// source.spm and target.spm; or vocab.txt; or llama2.c's tok….bin; with tokenizer_config.json, special_tokens_map.json
+/// and config.json beside them where there are any), or one such file. Nothing in it is trusted: FormatError.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
 /// What each kind keeps of a text, decode(encode(text)):
