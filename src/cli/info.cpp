@@ -86,9 +86,11 @@ Json describe(const ModelFolder& folder) {
   config.erase("architecture");
   return {{"model", folder.path},
           {"architecture", model.architecture()},
+          {"kind", folder.kind},
           {"settings", std::move(config)},
           {"parameters", {{"total", total_parameters(model)}, {"parts", parameter_parts(model)}}},
           {"vocabulary", {{"size", folder.tokenizer->size()}, {"special", special_tokens(*folder.tokenizer)}}},
+          {"unused", folder.unused},
           {"training", last_of_training(folder.path)},
           {"files", file_sizes(folder.path)}};
 }
@@ -100,6 +102,13 @@ std::string size_text(int64_t bytes) {
   const double kib = static_cast<double>(bytes) / 1024;
   kib < 1024 ? text << kib << " KiB" : text << kib / 1024 << " MiB";
   return text.str();
+}
+
+/// Tensors in the files that the model has no place for: a sign that something is not as it should be.
+void print_unused(const Json& names) {
+  if (names.empty()) return;
+  std::cout << "\nNot used of the weights: " << names.size() << " tensors\n";
+  for (const auto& name : names) std::cout << "  " << name.get<std::string>() << '\n';
 }
 
 std::string summary_of(const std::string& architecture) {
@@ -132,12 +141,15 @@ void print_section(const char* title, const Json& entries, std::string (*shown)(
 
 void print(const Json& all) {
   const std::string architecture = all["architecture"];
-  std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << '\n'
+  const std::string kind = all["kind"] == "attend" ? "" : " (from " + all["kind"].get<std::string>() + ")";
+  std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << kind
+            << '\n'
             << grouped(all["parameters"]["total"]) << " parameters, " << grouped(all["vocabulary"]["size"])
             << " tokens in the vocabulary\n";
   const auto count = [](const Json& value) { return grouped(value.get<double>()); };
   print_section("Settings", all["settings"], short_value);
   print_section("Parameters", all["parameters"]["parts"], count);
+  print_unused(all["unused"]);
   print_section("Special tokens", all["vocabulary"]["special"], [](const Json& value) {
     return value["token"].get<std::string>() + " (" + json_line(value["id"]) + ")";
   });

@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/classify.h"
 #include "cli/compare.h"
+#include "cli/convert.h"
 #include "cli/demo.h"
 #include "cli/evaluate.h"
 #include "cli/explain.h"
@@ -75,6 +76,7 @@ int run(int argc, char** argv) {
   attend::cli::add_evaluate(app);
   attend::cli::add_compare(app);
   attend::cli::add_info(app);
+  attend::cli::add_convert(app);
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);

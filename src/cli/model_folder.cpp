@@ -1,5 +1,7 @@
 #include "cli/model_folder.h"
 
+#include <filesystem>
+
 #include "attend/base/error.h"
 
 namespace attend::cli {
@@ -25,13 +27,20 @@ const Kind& model_as(const ModelFolder& folder) {
   return *model;
 }
 
+/// A tokenizer stands beside a model that is a single file.
+std::string tokenizer_place(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return path;
+  const std::string parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
 }  // namespace
 
 ModelFolder open_model(const std::string& path) {
   LoadedModel loaded = load_any_model(path);
   ModelFolder folder{.path = path,
                      .model = std::move(loaded.model),
-                     .tokenizer = load_tokenizer(path),
+                     .tokenizer = load_tokenizer(tokenizer_place(path)),
                      .rules = std::move(loaded.rules),
                      .kind = std::move(loaded.kind),
                      .unused = std::move(loaded.unused)};

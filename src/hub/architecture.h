@@ -26,11 +26,13 @@ struct HubFolder {
 
 struct HubArchitecture {
   std::string model_type;
-  /// Our model with the settings of the config, made under BlankParameters: nothing is drawn. Throws FormatError by name
-  /// for an option that is not supported.
+  /// Our model with the settings of the config, made under BlankParameters: nothing is drawn. Throws FormatError by
+  /// name for an option that is not supported.
   std::unique_ptr<Model> (*create)(const HubFolder& folder) = nullptr;
   /// Where its weights are.
   NameMap (*names)(const HubFolder& folder, const Model& model) = nullptr;
+  /// Its config.json for a model of ours; throws Error that names a setting it has not. Null: it is only read.
+  nlohmann::ordered_json (*describe)(const Model& model) = nullptr;
 };
 
 /// All there are, in the order of src/hub/architectures.cpp.
@@ -38,5 +40,9 @@ const std::vector<HubArchitecture>& hub_architectures();
 
 // One function for each file.
 HubArchitecture gpt2();
+HubArchitecture llama();
+HubArchitecture mistral();
+HubArchitecture qwen2();
+HubArchitecture qwen3();
 
 }  // namespace attend::hub

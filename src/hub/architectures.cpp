@@ -3,7 +3,7 @@
 namespace attend::hub {
 
 const std::vector<HubArchitecture>& hub_architectures() {
-  static const std::vector<HubArchitecture> all{gpt2()};
+  static const std::vector<HubArchitecture> all{gpt2(), llama(), mistral(), qwen2(), qwen3()};
   return all;
 }
 

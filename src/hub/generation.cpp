@@ -11,7 +11,7 @@ GenerationRules generation_rules(const std::string& folder, const HubConfig& con
   const HubConfig own = HubConfig::read(folder, "generation_config.json");
   const auto where = [&](const char* key) -> const HubConfig& { return own.has(key) ? own : config; };
   const auto token = [&](const char* key) { return where(key).token(key); };
-  GenerationRules rules;
+  GenerationRules rules{.as_transformers = true};
   rules.start = token("decoder_start_token_id");
   rules.ends = where("eos_token_id").tokens("eos_token_id");
   rules.forced_first = token("forced_bos_token_id");

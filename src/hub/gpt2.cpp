@@ -1,42 +1,81 @@
-#include "attend/models/gpt.h"
-#include "hub/architecture.h"
+#include "hub/describe.h"
+#include "hub/language.h"
 
 namespace attend::hub {
 namespace {
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
+  c.expect("add_cross_attention", false);
   GptConfig config{.words = c.size("vocab_size", kMostWords, 50257),
                    .context = c.size("n_positions", kMostContext, 1024),
                    .dim = c.size("n_embd", kMostWidth, 768),
                    .heads = c.size("n_head", kMostWidth, 12),
                    .layers = c.size("n_layer", kMostLayers, 12),
                    .hidden = c.size("n_inner", kMostWidth, 0),
-                   .activation = c.activation("activation_function", "gelu_new")};
-  Rng rng;
-  return Gpt::create(config, rng);
+                   .activation = c.activation("activation_function", "gelu_new"),
+                   .dropout = c.number("resid_pdrop", 0.1, 0, kMostDropout),
+                   .tied = c.flag("tie_word_embeddings", true),
+                   .eps = c.number("layer_norm_epsilon", 1e-5, 0, 1),
+                   .attention_scale = c.flag("scale_attn_weights", true) ? 0.0 : 1.0,
+                   .scale_by_layer = c.flag("scale_attn_by_inverse_layer_idx", false)};
+  return create_language_model(folder, config);
 }
 
 /// GPT-2's projections are "Conv1D": [in, out].
-NameMap names(const HubFolder&, const Model&) {
+NameMap names(const HubFolder&, const Model& model) {
   NameMap map{.prefix = "transformer."};
   map.add("wte.weight", "embedding.weight");
   map.add("wpe.weight", "positions.weight");
   map.add_both("h.{}.ln_1", "stack.layers.{}.attention_norm");
-  map.add_joined("h.{}.attn.c_attn",
-                 {"stack.layers.{}.attention.query", "stack.layers.{}.attention.key", "stack.layers.{}.attention.value"},
-                 Layout::transposed);
+  map.add_joined(
+      "h.{}.attn.c_attn",
+      {"stack.layers.{}.attention.query", "stack.layers.{}.attention.key", "stack.layers.{}.attention.value"},
+      Layout::transposed);
   map.add_both("h.{}.attn.c_proj", "stack.layers.{}.attention.output", Layout::transposed);
   map.add_both("h.{}.ln_2", "stack.layers.{}.feed_forward_norm");
   map.add_both("h.{}.mlp.c_fc", "stack.layers.{}.feed_forward.up", Layout::transposed);
   map.add_both("h.{}.mlp.c_proj", "stack.layers.{}.feed_forward.down", Layout::transposed);
   map.add_both("ln_f", "stack.norm");
-  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight"};
+  map.rules.push_back({.theirs = "lm_head.weight", .ours = {"output.weight"}, .is_bare = true});
+  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"};
+  if (dynamic_cast<const Gpt&>(model).settings.tied) map.ignored.push_back("lm_head.weight");
   return map;
+}
+
+nlohmann::ordered_json describe(const Model& model) {
+  const GptConfig& c = model_of<Gpt>(model, "gpt2").settings;
+  const auto refuse_unless = [](bool ok, const char* setting) { require_setting(ok, "gpt2", setting); };
+  refuse_unless(c.positions == Positions::learned, "positions other than learned");
+  refuse_unless(!c.rms_norm, "RMSNorm");
+  refuse_unless(!c.gated, "a gated feed-forward network");
+  refuse_unless(c.bias, "no biases");
+  refuse_unless(c.attention_bias == AttentionBias::as_others || c.attention_bias == AttentionBias::all,
+                "attention without biases");
+  refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "fewer key heads");
+  refuse_unless(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "a head_dim of its own");
+  refuse_unless(!c.qk_norm, "qk_norm");
+  refuse_unless(c.window == 0, "a window");
+  refuse_unless(c.attention_scale == 0 || c.attention_scale == 1, "a scale of its own for attention");
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"vocab_size", c.words},
+          {"n_positions", c.context},
+          {"n_embd", c.dim},
+          {"n_layer", c.layers},
+          {"n_head", c.heads},
+          {"n_inner", c.hidden > 0 ? c.hidden : 4 * c.dim},
+          {"activation_function", activation_name(c.activation)},
+          {"resid_pdrop", c.dropout},
+          {"embd_pdrop", c.dropout},
+          {"attn_pdrop", c.dropout},
+          {"layer_norm_epsilon", c.eps},
+          {"scale_attn_weights", c.attention_scale == 0},
+          {"scale_attn_by_inverse_layer_idx", c.scale_by_layer},
+          {"tie_word_embeddings", c.tied}};
 }
 
 }  // namespace
 
-HubArchitecture gpt2() { return {.model_type = "gpt2", .create = create, .names = names}; }
+HubArchitecture gpt2() { return {.model_type = "gpt2", .create = create, .names = names, .describe = describe}; }
 
 }  // namespace attend::hub

@@ -7,6 +7,7 @@
 #include "attend/nn/init.h"
 #include "hub/architecture.h"
 #include "hub/generation.h"
+#include "hub/llama2c.h"
 #include "io/json_depth.h"
 #include "io/printable.h"
 
@@ -67,6 +68,9 @@ LoadedModel load_hub_model(const std::string& folder) {
 
 LoadedModel load_any_model(const std::string& folder) {
   if (is_hub_folder(folder)) return load_hub_model(folder);
+  if (!fs::exists(folder + "/model.safetensors")) {
+    if (const auto file = hub::find_llama2c(folder)) return hub::load_llama2c(*file);
+  }
   return {.model = load_model(folder, {.in_place = true}), .rules = {}, .kind = "attend", .unused = {}};
 }
 

@@ -148,7 +148,8 @@ Activation HubConfig::activation(const char* key, const std::string& otherwise) 
                                      Name{"silu", Activation::silu},
                                      Name{"swish", Activation::silu},
                                      Name{"tanh", Activation::tanh},
-                                     Name{"sigmoid", Activation::sigmoid}};
+                                     Name{"sigmoid", Activation::sigmoid},
+                                     Name{"quick_gelu", Activation::quick_gelu}};
   const std::string name = text(key, otherwise);
   std::string all;
   for (const Name& one : kNames) {
@@ -184,8 +185,7 @@ HubConfig HubConfig::section(const char* key) const {
 void HubConfig::expect(const char* key, const Json& only) const {
   const Json* value = find(key);
   if (value == nullptr || *value == only) return;
-  refuse(in_quotes(key) + ": " + shown(*value) + " is not supported" +
-         (only.is_null() ? "" : ", only " + shown(only)));
+  refuse(in_quotes(key) + ": " + shown(*value) + " is not supported" + (only.is_null() ? "" : ", only " + shown(only)));
 }
 
 }  // namespace attend::hub

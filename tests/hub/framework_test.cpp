@@ -39,8 +39,9 @@ TEST(Hub, NamesUnknownArchitectures) {
   files.config["architectures"] = {"MambaForCausalLM"};
   files.save(folder.path());
   const std::string said = complaint_about(folder.path());
-  EXPECT_TRUE(said.starts_with("config.json: a model of architecture 'MambaForCausalLM' (model_type 'mamba') is not "
-                               "supported; there are gpt2"))
+  EXPECT_TRUE(
+      said.starts_with("config.json: a model of architecture 'MambaForCausalLM' (model_type 'mamba') is not "
+                       "supported; there are gpt2"))
       << said;
 }
 
@@ -79,8 +80,8 @@ TEST(Hub, ShardsAreOneModel) {
 
   parts[1].push_back(parts[0][0]);
   write_safetensors(folder.file("shards/model-00002-of-00002.safetensors"), parts[1]);
-  EXPECT_EQ(complaint_about(folder.file("shards")), "model-00002-of-00002.safetensors: tensor '" + parts[0][0].first +
-                                                        "' is in another shard, too");
+  EXPECT_EQ(complaint_about(folder.file("shards")),
+            "model-00002-of-00002.safetensors: tensor '" + parts[0][0].first + "' is in another shard, too");
   index["weight_map"][parts[0][0].first] = "../model.safetensors";
   std::ofstream(folder.file("shards/model.safetensors.index.json")) << index.dump();
   EXPECT_EQ(complaint_about(folder.file("shards")),

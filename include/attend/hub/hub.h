@@ -30,7 +30,8 @@ struct LoadedModel {
 /// another shape.
 LoadedModel load_hub_model(const std::string& folder);
 
-/// Reads a folder of either kind: ours (see attend/models/registry.h) or a Hugging Face one.
+/// Reads a folder of any kind: ours (see attend/models/registry.h), a Hugging Face one, or one with a model of llama2.c
+/// (or that file itself).
 LoadedModel load_any_model(const std::string& folder);
 
 }  // namespace attend

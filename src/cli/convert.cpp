@@ -1,0 +1,69 @@
+#include "cli/convert.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "attend/base/error.h"
+#include "attend/hub/convert.h"
+#include "attend/models/registry.h"
+#include "cli/model_folder.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend convert novel -o novel-hf              # a language model of ours for transformers
+  attend convert novel -o novel-hf --to llama
+  attend convert gpt2 -o mine --to attend       # a downloaded model in our own format
+
+Without --to, a model of ours is written as the first architecture of transformers that has all its settings, and any
+other one in our own format.)";
+
+struct Arguments {
+  std::string model, output, to;
+};
+
+std::string target_of(const Arguments& arguments, const ModelFolder& folder) {
+  if (!arguments.to.empty()) return arguments.to;
+  if (folder.kind != "attend") return "attend";
+  const auto targets = hub_targets(*folder.model);
+  require<Error>(!targets.empty(), folder.path, ": no architecture of transformers has all settings of this ",
+                 folder.model->architecture(), "; --to ARCHITECTURE says what is missing");
+  return targets.front();
+}
+
+void save_as_ours(const ModelFolder& folder, const std::string& output) {
+  require<Error>(!std::filesystem::exists(output) || std::filesystem::is_empty(output), output,
+                 ": is there already; nothing was overwritten");
+  save_model(*folder.model, output);
+  folder.tokenizer->save(output);
+}
+
+void run_convert(const Arguments& arguments) {
+  const ModelFolder folder = open_model(arguments.model);
+  const std::string to = target_of(arguments, folder);
+  if (to == "attend") {
+    save_as_ours(folder, arguments.output);
+  } else {
+    save_hub_model(*folder.model, *folder.tokenizer, to, arguments.output);
+  }
+  std::cout << "Wrote " << arguments.output << " (" << to << ")\n";
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("convert", "Write a model for transformers, or a downloaded one in our format");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("model", arguments->model, "Folder of a model")->required()->type_name("MODEL");
+  command->add_option("-o,--output", arguments->output, "Folder to write")->required()->type_name("FOLDER");
+  command->add_option("--to", arguments->to, "gpt2, llama, …: which of transformers' architectures; or attend")
+      ->type_name("ARCHITECTURE");
+  command->footer(kExamples);
+  command->callback([arguments] { run_convert(*arguments); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,42 @@
+#include "hub/language.h"
+
+#include "io/printable.h"
+
+namespace attend::hub {
+
+std::unique_ptr<Model> create_language_model(const HubFolder& folder, const GptConfig& config) {
+  const std::string name = folder.config.architecture();
+  const bool writes = name.empty() || name.ends_with("ForCausalLM") || name.ends_with("Model");
+  if (!writes)
+    folder.config.refuse("the model is a " + in_quotes(name) + ", which is not supported: only language models are");
+  try {
+    Rng rng;
+    return Gpt::create(config, rng);
+  } catch (const ShapeError& error) {
+    folder.config.refuse(error.what());
+  }
+}
+
+NameMap llama_names(const HubFolder&, const Model& model) {
+  NameMap map{.prefix = "model."};
+  const std::string theirs = "layers.{}.", ours = "stack.layers.{}.";
+  map.add("embed_tokens.weight", "embedding.weight");
+  map.add_both(theirs + "input_layernorm", ours + "attention_norm");
+  map.add_both(theirs + "self_attn.q_proj", ours + "attention.query");
+  map.add_both(theirs + "self_attn.k_proj", ours + "attention.key");
+  map.add_both(theirs + "self_attn.v_proj", ours + "attention.value");
+  map.add_both(theirs + "self_attn.o_proj", ours + "attention.output");
+  map.add(theirs + "self_attn.q_norm.weight", ours + "attention.query_norm.weight");
+  map.add(theirs + "self_attn.k_norm.weight", ours + "attention.key_norm.weight");
+  map.add_both(theirs + "post_attention_layernorm", ours + "feed_forward_norm");
+  map.add_both(theirs + "mlp.gate_proj", ours + "feed_forward.gate");
+  map.add_both(theirs + "mlp.up_proj", ours + "feed_forward.up");
+  map.add_both(theirs + "mlp.down_proj", ours + "feed_forward.down");
+  map.add_both("norm", "stack.norm");
+  map.rules.push_back({.theirs = "lm_head.weight", .ours = {"output.weight"}, .is_bare = true});
+  map.ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"};
+  if (dynamic_cast<const Gpt&>(model).settings.tied) map.ignored.push_back("lm_head.weight");
+  return map;
+}
+
+}  // namespace attend::hub

@@ -1,0 +1,35 @@
+#include "hub/describe.h"
+#include "hub/language.h"
+
+namespace attend::hub {
+namespace {
+
+std::unique_ptr<Model> create(const HubFolder& folder) {
+  GptConfig config = llama_config(folder.config);
+  // A config that does not say has the first models' window; null means none.
+  const bool is_said = folder.config.json().contains("sliding_window");
+  config.window = folder.config.size("sliding_window", kMostContext, is_said ? 0 : 4096);
+  return create_language_model(folder, config);
+}
+
+nlohmann::ordered_json describe(const Model& model) {
+  const GptConfig& c = model_of<Gpt>(model, "mistral").settings;
+  nlohmann::ordered_json json = llama_json(c, "mistral");
+  const bool by_bias = c.attention_bias == AttentionBias::as_others && c.bias;
+  require_setting(
+      !c.bias && !by_bias && c.attention_bias != AttentionBias::inputs && c.attention_bias != AttentionBias::all,
+      "mistral", "biases");
+  require_setting(!c.qk_norm, "mistral", "qk_norm");
+  require_setting(c.layer_kinds.empty(), "mistral", "layers of different kinds");
+  json["sliding_window"] = c.window > 0 ? nlohmann::ordered_json(c.window) : nlohmann::ordered_json(nullptr);
+  json["architectures"] = {"MistralForCausalLM"};
+  return json;
+}
+
+}  // namespace
+
+HubArchitecture mistral() {
+  return {.model_type = "mistral", .create = create, .names = llama_names, .describe = describe};
+}
+
+}  // namespace attend::hub

@@ -1,0 +1,65 @@
+#include "hub/describe.h"
+#include "hub/language.h"
+
+namespace attend::hub {
+namespace {
+
+std::unique_ptr<Model> create_qwen2(const HubFolder& folder) {
+  GptConfig config = llama_config(folder.config);
+  config.attention_bias = AttentionBias::inputs;
+  read_layer_kinds(folder.config, config);
+  return create_language_model(folder, config);
+}
+
+std::unique_ptr<Model> create_qwen3(const HubFolder& folder) {
+  GptConfig config = llama_config(folder.config);
+  if (config.head_dim == 0) config.head_dim = 128;  // transformers' default, whatever the width
+  config.attention_bias = folder.config.flag("attention_bias", false) ? AttentionBias::all : AttentionBias::none;
+  config.qk_norm = true;
+  read_layer_kinds(folder.config, config);
+  return create_language_model(folder, config);
+}
+
+/// The layers that see all, and those that do not.
+void describe_layers(const GptConfig& c, nlohmann::ordered_json& json) {
+  json["use_sliding_window"] = c.window > 0;
+  json["sliding_window"] = c.window > 0 ? nlohmann::ordered_json(c.window) : nlohmann::ordered_json(nullptr);
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const bool slides = c.window > 0 && (c.layer_kinds.empty() || c.layer_kinds[static_cast<size_t>(i)] == "window");
+    json["layer_types"].push_back(slides ? "sliding_attention" : "full_attention");
+  }
+}
+
+nlohmann::ordered_json describe_qwen2(const Model& model) {
+  const GptConfig& c = model_of<Gpt>(model, "qwen2").settings;
+  nlohmann::ordered_json json = llama_json(c, "qwen2");
+  require_setting(c.attention_bias == AttentionBias::inputs && !c.bias, "qwen2",
+                  "biases elsewhere than on queries, keys and values");
+  require_setting(!c.qk_norm, "qwen2", "qk_norm");
+  require_setting(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "qwen2", "a head_dim of its own");
+  describe_layers(c, json);
+  json["architectures"] = {"Qwen2ForCausalLM"};
+  return json;
+}
+
+nlohmann::ordered_json describe_qwen3(const Model& model) {
+  const GptConfig& c = model_of<Gpt>(model, "qwen3").settings;
+  nlohmann::ordered_json json = llama_json(c, "qwen3");
+  require_setting(c.qk_norm, "qwen3", "no qk_norm");
+  require_setting(!c.bias && c.attention_bias != AttentionBias::inputs, "qwen3", "biases");
+  json["attention_bias"] = c.attention_bias == AttentionBias::all;
+  describe_layers(c, json);
+  json["architectures"] = {"Qwen3ForCausalLM"};
+  return json;
+}
+
+}  // namespace
+
+HubArchitecture qwen2() {
+  return {.model_type = "qwen2", .create = create_qwen2, .names = llama_names, .describe = describe_qwen2};
+}
+HubArchitecture qwen3() {
+  return {.model_type = "qwen3", .create = create_qwen3, .names = llama_names, .describe = describe_qwen3};
+}
+
+}  // namespace attend::hub

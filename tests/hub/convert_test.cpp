@@ -1,0 +1,122 @@
+// Models of ours written for transformers, and read back.
+
+#include "attend/hub/convert.h"
+
+#include "attend/autograd/autograd.h"
+#include "attend/generate/generate_text.h"
+#include "attend/models/gpt.h"
+#include "attend/models/registry.h"
+#include "hub_testing.h"
+
+namespace attend {
+namespace {
+
+using testing::TemporaryFolder;
+
+std::shared_ptr<const Tokenizer> small_tokenizer() {
+  std::vector<std::string> lines{"a dog runs in the park", "一只狗在公园里跑", "the park", "a dog"};
+  size_t next = 0;
+  return train_tokenizer(
+      [&]() -> std::optional<std::string> { return next < lines.size() ? std::optional(lines[next++]) : std::nullopt; },
+      {.kind = TokenizerKind::characters, .min_count = 1});
+}
+
+std::unique_ptr<Model> small_gpt(const Tokenizer& tokenizer, std::map<std::string, std::string> settings = {}) {
+  settings["words"] = std::to_string(tokenizer.size());
+  settings["dim"] = "16";
+  settings["layers"] = "2";
+  settings["heads"] = "2";
+  Rng rng{.seed = 3};
+  auto model = create_model(with_settings(preset_config("gpt", "tiny"), settings), rng);
+  for (const auto& [name, tensor] : model->parameters()) {  // also what starts as 0 or 1
+    copy_values(normal(tensor.shape(), 0, 0.4, rng.stream()), tensor.detach());
+  }
+  return model;
+}
+
+std::vector<float> logits_of(const Model& model) {
+  const NoGrad scope;
+  const auto& language = dynamic_cast<const LanguageModel&>(model);
+  return language.head().logits(language.hidden(tensor<int64_t>({5, 6, 7, 8, 9}, {1, 5}))).to_vector();
+}
+
+void expect_same_read_back(const std::string& to, const std::map<std::string, std::string>& settings) {
+  SCOPED_TRACE(to);
+  const TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer();
+  const auto model = small_gpt(*tokenizer, settings);
+  save_hub_model(*model, *tokenizer, to, folder.file("out"));
+  const LoadedModel loaded = load_any_model(folder.file("out"));
+  EXPECT_EQ(loaded.kind, to);
+  EXPECT_TRUE(loaded.unused.empty());
+  EXPECT_EQ(logits_of(*model), logits_of(*loaded.model));
+  const auto again = load_tokenizer(folder.file("out"));
+  EXPECT_EQ(again->special().end, tokenizer->special().end);
+  const GenerateOptions options{.tokens = 12, .sampling = {.temperature = 0}};
+  GenerateOptions theirs = options;
+  theirs.rules = loaded.rules;  // transformers bans no word, ours those that are none
+  const SpecialTokens& special = tokenizer->special();
+  theirs.rules.banned = {special.pad, special.begin, special.mask, special.unknown};
+  for (const std::string prompt : {"a dog", "一只", ""}) {
+    EXPECT_EQ(generate_text(dynamic_cast<const LanguageModel&>(*model), *tokenizer, prompt, options),
+              generate_text(dynamic_cast<const LanguageModel&>(*loaded.model), *again, prompt, theirs))
+        << prompt;
+  }
+}
+
+const std::map<std::string, std::string> kLlama{
+    {"positions", "rotary"}, {"rms_norm", "yes"}, {"gated", "yes"}, {"bias", "no"}, {"activation", "silu"}};
+
+std::map<std::string, std::string> llama_with(const std::map<std::string, std::string>& more) {
+  std::map<std::string, std::string> result = more;
+  result.insert(kLlama.begin(), kLlama.end());
+  return result;
+}
+
+TEST(Convert, ReadBackItIsTheSame) {
+  expect_same_read_back("gpt2", {});
+  expect_same_read_back("gpt2", {{"tied", "no"}, {"hidden", "24"}, {"activation", "relu"}, {"eps", "0.01"}});
+  expect_same_read_back("llama", kLlama);
+  expect_same_read_back("llama", llama_with({{"key_heads", "1"}, {"tied", "no"}, {"attention_bias", "all"}}));
+  expect_same_read_back("llama",
+                        llama_with({{"rope_scaling", "llama3"}, {"rope_factor", "8"}, {"rope_context", "64"}}));
+  expect_same_read_back("mistral", llama_with({{"window", "3"}}));
+  expect_same_read_back("qwen2", llama_with({{"attention_bias", "inputs"}}));
+  expect_same_read_back("qwen3", llama_with({{"qk_norm", "yes"}, {"head_dim", "4"}}));
+}
+
+TEST(Convert, SaysWhatFits) {
+  const auto tokenizer = small_tokenizer();
+  EXPECT_EQ(hub_targets(*small_gpt(*tokenizer)), std::vector<std::string>{"gpt2"});
+  EXPECT_EQ(hub_targets(*small_gpt(*tokenizer, kLlama)), (std::vector<std::string>{"llama", "mistral"}));
+  EXPECT_TRUE(hub_targets(*small_gpt(*tokenizer, {{"positions", "alibi"}})).empty());
+}
+
+TEST(Convert, RefusesByName) {
+  const TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer();
+  const auto refusal = [&](const std::string& to, const std::map<std::string, std::string>& settings) {
+    try {
+      save_hub_model(*small_gpt(*tokenizer, settings), *tokenizer, to, folder.file("out"));
+      return std::string("nothing");
+    } catch (const Error& error) {
+      EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal("gpt2", kLlama),
+            "gpt2: the model has positions other than learned, which this architecture has not");
+  EXPECT_EQ(refusal("gpt2", {{"gated", "yes"}}),
+            "gpt2: the model has a gated feed-forward network, which this architecture has not");
+  EXPECT_EQ(refusal("llama", {}), "llama: the model has positions other than rotary, which this architecture has not");
+  EXPECT_EQ(refusal("llama", llama_with({{"window", "5"}})),
+            "llama: the model has a window, which this architecture has not");
+  EXPECT_TRUE(
+      refusal("palm", {}).starts_with("convert: there is no architecture 'palm' to write; there are gpt2, llama"));
+  std::filesystem::create_directories(folder.file("full/x"));
+  testing::expect_error<Error>([&] { save_hub_model(*small_gpt(*tokenizer), *tokenizer, "gpt2", folder.file("full")); },
+                               folder.file("full") + ": is there already; nothing was overwritten");
+}
+
+}  // namespace
+}  // namespace attend
