@@ -6,6 +6,8 @@
 #include <iostream>
 
 #include "metrics.h"
+#include "model.h"
+#include "real_models.h"
 #include "registry.h"
 #include "tokenizer.h"
 
@@ -16,7 +18,7 @@ namespace fs = std::filesystem;
 
 /// Weights are not a case.
 bool is_case(const fs::path& path) {
-  if (is_tokenizer_case(path) || is_metrics_file(path.string())) return true;
+  if (is_tokenizer_case(path) || is_metrics_file(path.string()) || is_real_model(path)) return true;
   return path.extension() == ".safetensors" && path.filename() != "model.safetensors";
 }
 
@@ -40,7 +42,8 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
 std::string check(const std::string& path, const Registry& registry) {
   if (is_metrics_file(path)) return check_metrics_file(path);
   if (is_tokenizer_case(path)) return check_tokenizer(path);
-  if (fs::path(path).filename() == "golden.safetensors") throw Skipped("whole models are not checked yet");
+  if (is_real_model(path)) return check_real_model(path);
+  if (fs::path(path).filename() == "golden.safetensors") return check_model(path);
   Case reference(path);
   const auto checker = registry.find(reference.op());
   if (checker == registry.end()) return "unknown op '" + reference.op() + "'";

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "attend/hub/hub.h"
+#include "attend/io/safetensors.h"
+#include "attend/nn/observer.h"
+
+// A whole model beside golden.safetensors: what transformers computes with it.
+namespace attend::golden {
+
+/// The reference of one model. Whatever no checker asks for counts as an error.
+class ModelCase {
+ public:
+  /// Reads PATH and the model of the folder it lies in.
+  explicit ModelCase(const std::string& path);
+
+  const LoadedModel& loaded() const { return loaded_; }
+  const std::string& folder() const { return folder_; }
+  /// An entry of the metadata, JSON text, as a text; "" if there is none.
+  std::string metadata(const std::string& key) const;
+  bool has(const std::string& name) const { return file_.contains(name); }
+  Tensor tensor(const std::string& name);
+  std::vector<int64_t> ids(const std::string& name) { return tensor(name).to_vector<int64_t>(); }
+
+  /// |ours − expected| ≤ 1e-4 · max|expected|. Where `real` is given (i64, the leading shape of both), only there.
+  void expect_close(const std::string& name, const Tensor& ours, const Tensor& real = {});
+  /// |ours − expected| ≤ 1e-5: weights of attention.
+  void expect_weights(const std::string& name, const Tensor& ours);
+  void expect_ids(const std::string& name, const std::vector<int64_t>& ours);
+
+  /// Empty if all is right, else what is wrong. Throws FormatError for what nothing looked at.
+  std::string finish() const;
+
+ private:
+  void expect_within(const std::string& name, const Tensor& ours, double tolerance, const Tensor& real);
+
+  std::string folder_;
+  SafetensorsFile file_;
+  LoadedModel loaded_;
+  std::set<std::string> read_;
+  std::vector<std::string> problems_;
+};
+
+/// Keeps what a checker compares: all attention, and the input of every layer with what leaves the last.
+class LayerRecorder : public AttentionRecorder {
+ public:
+  std::vector<Tensor> inputs;  ///< of each layer, in order
+  Tensor final;                ///< after the last norm
+
+  void computed(std::string_view what, const Tensor& value) override {
+    if (what == "input") inputs.push_back(value.detach());
+    if (what == "final") final = value.detach();
+  }
+};
+
+/// Empty if the model gives what the file says, else what is wrong.
+std::string check_model(const std::string& path);
+
+// One for each "kind".
+void check_causal_lm(ModelCase& reference);
+
+}  // namespace attend::golden
