@@ -130,5 +130,7 @@ export class Chrome {
         this.update({ view });
       } },
     }, t.views[view].name)));
+    const current = this.nav.querySelector<HTMLElement>("[aria-current]")!;
+    this.nav.scrollLeft = Math.max(0, current.offsetLeft - this.nav.offsetLeft - (this.nav.clientWidth - current.clientWidth) / 2);
   }
 }

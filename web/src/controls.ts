@@ -59,7 +59,7 @@ export function numberField(id: string, label: string, range: [number, number, n
     attributes: { id, type: "number", min, max, step, value },
     on: { change: () => changed(Math.min(max, Math.max(min, Number(box.value) || min))) },
   });
-  return el("label", { class: "control number" }, el("span", {}, label), box);
+  return el("label", { class: "control" }, el("span", {}, label), box);
 }
 
 export function toggle(id: string, label: string, on: boolean, changed: (on: boolean) => void): HTMLElement {

@@ -16,7 +16,7 @@ const kLabel = 62;
 
 export function barsSize(labels: Label[], available: number): { width: number; height: number } {
   const wanted = labels.length * 30 + 16;
-  return { width: labels.length * 20 + 16 > available ? labels.length * 30 + 16 : Math.min(available, wanted * 1.4), height: 2 * 18 + kUp + kLabel };
+  return { width: labels.length * 20 + 16 > available ? labels.length * 30 + 16 : Math.min(available, wanted * 1.4), height: 2 * 18 + kUp + (labels.every((label) => short(label)) ? 22 : kLabel) };
 }
 
 export function drawBars(pen: Pen, bars: Bars, width: number, range: [number, number], theme: Theme): void {
@@ -45,6 +45,10 @@ function drawName(pen: Pen, label: Label, x: number, y: number, step: number, th
   const style = { colour: label.kind === "special" ? theme.soft : theme.ink, size: 12, italic: label.kind === "special" };
   if (textWidth(text, style) <= step - 1) pen.text(text, x, y + 10, { ...style, align: "middle" });
   else pen.text(fitted(text, kLabel - 8, style), x + 4, y, { ...style, turn: 90 });
+}
+
+function short(label: Label): boolean {
+  return textWidth((label.space ? "␣" : "") + label.text, { size: 12 }) <= 19;
 }
 
 function finite(values: ArrayLike<number>): number[] {

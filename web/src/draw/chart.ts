@@ -31,9 +31,9 @@ export function drawChart(pen: Pen, options: ChartOptions): void {
   const [least, most] = [Math.min(...all.map(([, y]) => y)), Math.max(...all.map(([, y]) => y))];
   const y = (options.log ? scaleLog() : scaleLinear()).domain(least === most ? [least * 0.9, most * 1.1 || 1] : [least, most]).nice(4).range([height - kMargin.bottom, kMargin.top]);
   const format = options.format ?? ((value: number) => (Math.abs(value) >= 1000 ? `${+(value / 1000).toPrecision(3)}k` : String(+value.toPrecision(3))));
-  for (const tick of y.ticks(4)) {
+  for (const tick of options.log && y.ticks(4).length > 6 ? y.ticks(4).filter(isRound) : y.ticks(4)) {
     pen.line([kMargin.left, y(tick), width - kMargin.right, y(tick)], { colour: theme.faint });
-    if (!options.log || y.ticks(4).length <= 6 || isRound(tick)) pen.text(format(tick), kMargin.left - 8, y(tick) + 4, { colour: theme.soft, size: 11, align: "end" });
+    pen.text(format(tick), kMargin.left - 8, y(tick) + 4, { colour: theme.soft, size: 11, align: "end" });
   }
   for (const tick of x.ticks(Math.max(2, Math.floor(width / 120)))) pen.text(tick.toLocaleString("en"), x(tick), height - 8, { colour: theme.soft, size: 11, align: "middle" });
   for (const one of series) {

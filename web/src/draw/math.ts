@@ -25,6 +25,13 @@ export const sup = (base: Maths, index: Maths): Element => node("msup", base, in
 export const fraction = (above: Maths, below: Maths): Element => node("mfrac", above, below);
 export const root = (inside: Maths): Element => node("msqrt", inside);
 
+/** Plain words within a formula. */
+export function words(text: string): Element {
+  const element = document.createElementNS(kNamespace, "mtext");
+  element.textContent = `\u00a0${text}\u00a0`;
+  return element;
+}
+
 export function sum(index: Maths): Element {
   const sign = document.createElementNS(kNamespace, "mo");
   sign.textContent = "∑";

@@ -46,7 +46,7 @@ export interface Lettering {
   turn?: number; // degrees, about the point
 }
 
-export const kFont = `-apple-system, "Segoe UI", Inter, "Helvetica Neue", Arial, "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif`;
+export const kFont = `"Latin marks", -apple-system, "Segoe UI", Inter, "Helvetica Neue", Arial, "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif`;
 export const kMono = `ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", "Noto Sans Mono CJK SC", monospace`;
 
 export function fontOf(style: Lettering): string {

@@ -137,7 +137,7 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
   const [was, is] = (await Promise.all([source.array(run.id, name), source.array(after.id, name)])).map((grid) => grouped(grid, rows, columns)) as [Grid, Grid];
   const difference = new Grid(is.data.map((w, i) => w - was.data[i]!), was.shape);
   const most = largestMagnitude(difference.data) || 1;
-  return ([["before", t.before, was, false], ["after", t.after, is, false], ["difference", t.difference, difference, true]] as const).map(([id, title, grid, signed]) => {
+  return ([["before", t.before, was, false], ["after", t.after, is, false], ["difference", t.afterLessBefore, difference, true]] as const).map(([id, title, grid, signed]) => {
     const options = { theme, rows, columns, signed, most, cell: [3, 22] as [number, number] };
     const picture: Picture = new Picture({
       id: `ablate-${id}`, title, label: `${title}: ${t.matrixLabel(rows.length, columns.length)}`,

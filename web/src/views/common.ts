@@ -7,7 +7,7 @@ import type { Messages } from "../i18n";
 
 /** The names of all attentions of a run, grouped as the model is built. */
 export function attentionOptions(run: Run, t: Messages): Option[] {
-  return run.attention.map((one) => ({ value: String(one.index), text: t.attention(one), group: t.stack(one.stack) }));
+  return run.attention.map((one) => ({ value: String(one.index), text: t.attentionFull(one), group: t.stack(one.stack) }));
 }
 
 export function attentionSelect(context: Context, attention: Attention, id = "layer"): HTMLElement {

@@ -1,5 +1,5 @@
 import { attentionOf, headOf, type Context, type View } from "../context";
-import { select } from "../controls";
+import { controls, select } from "../controls";
 import { Grid, largestMagnitude } from "../data/grid";
 import { grouped, type Label } from "../data/words";
 import type { Attention, Run, RunRequest } from "../data/types";
@@ -37,7 +37,7 @@ export async function compareView(context: Context): Promise<View> {
   const alike = sameTexts(first.rows, second.rows) && sameTexts(first.columns, second.columns);
   const difference = alike ? new Grid(first.weights.data.map((w, i) => second.weights.data[i]! - w), first.weights.shape) : null;
   const third = difference ? differenceOf(context, first, difference, () => focus, show) : null;
-  const element = el("div", {}, controlsOf(context, wordsToggle(context)), readout,
+  const element = el("div", {}, sharedControls(context, wordsToggle(context)), readout,
     el("div", { class: "columns" },
       section("A", halfControls(context, "a", first), pictures[0]!.element),
       section("B", halfControls(context, "b", second), pictures[1]!.element)),
@@ -48,8 +48,10 @@ export async function compareView(context: Context): Promise<View> {
   return { element, pictures, data };
 }
 
-function controlsOf(_context: Context, words: HTMLElement | null): HTMLElement | null {
-  return words ? el("div", { class: "controls" }, words) : null;
+function sharedControls({ t, source, state, update }: Context, words: HTMLElement | null): HTMLElement | null {
+  const text = el("input", { attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence, size: 40 }, on: { change: () => update({ text2: text.value }) } });
+  const field = source.kind === "server" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
+  return words || field ? controls(field, words) : null;
 }
 
 /** The other run: another model on the same sentence (and, for translators, the same target), or another sentence. */
@@ -78,16 +80,14 @@ async function half({ source, state }: Context, run: Run, layer: number, wanted:
   return { run, attention, head, rows, columns, weights };
 }
 
-function halfControls({ info, t, source, state, update }: Context, side: "a" | "b", one: Half): HTMLElement {
+function halfControls({ info, t, source, update }: Context, side: "a" | "b", one: Half): HTMLElement {
   const set = (a: object, b: object) => update(side === "a" ? a : b);
   const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
   const models = info.models.map((model) => ({ value: model.id, text: model.name }));
-  const text = el("input", { attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence }, on: { change: () => update({ text2: text.value }) } });
-  return el("div", { class: "controls" },
+  return controls(
     source.kind === "server" && models.length > 1 ? select(`model-${side}`, t.model, models, one.run.model, (id) => set({ model: id, layer: 0, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 })) : null,
     select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) => set({ layer: Number(value) }, { layer2: Number(value) })),
-    select(`head-${side}`, t.headLabel, heads, String(one.head), (value) => set({ head: Number(value) }, { head2: Number(value) })),
-    side === "b" && source.kind === "server" ? el("label", { class: "control" }, el("span", {}, t.text), text) : null);
+    select(`head-${side}`, t.headLabel, heads, String(one.head), (value) => set({ head: Number(value) }, { head2: Number(value) })));
 }
 
 function mapOf({ t, theme }: Context, id: string, one: Half, focus: () => [number, number] | null, show: (place: [number, number] | null) => void): Picture {

@@ -16,6 +16,7 @@ export async function generationView(context: Context): Promise<View> {
   const tree = new BeamTree();
   const lines: GenerateLine[] = [];
   let chosen: BeamNode | null = null;
+  let picked = false; // by hand; until then the newest token is shown
   let looking = -1; // index into the node's list of attentions
   const sentence = el("div", { class: "sentence", attributes: { role: "list", "aria-label": t.generated } });
   const status = el("p", { class: "note", attributes: { role: "status" } });
@@ -28,6 +29,10 @@ export async function generationView(context: Context): Promise<View> {
     replaceChildren(candidates, ...node.candidates.map((c) => candidateBar(c.text, c.p, c.id === node.token.id)));
     drawLooked();
     picture.redraw();
+  };
+  const pick = (node: BeamNode) => {
+    picked = true;
+    choose(node);
   };
   const drawLooked = () => {
     replaceChildren(looked);
@@ -44,8 +49,9 @@ export async function generationView(context: Context): Promise<View> {
   };
   const redraw = () => {
     const path = tree.best();
-    replaceChildren(sentence, ...path.map((node) => tokenButton(node, () => choose(node))));
-    if (path.length > 0 && (chosen === null || !path.includes(chosen))) choose(path[path.length - 1]!);
+    replaceChildren(sentence, ...path.map((node) => tokenButton(node, () => pick(node))));
+    const shown = picked && chosen ? chosen : path[path.length - 1];
+    if (shown) choose(shown);
     picture.layOut();
   };
   const picture: Picture = new Picture({
@@ -55,12 +61,12 @@ export async function generationView(context: Context): Promise<View> {
     draw: (pen, sight) => drawTree(pen, tree, sight, theme, chosen),
     press: (x, y) => {
       const node = tree.at(x, y);
-      if (node) choose(node);
+      if (node) pick(node);
     },
     key: (event) => {
       const next = chosen && tree.neighbour(chosen, event.key);
       if (!next) return false;
-      choose(next);
+      pick(next);
       announce(`${next.token.text} ${percent(next.p)}`);
       return true;
     },

@@ -1,12 +1,12 @@
-import { hierarchy, tree as treeLayout } from "d3-hierarchy";
 import type { BeamNode, GenerateLine } from "../data/types";
 import { visible } from "../data/words";
 import { fitted, type Pen } from "../draw/pen";
 import type { Sight } from "../draw/picture";
 import type { Theme } from "../draw/theme";
 
-const kAcross = 92;
-const kDown = 26;
+const kAcross = 88;
+const kDown = 27;
+const kMostRows = 10; // nodes of a step that are drawn: those kept, then the likeliest of the others
 
 interface Placed {
   node: BeamNode;
@@ -15,16 +15,12 @@ interface Placed {
   parent: Placed | null;
 }
 
-interface Branch {
-  id: number;
-  children: Branch[];
-}
-
-/** What beam search tried: every node it made, and those it kept. */
+/** What beam search tried: a column for each step, those it kept first, the likeliest on top. */
 export class BeamTree {
   readonly nodes = new Map<number, BeamNode>();
   placed: Placed[] = [];
-  height = 60;
+  rows = 1;
+  private found = new Map<number, Placed>();
   private depths = new Map<number, number>();
   private text: string | null = null;
 
@@ -34,7 +30,7 @@ export class BeamTree {
       this.depths.set(node.id, (this.depths.get(node.parent) ?? 0) + 1);
     }
     if (line.done) this.text = line.text ?? null;
-    if (line.nodes) this.place();
+    if (line.nodes) this.place(line.nodes);
   }
 
   depth(node: BeamNode): number {
@@ -51,22 +47,20 @@ export class BeamTree {
   best(): BeamNode[] {
     const depth = Math.max(0, ...this.depths.values());
     const ends = [...this.nodes.values()].filter((node) => node.kept && (node.finished || this.depth(node) === depth));
-    if (this.text !== null) {
-      const wanted = squeezed(this.text);
-      const exact = ends.map((end) => this.path(end)).filter((path) => squeezed(path.filter((n) => n.token.kind !== "special").map((n) => n.token.text).join("")) === wanted);
-      if (exact.length > 0) return exact.reduce((a, b) => (a[a.length - 1]!.logp >= b[b.length - 1]!.logp ? a : b));
-    }
     const mean = (node: BeamNode) => node.logp / this.depth(node);
-    return ends.length ? this.path(ends.reduce((a, b) => (mean(b) > mean(a) ? b : a))) : [];
+    const likeliest = (list: BeamNode[]) => list.reduce((a, b) => (mean(b) > mean(a) ? b : a));
+    const written = this.text === null ? [] : ends.filter((end) => squeezed(this.written(end)) === squeezed(this.text!));
+    if (written.length > 0) return this.path(likeliest(written));
+    return ends.length ? this.path(likeliest(ends)) : [];
   }
 
   at(x: number, y: number): BeamNode | null {
-    return this.placed.find((one) => Math.abs(one.y - y) < kDown / 2 && x >= one.x - 6 && x < one.x + kAcross - 10)?.node ?? null;
+    return this.placed.find((one) => Math.abs(one.y - y) < kDown / 2 && x >= one.x - 8 && x < one.x + kAcross - 12)?.node ?? null;
   }
 
   /** The node an arrow key leads to. */
   neighbour(from: BeamNode, key: string): BeamNode | null {
-    const here = this.placed.find((one) => one.node === from);
+    const here = this.found.get(from.id);
     if (!here) return null;
     const nearest = (list: Placed[]) => list.reduce<Placed | null>((best, one) => (!best || Math.abs(one.y - here.y) < Math.abs(best.y - here.y) ? one : best), null)?.node ?? null;
     if (key === "ArrowLeft") return here.parent?.node ?? null;
@@ -76,22 +70,18 @@ export class BeamTree {
     return null;
   }
 
-  private place(): void {
-    const branches = new Map<number, Branch>();
-    const rootOf: Branch = { id: -1, children: [] };
-    for (const node of this.nodes.values()) branches.set(node.id, { id: node.id, children: [] });
-    for (const node of this.nodes.values()) (branches.get(node.parent) ?? rootOf).children.push(branches.get(node.id)!);
-    const laid = treeLayout<Branch>().nodeSize([kDown, kAcross]).separation(() => 1)(hierarchy(rootOf));
-    const found = new Map<number, Placed>();
-    let [least, most] = [Infinity, -Infinity];
-    laid.each((point) => {
-      if (point.data.id < 0 || !this.nodes.has(point.data.id)) return;
-      [least, most] = [Math.min(least, point.x), Math.max(most, point.x)];
-      found.set(point.data.id, { node: this.nodes.get(point.data.id)!, x: (point.depth - 1) * kAcross + 10, y: point.x, parent: found.get(point.parent!.data.id) ?? null });
+  private written(end: BeamNode): string {
+    return this.path(end).filter((node) => node.token.kind !== "special").map((node) => node.token.text).join("");
+  }
+
+  private place(step: BeamNode[]): void {
+    const order = [...step].sort((a, b) => Number(b.kept) - Number(a.kept) || b.logp - a.logp).slice(0, kMostRows);
+    order.forEach((node, row) => {
+      const one = { node, x: (this.depth(node) - 1) * kAcross + 12, y: row * kDown + 20, parent: this.found.get(node.parent) ?? null };
+      this.found.set(node.id, one);
+      this.placed.push(one);
     });
-    this.placed = [...found.values()];
-    for (const one of this.placed) one.y += 24 - least;
-    this.height = most - least + 48;
+    this.rows = Math.max(this.rows, order.length);
   }
 }
 
@@ -101,7 +91,7 @@ function squeezed(text: string): string {
 
 export function treeSize(tree: BeamTree, available: number): { width: number; height: number } {
   const depth = Math.max(1, ...[...tree.nodes.values()].map((node) => tree.depth(node)));
-  return { width: Math.max(Math.min(available, 320), depth * kAcross + 20), height: Math.max(60, tree.height) };
+  return { width: Math.max(Math.min(available, 320), depth * kAcross + 20), height: tree.rows * kDown + 16 };
 }
 
 export function drawTree(pen: Pen, tree: BeamTree, sight: Sight, theme: Theme, chosen: BeamNode | null): void {

@@ -1,6 +1,6 @@
 import type { Label } from "../data/words";
 import { drawLabel } from "../draw/labels";
-import type { Pen } from "../draw/pen";
+import { fitted, type Pen } from "../draw/pen";
 import type { Sight } from "../draw/picture";
 import { headColour, type Theme } from "../draw/theme";
 import type { Axes } from "./common";
@@ -54,19 +54,25 @@ export function drawHeads(pen: Pen, sight: Sight, scene: Scene): void {
   const [left, right] = columnsOf(sight.width);
   const { theme, isolated } = scene;
   if (isolated) drawIsolated(pen, sight, scene, isolated, left, right);
-  else for (const lines of scene.lines) drawLines(pen, sight, lines, theme, left, right);
+  else scene.lines.forEach((lines, n) => drawLines(pen, sight, lines, theme, left, right, apart(n, scene.on.length)));
   drawColumn(pen, sight, scene, 0, left);
   drawColumn(pen, sight, scene, 1, right);
-  pen.text(scene.caption[0], left - 8, 16, { colour: theme.soft, size: 12, align: "end" });
-  pen.text(scene.caption[1], right + 8, 16, { colour: theme.soft, size: 12 });
+  const caption = (text: string) => fitted(text, left - 8, { size: 12 });
+  pen.text(caption(scene.caption[0]), left - 8, 16, { colour: theme.soft, size: 12, align: "end" });
+  pen.text(caption(scene.caption[1]), right + 8, 16, { colour: theme.soft, size: 12 });
 }
 
-function drawLines(pen: Pen, sight: Sight, lines: Lines, theme: Theme, left: number, right: number): void {
+/** Heads leave a token beside each other, so that none hides another. */
+function apart(n: number, count: number): number {
+  return (n - (count - 1) / 2) * Math.min(2.6, 15 / count);
+}
+
+function drawLines(pen: Pen, sight: Sight, lines: Lines, theme: Theme, left: number, right: number, shift: number): void {
   const shades: number[][] = Array.from({ length: kSteps }, () => []);
   for (let i = 0; i < lines.weights.length; ++i) {
     const [y0, y1] = [middle(lines.queries[i]!), middle(lines.keys[i]!)];
     if (Math.max(y0, y1) < sight.top || Math.min(y0, y1) > sight.bottom) continue;
-    shades[Math.min(kSteps - 1, Math.floor(lines.weights[i]! * kSteps))]!.push(left, y0, right, y1);
+    shades[Math.min(kSteps - 1, Math.floor(lines.weights[i]! * kSteps))]!.push(left, y0 + shift, right, y1 + shift);
   }
   const colour = headColour(theme, lines.head);
   shades.forEach((ends, step) => {
@@ -84,7 +90,7 @@ function drawIsolated(pen: Pen, sight: Sight, scene: Scene, { side, index, value
       kept.queries.push(side === 0 ? index : other);
       kept.keys.push(side === 0 ? other : index);
     });
-    drawLines(pen, sight, kept, scene.theme, left, right);
+    drawLines(pen, sight, kept, scene.theme, left, right, apart(n, values.length));
   });
 }
 

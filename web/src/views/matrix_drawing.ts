@@ -142,7 +142,7 @@ function drawTotals(pen: Pen, { frame, stats, theme, t }: Scene, [first, last]: 
       pen.rect({ x: x(c) + (scale > 4 ? 1 : 0), y: top, width: Math.max(1, scale * step - (scale > 4 ? 2 : 0)), height: (kStrip - 10) * (value / most) }, { fill: theme.good, alpha: 0.6 });
     }
   });
-  pen.text(t.received, plot.x - 6, top + 12, { colour: theme.soft, size: 11, align: "end" });
+  pen.text(t.received, plot.x + plot.width + 8, top + 12, { colour: theme.soft, size: 11 });
 }
 
 function drawLegendOf(pen: Pen, { frame, theme, tiles }: Scene): void {

@@ -35,28 +35,28 @@ export async function modelView(context: Context): Promise<View> {
   const measure = (available: number) => {
     left = available < 560 ? 0 : 150;
     const perRow = available < 560 ? Math.min(most, 4) : most;
-    side = Math.max(40, Math.min(120, Math.floor((available - left) / perRow) - kGap));
+    side = Math.max(40, Math.min(148, Math.floor((available - left) / perRow) - kGap));
     return perRow;
   };
   /** The corner of a head's thumbnail; on a narrow page a layer wraps and its name stands above. */
   const corners = (available: number) => {
     const perRow = measure(available);
-    const line = side + 34;
     const above = left === 0 ? 26 : 6;
     const rowTops: number[] = [];
     let top = 8;
+    const line = (attention: Attention) => mapSize(attention, side)[1] + 34;
     for (const attention of run.attention) {
       rowTops.push(top);
-      top += above + Math.ceil(attention.heads / perRow) * line + 6;
+      top += above + Math.ceil(attention.heads / perRow) * line(attention) + 6;
     }
-    const corner = (place: Place): [number, number] => [left + (place.head % perRow) * (side + kGap), rowTops[place.row]! + above + Math.floor(place.head / perRow) * line];
+    const corner = (place: Place): [number, number] => [left + (place.head % perRow) * (side + kGap), rowTops[place.row]! + above + Math.floor(place.head / perRow) * line(place.attention)];
     return { corner, rowTops, height: top, width: left + perRow * (side + kGap) };
   };
   const find = (x: number, y: number) => {
     const { corner } = corners(picture.element.clientWidth);
     return places.findIndex((place) => {
       const [cx, cy] = corner(place);
-      return x >= cx - 4 && x <= cx + side + 4 && y >= cy - 4 && y <= cy + side + 18;
+      return x >= cx - 4 && x <= cx + side + 4 && y >= cy - 4 && y <= cy + mapSize(place.attention, side)[1] + 18;
     });
   };
   const speak = () => announce(describe(context, places[focus]!, summary));
@@ -67,7 +67,7 @@ export async function modelView(context: Context): Promise<View> {
     size: (available) => ({ width: Math.min(available, corners(available).width), height: corners(available).height }),
     draw: (pen) => {
       const { corner, rowTops } = corners(picture.element.clientWidth);
-      run.attention.forEach((one, row) => pen.text(fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }), 0, rowTops[row]! + (left === 0 ? 18 : 6 + side / 2), { colour: theme.ink, size: 13 }));
+      run.attention.forEach((one, row) => pen.text(fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }), 0, rowTops[row]! + (left === 0 ? 18 : 10 + mapSize(one, side)[1] / 2), { colour: theme.ink, size: 13 }));
       places.forEach((place, i) => drawThumbnail(pen, context, thumbnails[place.row]!, place, corner(place), side, showFocus && i === focus, summary));
     },
     hover: (x, y) => {
@@ -118,18 +118,23 @@ export async function modelView(context: Context): Promise<View> {
   return { element, pictures: [picture], data: () => ({ heads: summaries }) };
 }
 
+/** Width and height of a thumbnail: cells are square, as far as they can be seen. */
+function mapSize({ queries, keys }: Attention, side: number): [number, number] {
+  return keys >= queries ? [side, Math.max(14, (side * queries) / keys)] : [Math.max(14, (side * keys) / queries), side];
+}
+
 function drawThumbnail(pen: Pen, { theme, t }: Context, block: Grid, place: Place, [x, y]: [number, number], side: number, focused: boolean, summary: Map<string, HeadSummary>): void {
   const map = block.slice(place.head);
   const off = place.attention.off.includes(place.head);
-  const [width, height] = map.columns >= map.rows ? [side, Math.max(6, (side * map.rows) / map.columns)] : [Math.max(6, (side * map.columns) / map.rows), side];
+  const [width, height] = mapSize(place.attention, side);
   const box = { x, y, width, height };
   pen.cells(box, map.rows, map.columns, (r, c) => weightColour(theme, map.at(r, c)));
   pen.rect(box, { stroke: focused ? theme.accent : theme.faint, width: focused ? 3 : 1 });
   if (off) pen.line([x, y, x + width, y + height], { colour: theme.warm, width: 2 });
-  pen.circle(x + 4, y + side + 10, 3.5, { fill: headColour(theme, place.head) });
+  pen.circle(x + 4, y + height + 10, 3.5, { fill: headColour(theme, place.head) });
   const one = summary.get(`${place.attention.index}/${place.head}`);
   const text = one && side > 60 ? `${place.head + 1}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head + 1);
-  pen.text(text, x + 11, y + side + 14, { colour: focused ? theme.ink : theme.soft, size: 11 });
+  pen.text(text, x + 11, y + height + 14, { colour: focused ? theme.ink : theme.soft, size: 11 });
 }
 
 function describe({ t }: Context, place: Place, summary: Map<string, HeadSummary>): string {

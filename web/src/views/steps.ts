@@ -32,7 +32,7 @@ export async function stepsView(context: Context): Promise<View> {
 function stepElement({ t }: Context, step: Step, attention: Attention): HTMLElement {
   const text = t.steps[step.name];
   const formula = el("div", { class: "formula" });
-  formula.append(formulas(attention)[step.name]);
+  formula.append(formulas(attention, t.ifWord, t.isMasked)[step.name]);
   return el("li", { attributes: { id: `step-${step.name}` } }, el("h3", {}, text.title), formula, el("p", {}, text.text), step.picture?.element ?? null,
     step.check ? el("p", { class: "check" }, step.check) : null);
 }

@@ -1,0 +1,51 @@
+// Small corpora for small models: dates as people write them and as ISO 8601 does, sentences with a label, and prose.
+// The same numbers come out each time.
+
+const kEnglish = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const kGerman = ["Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"];
+
+function numbers(seed) {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+/** Lines of "3. Mai 2025<tab>2025-05-03". */
+export function dates(count, seed = 1) {
+  const next = numbers(seed);
+  const two = (n) => String(n).padStart(2, "0");
+  return Array.from({ length: count }, () => {
+    const [year, month, day] = [1950 + next(80), 1 + next(12), 1 + next(28)];
+    const forms = [
+      `${day}. ${kGerman[month - 1]} ${year}`, `${kEnglish[month - 1]} ${day}, ${year}`, `${day} ${kEnglish[month - 1]} ${year}`,
+      `${year}年${month}月${day}日`, `${day}.${month}.${year}`,
+    ];
+    return `${forms[next(forms.length)]}\t${year}-${two(month)}-${two(day)}`;
+  });
+}
+
+const kThings = ["book", "lamp", "chair", "phone", "radio", "kettle", "jacket", "bicycle"];
+const kGood = ["I love this", "What a wonderful", "I would buy again this", "A really good"];
+const kBad = ["I hate this", "What a terrible", "I sent back this", "A really poor"];
+
+/** Lines of "good<tab>I love this lamp.". */
+export function reviews(count, seed = 2) {
+  const next = numbers(seed);
+  return Array.from({ length: count }, () => {
+    const good = next(2) === 0;
+    const list = good ? kGood : kBad;
+    return `${good ? "good" : "bad"}\t${list[next(list.length)]} ${kThings[next(kThings.length)]}.`;
+  });
+}
+
+const kWho = ["The old man", "A small dog", "My sister", "The teacher", "一只小猫"];
+const kDoes = ["walks to", "looks at", "sings near", "runs from", "喜欢"];
+const kWhere = ["the river", "the quiet house", "a green hill", "the market", "这座城市"];
+
+/** Sentences one after another. */
+export function prose(count, seed = 3) {
+  const next = numbers(seed);
+  return Array.from({ length: count }, () => `${kWho[next(kWho.length)]} ${kDoes[next(kDoes.length)]} ${kWhere[next(kWhere.length)]}.`);
+}

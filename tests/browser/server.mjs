@@ -1,0 +1,40 @@
+// Starts the command's own server and reads from it where the page is.
+import { execFile, spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+
+const call = promisify(execFile);
+
+export async function view(attend, models) {
+  const child = spawn(attend, ["view", ...models, "--no-open", "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  const address = await new Promise((found, failed) => {
+    const read = (text) => {
+      said += text;
+      const match = said.match(/http:\/\/127\.0\.0\.1:\d+\//);
+      if (match) found(match[0]);
+    };
+    child.stdout.on("data", read);
+    child.stderr.on("data", read);
+    child.on("exit", (code) => failed(new Error(`attend view ended with ${code}: ${said}`)));
+    setTimeout(() => failed(new Error(`attend view named no address: ${said}`)), 60_000).unref();
+  });
+  return { address, child, stop: () => stopped(child) };
+}
+
+/** Ends it as Ctrl-C does; resolves to its exit code. */
+function stopped(child) {
+  if (child.exitCode !== null) return Promise.resolve(child.exitCode);
+  return new Promise((done) => {
+    child.removeAllListeners("exit");
+    child.on("exit", (code) => done(code));
+    child.kill("SIGINT");
+    setTimeout(() => child.kill("SIGKILL"), 10_000).unref();
+  });
+}
+
+/** What `attend inspect -o FILE.json` says about a text. */
+export async function inspect(attend, model, text, file, more = []) {
+  await call(attend, ["inspect", model, text, "-o", file, ...more], { maxBuffer: 1 << 26 });
+  return file.endsWith(".json") ? JSON.parse(await readFile(file, "utf8")) : file;
+}

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { exported, open, settled } from "../harness.mjs";
+
+/** Mouse, keyboard and the text field. */
+export default async function input(harness) {
+  const { ids } = harness.world;
+  const state = { model: ids.transformer, text: "3. Mai 2025", target: "2025-05-03" };
+  const announced = (page, pattern) => page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#announcement").textContent), pattern);
+  const picture = (page, id) => page.evaluate((name) => document.querySelector(name).toDataURL(), id);
+
+  await harness.test("input: pointing at a token isolates it", async (page, { address }) => {
+    await open(page, address, { ...state, view: "heads" });
+    const before = await picture(page, "#heads-picture");
+    const box = await page.locator("#heads-picture").boundingBox();
+    await page.mouse.move(box.x + 100, box.y + 30 + 24 * 2 + 12);
+    await announced(page, "^\\. looks at|^. looks at");
+    assert.notEqual(await picture(page, "#heads-picture"), before);
+    await page.mouse.move(box.x + 100, box.y - 60);
+    await page.waitForFunction((old) => document.querySelector("#heads-picture").toDataURL() === old, before);
+  });
+  await harness.test("input: the arrow keys move between tokens, sides and cells", async (page, { address }) => {
+    await open(page, address, { ...state, view: "heads" });
+    await page.focus("#heads-picture");
+    await page.keyboard.press("ArrowDown");
+    await announced(page, "^3 looks at");
+    await page.keyboard.press("ArrowDown");
+    await announced(page, "^\\. looks at");
+    await page.keyboard.press("ArrowRight");
+    await announced(page, "is looked at by");
+    await open(page, address, { ...state, view: "matrix" });
+    await page.focus("#matrix-picture");
+    await page.keyboard.press("ArrowRight");
+    await announced(page, "gives “\\.”");
+    await page.keyboard.press("+");
+    await page.keyboard.press("ArrowDown");
+    await announced(page, "^“\\.” gives “\\.”");
+    await open(page, address, { ...state, view: "model" });
+    await page.focus("#model-picture");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    await settled(page, "heads");
+    assert.match(page.url(), /layer=1&heads=1&head=1/);
+    await open(page, address, { ...state, view: "neurons" });
+    await page.focus("#neurons-picture");
+    await page.keyboard.press("End");
+    assert.equal((await exported(page)).key, (await page.locator("#key option").count()) - 1);
+  });
+  await harness.test("input: zooming a matrix by wheel and buttons, dragging it", async (page, { address }) => {
+    await open(page, address, { ...state, view: "matrix" });
+    const all = await picture(page, "#matrix-picture");
+    const box = await page.locator("#matrix-picture").boundingBox();
+    await page.mouse.move(box.x + 200, box.y + 150);
+    await page.mouse.wheel(0, -300);
+    await page.waitForFunction((old) => document.querySelector("#matrix-picture").toDataURL() !== old, all);
+    await page.waitForFunction(() => location.hash.includes("zoom="));
+    await page.mouse.down();
+    await page.mouse.move(box.x + 150, box.y + 120, { steps: 4 });
+    await page.mouse.up();
+    await page.click("#zoom-all");
+    await page.mouse.move(5, 5);
+  });
+  await harness.test("input: another text is drawn on Enter, an error is one line", async (page, { address }) => {
+    await open(page, address, { ...state, view: "heads" });
+    await page.fill("#text", "4. Mai 1999");
+    await page.press("#text", "Enter");
+    await page.waitForFunction(() => location.hash.includes("1999"));
+    await settled(page, "heads");
+    assert.ok((await exported(page)).rows.join("").startsWith("4. Mai 1999"));
+    await page.fill("#text", "x".repeat(40_000));
+    await page.press("#text", "Enter");
+    await page.waitForSelector("#error:not([hidden])");
+    assert.ok(!(await page.textContent("#error")).includes("\n"));
+  }, { allowed: ["400", "413", "422"] });
+  await harness.test("input: heads are switched and whole words joined", async (page, { address }) => {
+    await open(page, address, { model: ids.language, view: "heads", text: "The old man walks to the river." });
+    const tokens = (await exported(page)).rows.length;
+    await page.click("#heads-0");
+    await page.waitForFunction(() => document.querySelector("#heads-0").getAttribute("aria-pressed") === "false");
+    assert.deepEqual((await exported(page)).heads, [1, 2, 3]);
+    await page.check("#words");
+    await page.waitForFunction(() => location.hash.includes("words=1"));
+    await settled(page, "heads");
+    await page.waitForFunction(() => document.querySelector("#words").checked);
+    const { rows, weights } = await exported(page);
+    assert.ok(rows.length < tokens, `${rows.length} words of ${tokens} tokens`);
+    for (const row of weights[0]) assert.ok(Math.abs(row.reduce((a, b) => a + b, 0) - 1) < 1e-4);
+  });
+  await harness.test("input: a head switched off and a token held out change the output", async (page, { address }) => {
+    await open(page, address, { ...state, view: "ablate", layer: 1 });
+    const before = await exported(page);
+    assert.deepEqual(before.before, before.after);
+    await page.click("#off-0-0");
+    await page.waitForFunction(() => document.querySelector("#off-0-0").getAttribute("aria-pressed") === "false");
+    const off = await exported(page);
+    assert.deepEqual(off.ablate.heads, [{ attention: 0, head: 0 }]);
+    assert.notDeepEqual(off.after, off.before);
+    await page.click("#held-0-2");
+    await page.waitForFunction(() => document.querySelector("#held-0-2").getAttribute("aria-pressed") === "true");
+    assert.notDeepEqual((await exported(page)).after, off.after);
+  });
+  await harness.test("input: generation streams, each token has candidates and a place it looked at", async (page, { address }) => {
+    await open(page, address, { ...state, view: "generation", beam: 3 });
+    await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
+    const lines = await exported(page);
+    assert.ok(lines.at(-1).done);
+    assert.ok(lines.some((line) => line.nodes?.length >= 3));
+    await page.click(".sentence button >> nth=0");
+    assert.equal(await page.locator(".candidate").count(), 5);
+    const shown = await page.$$eval(".shaded span", (list) => list.map((one) => Number(one.title)));
+    assert.ok(Math.abs(shown.reduce((a, b) => a + b, 0) - 1) < 0.01);
+  });
+  await harness.test("input: an embedding found by search shows its neighbours", async (page, { address }) => {
+    await open(page, address, { ...state, view: "embeddings" });
+    await page.fill("#search", "5");
+    await page.waitForSelector(".neighbours li");
+    assert.equal(await page.locator(".neighbours").count(), 2);
+  });
+  await harness.test("input: two models compared on one sentence", async (page, { address }) => {
+    await open(page, address, { ...state, view: "compare", layer: 5, model2: ids.recurrent });
+    const [a, b] = await exported(page);
+    assert.equal(a.rows.length, b.rows.length);
+    assert.equal(await page.inputValue("#model-b"), ids.recurrent);
+  });
+}

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { exported, open, settled } from "../harness.mjs";
+
+/** The address holds what is seen: links restore it, and the browser's back button works. */
+export default async function state(harness) {
+  const { ids } = harness.world;
+  await harness.test("state: a shared address shows the same numbers", async (page, { address }) => {
+    await open(page, address, { view: "neurons", model: ids.language, text: "A small dog runs", layer: 1, head: 2 });
+    await page.selectOption("#query", "3");
+    await page.waitForFunction(() => location.hash.includes("query=3"));
+    await page.waitForFunction(() => document.querySelector("#query").value === "3");
+    await page.selectOption("#key", "1");
+    const [link, shown] = [page.url(), await exported(page)];
+    assert.deepEqual([shown.head, shown.query, shown.key], [2, 3, 1]);
+    await page.goto("about:blank");
+    await page.goto(link);
+    await settled(page, "neurons");
+    assert.deepEqual(await exported(page), shown);
+  });
+  await harness.test("state: back and forward between views", async (page, { address }) => {
+    await open(page, address, { view: "heads", model: ids.transformer });
+    await page.click("#view-matrix");
+    await settled(page, "matrix");
+    await page.click("#view-steps");
+    await settled(page, "steps");
+    await page.goBack();
+    await settled(page, "matrix");
+    await page.goForward();
+    await settled(page, "steps");
+  });
+  await harness.test("state: nonsense in the address is the default", async (page, { address }) => {
+    await page.goto(`${address}#view=nowhere&layer=99&head=-4&query=1e9&key=x&heads=7,a&off=9.9&theme=pink&zoom=a,b`);
+    await settled(page, "heads");
+    for (const view of ["matrix", "neurons", "steps", "ablate"]) {
+      await page.click(`#view-${view}`);
+      await settled(page, view);
+      assert.equal(await page.isVisible("#error"), false);
+    }
+  });
+  await harness.test("state: the page starts with the model's example and draws at once", async (page, { address }) => {
+    await page.goto(address);
+    await settled(page, "heads");
+    assert.ok((await page.inputValue("#text")).length > 0);
+    assert.ok((await exported(page)).weights[0].length > 1);
+  });
+}

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { exported, settled } from "../harness.mjs";
+
+/** A training that is watched: curves that grow, and attention through time. */
+export default async function training(harness) {
+  const { attend, work } = harness.world;
+  await harness.test("training: the page follows a training as it runs", async (page) => {
+    const child = spawn(attend, ["train", "transformer", join(work, "dates.tsv"), "-o", join(work, "watched"), "--overwrite", "--tokenizer", "char", "--dim", "32", "--hidden", "64", "--heads", "4",
+      "--steps", "100000", "--batch-tokens", "1024", "--watch", "--watch-text", "3. Mai 2025"], { stdio: ["ignore", "pipe", "pipe"] });
+    try {
+      await page.goto(`${await addressOf(child)}#view=training`);
+      await settled(page, "training");
+      await page.waitForSelector("#loss-picture");
+      await page.waitForFunction(() => document.querySelector("#snapshot-picture"));
+      const first = (await exported(page)).steps.length;
+      const status = await page.textContent("#training-status");
+      await page.waitForFunction((old) => document.querySelector("#training-status").textContent !== old, status);
+      const now = await exported(page);
+      assert.ok(now.running && now.steps.length > first, `${now.steps.length} steps after ${first}`);
+      assert.ok(now.snapshots.length >= 1);
+      await page.focus("#snapshot");
+      await page.keyboard.press("Home");
+      await page.waitForFunction(() => document.querySelector("#snapshot").value === "0");
+    } finally {
+      child.kill("SIGINT");
+      await new Promise((done) => child.on("exit", done));
+    }
+  });
+}
+
+function addressOf(child) {
+  let said = "";
+  return new Promise((found, failed) => {
+    const read = (text) => {
+      said += text;
+      const match = said.match(/http:\/\/127\.0\.0\.1:\d+\//);
+      if (match) found(match[0]);
+    };
+    child.stdout.on("data", read);
+    child.stderr.on("data", read);
+    child.on("exit", (code) => failed(new Error(`attend train ended with ${code}: ${said}`)));
+  });
+}
