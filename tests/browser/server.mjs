@@ -7,8 +7,13 @@ const call = promisify(execFile);
 
 export async function view(attend, models) {
   const child = spawn(attend, ["view", ...models, "--no-open", "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] });
+  return { address: await addressOf(child), child, stop: () => stopped(child) };
+}
+
+/** Where the page of a command that serves one is: it says so itself. */
+export function addressOf(child) {
   let said = "";
-  const address = await new Promise((found, failed) => {
+  return new Promise((found, failed) => {
     const read = (text) => {
       said += text;
       const match = said.match(/http:\/\/127\.0\.0\.1:\d+\//);
@@ -16,10 +21,9 @@ export async function view(attend, models) {
     };
     child.stdout.on("data", read);
     child.stderr.on("data", read);
-    child.on("exit", (code) => failed(new Error(`attend view ended with ${code}: ${said}`)));
-    setTimeout(() => failed(new Error(`attend view named no address: ${said}`)), 60_000).unref();
+    child.on("exit", (code) => failed(new Error(`attend ended with ${code}: ${said}`)));
+    setTimeout(() => failed(new Error(`attend named no address: ${said}`)), 60_000).unref();
   });
-  return { address, child, stop: () => stopped(child) };
 }
 
 /** Ends it as Ctrl-C does; resolves to its exit code. */

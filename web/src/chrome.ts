@@ -73,7 +73,7 @@ export class Chrome {
     const models = info.models.map((one) => ({ value: one.id, text: one.name }));
     const compact = (n: number) => (n >= 1e6 ? `${+(n / 1e6).toPrecision(3)} M` : n >= 1e3 ? `${+(n / 1e3).toPrecision(3)} k` : String(n));
     const choice = info.models.length > 1
-      ? select("model", t.model, models, model.id, (id) => this.update({ model: id, text: "", target: "", second: "", layer: 0, head: 0, heads: [], query: 0, key: 0, off: "", held: "", zoom: "", token: -1, align: "all" }))
+      ? select("model", t.model, models, model.id, (id) => this.update({ model: id, text: "", target: "", second: "", layer: -1, head: 0, heads: [], query: 0, key: 0, off: "", held: "", zoom: "", token: -1, align: "all" }))
       : el("span", { class: "model" }, model.name);
     const facts = el("span", { class: "facts" }, t.facts(compact(model.parameters), compact(model.words), model.architecture));
     const language = el("button", { attributes: { id: "language", type: "button", lang: t.name === "English" ? "zh-Hans" : "en", "aria-label": t.name === "English" ? "中文" : "English" }, on: { click: () => this.update({ lang: t.name === "English" ? "zh" : "en" }) } }, t.name === "English" ? "中文" : "English");

@@ -33,8 +33,10 @@ export interface View {
 
 export type MakeView = (context: Context) => Promise<View>;
 
-/** The attention looked at: the state's, or the nearest there is. */
+/** The attention looked at: the state's, or the nearest there is; -1 is the one that tells most, the last between two
+ * texts, else the first. */
 export function attentionOf(run: Run, index: number): Attention {
+  if (index < 0) return run.attention.filter((one) => one.kind === "cross").pop() ?? run.attention[0]!;
   return run.attention[Math.min(Math.max(0, index), run.attention.length - 1)]!;
 }
 

@@ -12,7 +12,7 @@ export interface State {
   text: string; // "": the model's example
   target: string; // "": the example's, or the model's own translation
   second: string; // of a sentence pair
-  layer: number; // index of the attention looked at
+  layer: number; // index of the attention looked at; -1: the one that tells most
   heads: number[]; // shown in Heads; empty: all
   head: number; // looked at where one is shown
   query: number; // token indices
@@ -40,7 +40,7 @@ export interface State {
 }
 
 export const kDefaults: State = {
-  view: "heads", model: "", text: "", target: "", second: "", layer: 0, heads: [], head: 0, query: 0, key: 0,
+  view: "heads", model: "", text: "", target: "", second: "", layer: -1, heads: [], head: 0, query: 0, key: 0,
   words: false, threshold: 0.05, pair: "", model2: "", text2: "", layer2: -1, head2: 0, align: "all", beam: 4,
   length: 64, temperature: 0, seed: 1, kind: "tokens", token: -1, step: -1, off: "", held: "", zoom: "", lang: "", theme: "",
 };

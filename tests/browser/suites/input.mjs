@@ -4,7 +4,7 @@ import { exported, open, settled } from "../harness.mjs";
 /** Mouse, keyboard and the text field. */
 export default async function input(harness) {
   const { ids } = harness.world;
-  const state = { model: ids.transformer, text: "3. Mai 2025", target: "2025-05-03" };
+  const state = { model: ids.transformer, text: "3. Mai 2025", target: "2025-05-03", layer: 0 };
   const announced = (page, pattern) => page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#announcement").textContent), pattern);
   const picture = (page, id) => page.evaluate((name) => document.querySelector(name).toDataURL(), id);
 
@@ -36,6 +36,7 @@ export default async function input(harness) {
     await announced(page, "^“\\.” gives “\\.”");
     await open(page, address, { ...state, view: "model" });
     await page.focus("#model-picture");
+    await page.keyboard.press("Home");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { exported, settled } from "../harness.mjs";
+import { addressOf } from "../server.mjs";
 
 /** A training that is watched: curves that grow, and attention through time. */
 export default async function training(harness) {
@@ -27,19 +28,5 @@ export default async function training(harness) {
       child.kill("SIGINT");
       await new Promise((done) => child.on("exit", done));
     }
-  });
-}
-
-function addressOf(child) {
-  let said = "";
-  return new Promise((found, failed) => {
-    const read = (text) => {
-      said += text;
-      const match = said.match(/http:\/\/127\.0\.0\.1:\d+\//);
-      if (match) found(match[0]);
-    };
-    child.stdout.on("data", read);
-    child.stderr.on("data", read);
-    child.on("exit", (code) => failed(new Error(`attend train ended with ${code}: ${said}`)));
   });
 }

@@ -85,7 +85,7 @@ function halfControls({ info, t, source, update }: Context, side: "a" | "b", one
   const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
   const models = info.models.map((model) => ({ value: model.id, text: model.name }));
   return controls(
-    source.kind === "server" && models.length > 1 ? select(`model-${side}`, t.model, models, one.run.model, (id) => set({ model: id, layer: 0, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 })) : null,
+    source.kind === "server" && models.length > 1 ? select(`model-${side}`, t.model, models, one.run.model, (id) => set({ model: id, layer: -1, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 })) : null,
     select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) => set({ layer: Number(value) }, { layer2: Number(value) })),
     select(`head-${side}`, t.headLabel, heads, String(one.head), (value) => set({ head: Number(value) }, { head2: Number(value) })));
 }
