@@ -20,4 +20,6 @@ await mkdir(at("dist"), { recursive: true });
 await writeFile(at("dist/index.html.part"), page);
 await rename(at("dist/index.html.part"), at("dist/index.html"));
 const kilobytes = (bytes) => `${(bytes / 1000).toFixed(0)} kB`;
-console.log(`web/dist/index.html: ${kilobytes(page.length)}, ${kilobytes(gzipSync(page, { level: 9 }).length)} compressed`);
+console.log(
+  `web/dist/index.html: ${kilobytes(page.length)}, ${kilobytes(gzipSync(page, { level: 9 }).length)} compressed`,
+);

@@ -1,8 +1,34 @@
 // Small corpora for small models: dates as people write them and as ISO 8601 does, sentences with a label, and prose.
 // The same numbers come out each time.
 
-const kEnglish = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-const kGerman = ["Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"];
+const kEnglish = [
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December",
+];
+const kGerman = [
+  "Januar",
+  "Februar",
+  "März",
+  "April",
+  "Mai",
+  "Juni",
+  "Juli",
+  "August",
+  "September",
+  "Oktober",
+  "November",
+  "Dezember",
+];
 
 function numbers(seed) {
   let state = seed;
@@ -19,8 +45,11 @@ export function dates(count, seed = 1) {
   return Array.from({ length: count }, () => {
     const [year, month, day] = [1950 + next(80), 1 + next(12), 1 + next(28)];
     const forms = [
-      `${day}. ${kGerman[month - 1]} ${year}`, `${kEnglish[month - 1]} ${day}, ${year}`, `${day} ${kEnglish[month - 1]} ${year}`,
-      `${year}年${month}月${day}日`, `${day}.${month}.${year}`,
+      `${day}. ${kGerman[month - 1]} ${year}`,
+      `${kEnglish[month - 1]} ${day}, ${year}`,
+      `${day} ${kEnglish[month - 1]} ${year}`,
+      `${year}年${month}月${day}日`,
+      `${day}.${month}.${year}`,
     ];
     return `${forms[next(forms.length)]}\t${year}-${two(month)}-${two(day)}`;
   });
@@ -47,5 +76,8 @@ const kWhere = ["the river", "the quiet house", "a green hill", "the market", "�
 /** Sentences one after another. */
 export function prose(count, seed = 3) {
   const next = numbers(seed);
-  return Array.from({ length: count }, () => `${kWho[next(kWho.length)]} ${kDoes[next(kDoes.length)]} ${kWhere[next(kWhere.length)]}.`);
+  return Array.from(
+    { length: count },
+    () => `${kWho[next(kWho.length)]} ${kDoes[next(kDoes.length)]} ${kWhere[next(kWhere.length)]}.`,
+  );
 }

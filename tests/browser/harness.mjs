@@ -6,7 +6,19 @@ import { createRequire } from "node:module";
 
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 
-export const kViews = ["heads", "model", "matrix", "neurons", "steps", "alignment", "generation", "embeddings", "compare", "training", "ablate"];
+export const kViews = [
+  "heads",
+  "model",
+  "matrix",
+  "neurons",
+  "steps",
+  "alignment",
+  "generation",
+  "embeddings",
+  "compare",
+  "training",
+  "ablate",
+];
 
 /** Debian's Chromium, or the one CHROMIUM names; null where there is none. */
 export function findChromium() {
@@ -37,7 +49,12 @@ export class Harness {
   }
 
   async once(body, { viewport = { width: 1180, height: 900 }, ...options }) {
-    const context = await this.browser.newContext({ viewport, acceptDownloads: true, locale: "en-GB", ...options.context });
+    const context = await this.browser.newContext({
+      viewport,
+      acceptDownloads: true,
+      locale: "en-GB",
+      ...options.context,
+    });
     if (!options.downloads) await context.addInitScript(catchSaved);
     const page = await context.newPage();
     page.setDefaultTimeout(30_000);
@@ -61,12 +78,14 @@ export class Harness {
 function watch(page, allowed) {
   const problems = [];
   page.on("console", (message) => {
-    if (message.type() === "error" && !allowed.some((text) => message.text().includes(text))) problems.push(`console: ${message.text()}`);
+    if (message.type() === "error" && !allowed.some((text) => message.text().includes(text)))
+      problems.push(`console: ${message.text()}`);
   });
   page.on("pageerror", (error) => problems.push(`page: ${error.stack}`));
   page.on("request", (request) => {
     const { protocol, hostname } = new URL(request.url());
-    if (!["data:", "blob:", "file:"].includes(protocol) && hostname !== "127.0.0.1") problems.push(`request left this machine: ${request.url()}`);
+    if (!["data:", "blob:", "file:"].includes(protocol) && hostname !== "127.0.0.1")
+      problems.push(`request left this machine: ${request.url()}`);
   });
   return problems;
 }
@@ -96,7 +115,9 @@ export async function savedAs(page, kind) {
   await page.click(`#save-${kind}`);
   await page.waitForFunction(() => window.saved);
   if (kind !== "png") return page.evaluate(() => window.saved.text());
-  return Buffer.from(await page.evaluate(async () => Array.from(new Uint8Array(await window.saved.slice(0, 64).arrayBuffer()))));
+  return Buffer.from(
+    await page.evaluate(async () => Array.from(new Uint8Array(await window.saved.slice(0, 64).arrayBuffer()))),
+  );
 }
 
 function catchSaved() {
@@ -118,7 +139,9 @@ export async function downloaded(page, kind) {
 export function near(actual, expected, tolerance, what) {
   const [a, b] = [flat(actual), flat(expected)];
   assert.equal(a.length, b.length, `${what}: ${a.length} numbers instead of ${b.length}`);
-  a.forEach((value, i) => assert.ok(value === b[i] || Math.abs(value - b[i]) <= tolerance, `${what}[${i}]: ${value} instead of ${b[i]}`));
+  a.forEach((value, i) =>
+    assert.ok(value === b[i] || Math.abs(value - b[i]) <= tolerance, `${what}[${i}]: ${value} instead of ${b[i]}`),
+  );
 }
 
 function flat(values) {
@@ -126,5 +149,8 @@ function flat(values) {
 }
 
 function indent(text) {
-  return text.split("\n").map((line) => `     ${line}`).join("\n");
+  return text
+    .split("\n")
+    .map((line) => `     ${line}`)
+    .join("\n");
 }

@@ -7,9 +7,24 @@ import { trainModels } from "./models.mjs";
 import { view } from "./server.mjs";
 import { printTable } from "./suites/performance.mjs";
 
-const kSuites = ["views", "numbers", "input", "languages", "accessibility", "state", "offline", "safety", "training", "performance"];
+const kSuites = [
+  "views",
+  "numbers",
+  "input",
+  "languages",
+  "accessibility",
+  "state",
+  "offline",
+  "safety",
+  "training",
+  "performance",
+];
 
-const [attend, work, only] = [resolve(process.argv[2] ?? "build/release/attend"), resolve(process.argv[3] ?? "build/browser"), process.argv[4]];
+const [attend, work, only] = [
+  resolve(process.argv[2] ?? "build/release/attend"),
+  resolve(process.argv[3] ?? "build/browser"),
+  process.argv[4],
+];
 const chromium = findChromium();
 if (!chromium) {
   console.log("browser: skipped, there is no Chromium (Debian: apt install chromium)");
@@ -17,7 +32,10 @@ if (!chromium) {
 }
 const models = await trainModels(attend, work);
 const names = ["transformer", "recurrent", "language", "classifier", "long"];
-const server = await view(attend, names.map((name) => models[name]));
+const server = await view(
+  attend,
+  names.map((name) => models[name]),
+);
 const browser = await launch(chromium);
 let failed = 1;
 try {

@@ -6,7 +6,11 @@ import { join, resolve } from "node:path";
 import { findChromium, launch, open } from "./harness.mjs";
 import { addressOf, view } from "./server.mjs";
 
-const [attend, dateModel, work] = [process.argv[2] ?? "build/release/attend", process.argv[3] ?? "build/date-model", process.argv[4] ?? "build/browser"].map((path) => resolve(path));
+const [attend, dateModel, work] = [
+  process.argv[2] ?? "build/release/attend",
+  process.argv[3] ?? "build/date-model",
+  process.argv[4] ?? "build/browser",
+].map((path) => resolve(path));
 const only = process.argv[5];
 const folder = new URL("../../docs/screenshots/", import.meta.url).pathname;
 const date = { model: "m0", text: "Samstag, 3. Mai 2025", target: "2025-05-03" };
@@ -18,14 +22,53 @@ const shots = [
   { name: "neurons", state: { ...date, view: "neurons", layer: "last", head: 1, query: 9, key: 9 } },
   { name: "steps", state: { ...date, view: "steps", layer: "last", head: 1, query: 9 }, scroll: "#step-products" },
   { name: "alignment", state: { ...date, view: "alignment" } },
-  { name: "generation", state: { ...date, view: "generation", beam: 4 }, wait: () => /\d ms/.test(document.querySelector("main [role=status]").textContent), click: ".sentence .token >> nth=5" },
-  { name: "embeddings", state: { ...date, view: "embeddings" }, fill: ["#search", "5"], wait: () => document.querySelector(".neighbours li") },
+  {
+    name: "generation",
+    state: { ...date, view: "generation", beam: 4 },
+    wait: () => /\d ms/.test(document.querySelector("main [role=status]").textContent),
+    click: ".sentence .token >> nth=5",
+  },
+  {
+    name: "embeddings",
+    state: { ...date, view: "embeddings" },
+    fill: ["#search", "5"],
+    wait: () => document.querySelector(".neighbours li"),
+  },
   { name: "compare", state: { ...date, view: "compare", layer: "last", head: 1, model2: "m1" } },
   { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" } },
-  { name: "heads-dark", state: { ...date, view: "heads", layer: "last", threshold: 0.1, theme: "dark" }, hover: ["#heads-picture", 0, 8] },
-  { name: "matrix-zh", state: { ...date, view: "matrix", layer: "last", head: 1, text: "二〇二一年六月十四日", target: "2021-06-14", lang: "zh", query: 6, key: 5 } },
+  {
+    name: "heads-dark",
+    state: { ...date, view: "heads", layer: "last", threshold: 0.1, theme: "dark" },
+    hover: ["#heads-picture", 0, 8],
+  },
+  {
+    name: "matrix-zh",
+    state: {
+      ...date,
+      view: "matrix",
+      layer: "last",
+      head: 1,
+      text: "二〇二一年六月十四日",
+      target: "2021-06-14",
+      lang: "zh",
+      query: 6,
+      key: 5,
+    },
+  },
   { name: "model-phone", state: { ...date, view: "model" }, viewport: { width: 390, height: 844 } },
-  { name: "heads-phone-zh", state: { ...date, view: "heads", layer: "last", threshold: 0.1, text: "二〇二一年六月十四日", target: "2021-06-14", lang: "zh" }, viewport: { width: 390, height: 844 } },
+  {
+    name: "heads-phone-zh",
+    state: {
+      ...date,
+      view: "heads",
+      layer: "last",
+      threshold: 0.1,
+      text: "二〇二一年六月十四日",
+      target: "2021-06-14",
+      lang: "zh",
+    },
+    viewport: { width: 390, height: 844 },
+  },
 ];
 
 mkdirSync(folder, { recursive: true });
@@ -33,7 +76,25 @@ mkdirSync(work, { recursive: true });
 const recurrent = join(work, "date-recurrent");
 const corpus = join(dateModel, "dates.tsv"); // what the demo learned from
 if (!existsSync(join(recurrent, "model.safetensors")))
-  execFileSync(attend, ["train", "rnn-attention", corpus, "-o", recurrent, "--overwrite", "--tokenizer", "char", "--dim", "64", "--hidden", "96", "--layers", "1", "--steps", "900", "--quiet"]);
+  execFileSync(attend, [
+    "train",
+    "rnn-attention",
+    corpus,
+    "-o",
+    recurrent,
+    "--overwrite",
+    "--tokenizer",
+    "char",
+    "--dim",
+    "64",
+    "--hidden",
+    "96",
+    "--layers",
+    "1",
+    "--steps",
+    "900",
+    "--quiet",
+  ]);
 const server = await view(attend, [dateModel, recurrent]);
 const browser = await launch(findChromium());
 try {
@@ -46,7 +107,9 @@ try {
 
 async function take({ name, state, viewport = { width: 1120, height: 860 }, ...shot }, address) {
   const page = await browser.newPage({ viewport, locale: "en-GB" });
-  const { run } = await page.request.post(`${address}api/runs`, { data: { model: state.model, text: state.text, target: state.target } }).then(async (response) => ({ run: await response.json() }));
+  const { run } = await page.request
+    .post(`${address}api/runs`, { data: { model: state.model, text: state.text, target: state.target } })
+    .then(async (response) => ({ run: await response.json() }));
   await open(page, address, { ...state, ...(state.layer === "last" ? { layer: run.attention.length - 1 } : {}) });
   if (shot.fill) await page.fill(...shot.fill);
   if (shot.wait) await page.waitForFunction(shot.wait);
@@ -61,11 +124,45 @@ async function take({ name, state, viewport = { width: 1120, height: 860 }, ...s
 
 /** A training that is watched until its attention has taken shape. */
 async function takeTraining() {
-  const child = spawn(attend, ["train", "transformer", corpus, "-o", join(work, "watched"), "--overwrite", "--tokenizer", "char", "--dim", "64", "--hidden", "128", "--heads", "4", "--steps", "600", "--watch", "--watch-text", "3. Mai 2025"], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(
+    attend,
+    [
+      "train",
+      "transformer",
+      corpus,
+      "-o",
+      join(work, "watched"),
+      "--overwrite",
+      "--tokenizer",
+      "char",
+      "--dim",
+      "64",
+      "--hidden",
+      "128",
+      "--heads",
+      "4",
+      "--steps",
+      "600",
+      "--watch",
+      "--watch-text",
+      "3. Mai 2025",
+    ],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
   try {
     const page = await browser.newPage({ viewport: { width: 1120, height: 860 }, locale: "en-GB" });
     await open(page, await addressOf(child), { view: "training" });
-    await page.waitForFunction(() => Number(document.querySelector("#training-status").textContent.match(/step ([\d,]+)/)?.[1].replace(",", "")) > 450, null, { timeout: 300_000 });
+    await page.waitForFunction(
+      () =>
+        Number(
+          document
+            .querySelector("#training-status")
+            .textContent.match(/step ([\d,]+)/)?.[1]
+            .replace(",", ""),
+        ) > 450,
+      null,
+      { timeout: 300_000 },
+    );
     await page.selectOption("#layer", { index: (await page.locator("#layer option").count()) - 1 });
     await page.waitForTimeout(800);
     await save(page, "training", true);

@@ -77,8 +77,16 @@ export class App {
 
   private context(run: Run, model: Model, t: Messages, theme: Theme): Context {
     return {
-      source: this.source, info: this.info!, model, run, t, theme, state: { ...this.state },
-      update: (change) => this.update(change), note: (change) => this.note(change), fail: (error) => this.fail(error),
+      source: this.source,
+      info: this.info!,
+      model,
+      run,
+      t,
+      theme,
+      state: { ...this.state },
+      update: (change) => this.update(change),
+      note: (change) => this.note(change),
+      fail: (error) => this.fail(error),
     };
   }
 
@@ -90,7 +98,13 @@ export class App {
     const { name, text } = t.views[this.state.view];
     const title = el("h2", { attributes: { id: "view-title", tabindex: -1 } }, name);
     this.chrome!.settle(run, t);
-    replaceChildren(this.chrome!.main, title, el("p", { class: "lead" }, text), view.element, this.exports(view, name, t, theme));
+    replaceChildren(
+      this.chrome!.main,
+      title,
+      el("p", { class: "lead" }, text),
+      view.element,
+      this.exports(view, name, t, theme),
+    );
     this.chrome!.main.dataset.view = this.state.view;
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   }
@@ -102,11 +116,26 @@ export class App {
       ["PNG", async () => save(`${file}.png`, await toPng(view.pictures, theme))],
       ["JSON", () => save(`${file}.json`, new Blob([toJson(view.data())], { type: "application/json" }))],
     ];
-    const buttons = actions.map(([kind, act]) => el("button", {
-      attributes: { id: `save-${kind.toLowerCase()}`, type: "button", disabled: kind !== "JSON" && view.pictures.length === 0 },
-      on: { click: () => void Promise.resolve(act()).catch((error: unknown) => this.fail(error)) },
-    }, kind));
-    return el("div", { class: "exports", attributes: { role: "group", "aria-label": t.save } }, el("span", {}, t.save), ...buttons);
+    const buttons = actions.map(([kind, act]) =>
+      el(
+        "button",
+        {
+          attributes: {
+            id: `save-${kind.toLowerCase()}`,
+            type: "button",
+            disabled: kind !== "JSON" && view.pictures.length === 0,
+          },
+          on: { click: () => void Promise.resolve(act()).catch((error: unknown) => this.fail(error)) },
+        },
+        kind,
+      ),
+    );
+    return el(
+      "div",
+      { class: "exports", attributes: { role: "group", "aria-label": t.save } },
+      el("span", {}, t.save),
+      ...buttons,
+    );
   }
 
   private furnish(): Chrome {
@@ -125,13 +154,24 @@ export class App {
 
   private fail(error: unknown): void {
     const t = kLanguages[languageFor(this.state.lang)];
-    const text = error instanceof Unavailable ? t.missing(error.feature) : error instanceof RangeError ? t.tooLong : error instanceof Error ? error.message : String(error);
+    const text =
+      error instanceof Unavailable
+        ? t.missing(error.feature)
+        : error instanceof RangeError
+          ? t.tooLong
+          : error instanceof Error
+            ? error.message
+            : String(error);
     if (this.chrome) {
       this.chrome.error(text);
       if (this.chrome.main.dataset.view !== this.state.view) {
         this.view?.close?.();
         this.view = null;
-        replaceChildren(this.chrome.main, el("h2", { attributes: { id: "view-title" } }, t.views[this.state.view].name), el("p", { class: "lead" }, t.views[this.state.view].text));
+        replaceChildren(
+          this.chrome.main,
+          el("h2", { attributes: { id: "view-title" } }, t.views[this.state.view].name),
+          el("p", { class: "lead" }, t.views[this.state.view].text),
+        );
         this.chrome.main.dataset.view = this.state.view;
       }
     } else replaceChildren(this.page, el("p", { class: "error", attributes: { role: "alert" } }, text));

@@ -22,15 +22,31 @@ export class Chrome {
   private readonly nav = el("nav", {});
   private readonly alert = el("p", { class: "error", attributes: { role: "alert", id: "error" } });
   private readonly status = el("p", { class: "status", attributes: { role: "status", id: "status" } });
-  private readonly skip = el("a", { class: "skip", attributes: { href: "#main" }, on: { click: (event) => {
-    event.preventDefault(); // the address after '#' is the state
-    this.main.focus();
-  } } });
+  private readonly skip = el("a", {
+    class: "skip",
+    attributes: { href: "#main" },
+    on: {
+      click: (event) => {
+        event.preventDefault(); // the address after '#' is the state
+        this.main.focus();
+      },
+    },
+  });
   private shown = "";
 
   constructor(private readonly update: (change: Partial<State>) => void) {
     this.alert.hidden = true;
-    this.element = el("div", { class: "page" }, this.skip, this.header, this.form, this.nav, this.alert, this.status, this.main);
+    this.element = el(
+      "div",
+      { class: "page" },
+      this.skip,
+      this.header,
+      this.form,
+      this.nav,
+      this.alert,
+      this.status,
+      this.main,
+    );
   }
 
   show(now: Furnishing): void {
@@ -39,7 +55,15 @@ export class Chrome {
     this.skip.textContent = t.skip;
     document.title = `${t.views[state.view].name} · ${model.name} · attend`;
     // Rebuilt only when what they show has changed: a list that is open stays open.
-    const key = JSON.stringify([t.name, state.theme, model.id, info.models.length, state.text, state.target, state.second]);
+    const key = JSON.stringify([
+      t.name,
+      state.theme,
+      model.id,
+      info.models.length,
+      state.text,
+      state.target,
+      state.second,
+    ]);
     if (key !== this.shown) {
       this.shown = key;
       const focused = document.activeElement?.id;
@@ -71,23 +95,77 @@ export class Chrome {
 
   private drawHeader({ info, model, state, t, source }: Furnishing): void {
     const models = info.models.map((one) => ({ value: one.id, text: one.name }));
-    const compact = (n: number) => (n >= 1e6 ? `${+(n / 1e6).toPrecision(3)} M` : n >= 1e3 ? `${+(n / 1e3).toPrecision(3)} k` : String(n));
-    const choice = info.models.length > 1
-      ? select("model", t.model, models, model.id, (id) => this.update({ model: id, text: "", target: "", second: "", layer: -1, head: 0, heads: [], query: 0, key: 0, off: "", held: "", zoom: "", token: -1, align: "all" }))
-      : el("span", { class: "model" }, model.name);
-    const facts = el("span", { class: "facts" }, t.facts(compact(model.parameters), compact(model.words), model.architecture));
-    const language = el("button", { attributes: { id: "language", type: "button", lang: t.name === "English" ? "zh-Hans" : "en", "aria-label": t.name === "English" ? "中文" : "English" }, on: { click: () => this.update({ lang: t.name === "English" ? "zh" : "en" }) } }, t.name === "English" ? "中文" : "English");
+    const compact = (n: number) =>
+      n >= 1e6 ? `${+(n / 1e6).toPrecision(3)} M` : n >= 1e3 ? `${+(n / 1e3).toPrecision(3)} k` : String(n);
+    const choice =
+      info.models.length > 1
+        ? select("model", t.model, models, model.id, (id) =>
+            this.update({
+              model: id,
+              text: "",
+              target: "",
+              second: "",
+              layer: -1,
+              head: 0,
+              heads: [],
+              query: 0,
+              key: 0,
+              off: "",
+              held: "",
+              zoom: "",
+              token: -1,
+              align: "all",
+            }),
+          )
+        : el("span", { class: "model" }, model.name);
+    const facts = el(
+      "span",
+      { class: "facts" },
+      t.facts(compact(model.parameters), compact(model.words), model.architecture),
+    );
+    const language = el(
+      "button",
+      {
+        attributes: {
+          id: "language",
+          type: "button",
+          lang: t.name === "English" ? "zh-Hans" : "en",
+          "aria-label": t.name === "English" ? "中文" : "English",
+        },
+        on: { click: () => this.update({ lang: t.name === "English" ? "zh" : "en" }) },
+      },
+      t.name === "English" ? "中文" : "English",
+    );
     const themes = Object.entries(t.themes).map(([value, text]) => ({ value, text }));
-    const colours = select("theme", t.theme, themes, state.theme, (theme) => this.update({ theme: theme as State["theme"] }));
-    replaceChildren(this.header, el("h1", {}, "attend"), choice, facts, el("span", { class: "grow" }), colours, language,
-      source.kind === "file" ? el("p", { class: "note" }, t.fileNote) : null);
+    const colours = select("theme", t.theme, themes, state.theme, (theme) =>
+      this.update({ theme: theme as State["theme"] }),
+    );
+    replaceChildren(
+      this.header,
+      el("h1", {}, "attend"),
+      choice,
+      facts,
+      el("span", { class: "grow" }),
+      colours,
+      language,
+      source.kind === "file" ? el("p", { class: "note" }, t.fileNote) : null,
+    );
   }
 
   private drawForm({ model, state, t, source }: Furnishing): void {
     this.form.hidden = model.task === "image";
     const own = state.text !== "";
     const field = (id: string, label: string, value: string, hint: string) => {
-      const box = el("textarea", { attributes: { id, rows: 2, placeholder: hint, spellcheck: "false", lang: languageOf(value), ...(source.kind === "file" ? { readonly: true } : {}) } });
+      const box = el("textarea", {
+        attributes: {
+          id,
+          rows: 2,
+          placeholder: hint,
+          spellcheck: "false",
+          lang: languageOf(value),
+          ...(source.kind === "file" ? { readonly: true } : {}),
+        },
+      });
       box.value = value;
       box.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -97,7 +175,8 @@ export class Chrome {
       return el("label", { class: "field" }, el("span", {}, label), box);
     };
     const fields = [field("text", t.text, own ? state.text : model.example.text, "")];
-    if (model.task === "translation") fields.push(field("target", t.target, state.target || (own ? "" : (model.example.target ?? "")), t.targetHint));
+    if (model.task === "translation")
+      fields.push(field("target", t.target, state.target || (own ? "" : (model.example.target ?? "")), t.targetHint));
     if (model.task === "classification") fields.push(field("second", t.second, state.second, t.secondHint));
     const go = el("button", { class: "primary", attributes: { id: "run", type: "submit" } }, t.run);
     replaceChildren(this.form, ...fields, source.kind === "file" ? null : go);
@@ -115,22 +194,45 @@ export class Chrome {
     const typed = target !== (field("target")?.dataset.shown ?? "");
     const same = text === (state.text || model.example.text);
     this.update({
-      text: text === model.example.text ? "" : text, target: typed ? target : same ? state.target : "", second: field("second")?.value ?? "",
-      query: 0, key: 0, held: "", zoom: "",
+      text: text === model.example.text ? "" : text,
+      target: typed ? target : same ? state.target : "",
+      second: field("second")?.value ?? "",
+      query: 0,
+      key: 0,
+      held: "",
+      zoom: "",
     });
   }
 
   private drawNav({ state, t }: Furnishing): void {
     this.nav.setAttribute("aria-label", t.viewsLabel);
-    replaceChildren(this.nav, ...kViews.map((view) => el("a", {
-      attributes: { href: formatState({ ...state, view }), id: `view-${view}`, ...(view === state.view ? { "aria-current": "page" } : {}) },
-      on: { click: (event) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-        event.preventDefault();
-        this.update({ view });
-      } },
-    }, t.views[view].name)));
+    replaceChildren(
+      this.nav,
+      ...kViews.map((view) =>
+        el(
+          "a",
+          {
+            attributes: {
+              href: formatState({ ...state, view }),
+              id: `view-${view}`,
+              ...(view === state.view ? { "aria-current": "page" } : {}),
+            },
+            on: {
+              click: (event) => {
+                if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+                event.preventDefault();
+                this.update({ view });
+              },
+            },
+          },
+          t.views[view].name,
+        ),
+      ),
+    );
     const current = this.nav.querySelector<HTMLElement>("[aria-current]")!;
-    this.nav.scrollLeft = Math.max(0, current.offsetLeft - this.nav.offsetLeft - (this.nav.clientWidth - current.clientWidth) / 2);
+    this.nav.scrollLeft = Math.max(
+      0,
+      current.offsetLeft - this.nav.offsetLeft - (this.nav.clientWidth - current.clientWidth) / 2,
+    );
   }
 }

@@ -7,7 +7,13 @@ export interface Option {
 }
 
 /** A labelled choice. */
-export function select(id: string, label: string, options: Option[], value: string, changed: (value: string) => void): HTMLElement {
+export function select(
+  id: string,
+  label: string,
+  options: Option[],
+  value: string,
+  changed: (value: string) => void,
+): HTMLElement {
   const box = el("select", { attributes: { id }, on: { change: () => changed(box.value) } });
   const groups = new Map<string, HTMLOptGroupElement>();
   for (const option of options) {
@@ -53,7 +59,13 @@ export function slider(id: string, label: string, options: SliderOptions): HTMLE
   return el("label", { class: "control slider" }, el("span", {}, label), box, shown);
 }
 
-export function numberField(id: string, label: string, range: [number, number, number], value: number, changed: (value: number) => void): HTMLElement {
+export function numberField(
+  id: string,
+  label: string,
+  range: [number, number, number],
+  value: number,
+  changed: (value: number) => void,
+): HTMLElement {
   const [min, max, step] = range;
   const box = el("input", {
     attributes: { id, type: "number", min, max, step, value },
@@ -63,7 +75,10 @@ export function numberField(id: string, label: string, range: [number, number, n
 }
 
 export function toggle(id: string, label: string, on: boolean, changed: (on: boolean) => void): HTMLElement {
-  const box = el("input", { attributes: { id, type: "checkbox", checked: on }, on: { change: () => changed(box.checked) } });
+  const box = el("input", {
+    attributes: { id, type: "checkbox", checked: on },
+    on: { change: () => changed(box.checked) },
+  });
   return el("label", { class: "control toggle" }, box, el("span", {}, label));
 }
 
@@ -79,17 +94,37 @@ export interface Chip {
 }
 
 /** A row of small switches, one a head: a click turns one, a double click leaves it alone on. */
-export function chips(id: string, label: string, list: Chip[], turned: (index: number, only: boolean) => void): HTMLElement {
+export function chips(
+  id: string,
+  label: string,
+  list: Chip[],
+  turned: (index: number, only: boolean) => void,
+): HTMLElement {
   const buttons = list.map((chip, index) => {
-    const one = el("button", {
-      class: "chip",
-      attributes: { id: `${id}-${index}`, type: "button", "aria-pressed": String(chip.on), "aria-label": chip.label, title: chip.label },
-      on: { click: (event) => turned(index, event.shiftKey), dblclick: () => turned(index, true) },
-    }, chip.text);
+    const one = el(
+      "button",
+      {
+        class: "chip",
+        attributes: {
+          id: `${id}-${index}`,
+          type: "button",
+          "aria-pressed": String(chip.on),
+          "aria-label": chip.label,
+          title: chip.label,
+        },
+        on: { click: (event) => turned(index, event.shiftKey), dblclick: () => turned(index, true) },
+      },
+      chip.text,
+    );
     one.style.setProperty("--chip", chip.colour);
     return one;
   });
-  return el("div", { class: "control", attributes: { role: "group", "aria-label": label } }, el("span", {}, label), el("div", { class: "chips" }, ...buttons));
+  return el(
+    "div",
+    { class: "control", attributes: { role: "group", "aria-label": label } },
+    el("span", {}, label),
+    el("div", { class: "chips" }, ...buttons),
+  );
 }
 
 export function controls(...items: (HTMLElement | null | false)[]): HTMLElement {

@@ -8,20 +8,26 @@ export interface Props {
   on?: Partial<{ [K in keyof HTMLElementEventMap]: (event: HTMLElementEventMap[K]) => void }>;
 }
 
-export function el<K extends keyof HTMLElementTagNameMap>(tag: K, props: Props = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  props: Props = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   if (props.class) element.className = props.class;
   for (const [name, value] of Object.entries(props.attributes ?? {})) {
     if (value === false) continue;
     element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const [name, listener] of Object.entries(props.on ?? {})) element.addEventListener(name, listener as EventListener);
+  for (const [name, listener] of Object.entries(props.on ?? {}))
+    element.addEventListener(name, listener as EventListener);
   append(element, children);
   return element;
 }
 
 export function append(parent: Node, children: Child[]): void {
-  for (const child of children) if (child) parent.appendChild(typeof child === "string" ? document.createTextNode(child) : child);
+  for (const child of children)
+    if (child) parent.appendChild(typeof child === "string" ? document.createTextNode(child) : child);
 }
 
 export function replaceChildren(parent: Element, ...children: Child[]): void {

@@ -1,7 +1,16 @@
 // Everything that decides what is on the screen, kept in the address after '#', so that a view can be shared.
 
 export const kViews = [
-  "heads", "model", "matrix", "neurons", "steps", "alignment", "generation", "embeddings", "compare", "training",
+  "heads",
+  "model",
+  "matrix",
+  "neurons",
+  "steps",
+  "alignment",
+  "generation",
+  "embeddings",
+  "compare",
+  "training",
   "ablate",
 ] as const;
 export type ViewName = (typeof kViews)[number];
@@ -40,13 +49,43 @@ export interface State {
 }
 
 export const kDefaults: State = {
-  view: "heads", model: "", text: "", target: "", second: "", layer: -1, heads: [], head: 0, query: 0, key: 0,
-  words: false, threshold: 0.05, pair: "", model2: "", text2: "", layer2: -1, head2: 0, align: "all", beam: 4,
-  length: 64, temperature: 0, seed: 1, kind: "tokens", token: -1, step: -1, off: "", held: "", zoom: "", lang: "", theme: "",
+  view: "heads",
+  model: "",
+  text: "",
+  target: "",
+  second: "",
+  layer: -1,
+  heads: [],
+  head: 0,
+  query: 0,
+  key: 0,
+  words: false,
+  threshold: 0.05,
+  pair: "",
+  model2: "",
+  text2: "",
+  layer2: -1,
+  head2: 0,
+  align: "all",
+  beam: 4,
+  length: 64,
+  temperature: 0,
+  seed: 1,
+  kind: "tokens",
+  token: -1,
+  step: -1,
+  off: "",
+  held: "",
+  zoom: "",
+  lang: "",
+  theme: "",
 };
 
 const kChoices: Partial<Record<keyof State, readonly string[]>> = {
-  view: kViews, kind: ["tokens", "positions"], lang: ["en", "zh"], theme: ["light", "dark"],
+  view: kViews,
+  kind: ["tokens", "positions"],
+  lang: ["en", "zh"],
+  theme: ["light", "dark"],
   pair: ["aa", "ab", "ba", "bb"],
 };
 
@@ -67,7 +106,11 @@ function parseValue(key: keyof State, value: string): unknown {
   if (choices) return choices.includes(value) ? value : undefined;
   if (typeof usual === "boolean") return value === "1";
   if (typeof usual === "number") return value !== "" && Number.isFinite(Number(value)) ? Number(value) : undefined;
-  if (Array.isArray(usual)) return value.split(",").map(Number).filter((n) => Number.isInteger(n) && n >= 0);
+  if (Array.isArray(usual))
+    return value
+      .split(",")
+      .map(Number)
+      .filter((n) => Number.isInteger(n) && n >= 0);
   return value;
 }
 

@@ -4,13 +4,16 @@ import { kViews, open } from "../harness.mjs";
 /** Labels, tables, order of focus, contrast, and a phone's width. */
 export default async function accessibility(harness) {
   const { ids } = harness.world;
-  await harness.test("accessibility: every control has a name, every picture a name and a table", async (page, { address }) => {
-    for (const view of kViews) {
-      await open(page, address, { view, model: ids.transformer });
-      const problems = await page.evaluate(findProblems);
-      assert.deepEqual(problems, [], view);
-    }
-  });
+  await harness.test(
+    "accessibility: every control has a name, every picture a name and a table",
+    async (page, { address }) => {
+      for (const view of kViews) {
+        await open(page, address, { view, model: ids.transformer });
+        const problems = await page.evaluate(findProblems);
+        assert.deepEqual(problems, [], view);
+      }
+    },
+  );
   await harness.test("accessibility: the tables open and have headed rows", async (page, { address }) => {
     for (const view of kViews.filter((one) => one !== "training")) {
       await open(page, address, { view, model: ids.transformer });
@@ -25,12 +28,37 @@ export default async function accessibility(harness) {
     const seen = [];
     for (let i = 0; i < 40; ++i) {
       await page.keyboard.press("Tab");
-      seen.push(await page.evaluate(() => document.activeElement.id || document.activeElement.className || document.activeElement.tagName));
+      seen.push(
+        await page.evaluate(
+          () => document.activeElement.id || document.activeElement.className || document.activeElement.tagName,
+        ),
+      );
     }
-    const wanted = ["skip", "model", "theme", "language", "text", "target", "run", "view-heads", "view-ablate", "layer", "heads-0", "threshold", "heads-picture", "save-svg"];
+    const wanted = [
+      "skip",
+      "model",
+      "theme",
+      "language",
+      "text",
+      "target",
+      "run",
+      "view-heads",
+      "view-ablate",
+      "layer",
+      "heads-0",
+      "threshold",
+      "heads-picture",
+      "save-svg",
+    ];
     const places = wanted.map((id) => seen.indexOf(id));
-    assert.ok(places.every((place) => place >= 0), `not reached: ${wanted.filter((_, i) => places[i] < 0)}; reached ${seen}`);
-    assert.deepEqual(places, [...places].sort((a, b) => a - b));
+    assert.ok(
+      places.every((place) => place >= 0),
+      `not reached: ${wanted.filter((_, i) => places[i] < 0)}; reached ${seen}`,
+    );
+    assert.deepEqual(
+      places,
+      [...places].sort((a, b) => a - b),
+    );
   });
   await harness.test("accessibility: the skip link leads to the view", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
@@ -43,26 +71,39 @@ export default async function accessibility(harness) {
       await open(page, address, { view: "steps", model: ids.transformer, theme });
       assert.deepEqual(await page.evaluate(poorContrast), []);
     });
-  await harness.test("accessibility: no view is wider than a phone", async (page, { address }) => {
-    for (const view of kViews)
-      for (const model of [ids.transformer, ids.language]) {
-        await open(page, address, { view, model });
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-        assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
-      }
-  }, { viewport: { width: 360, height: 700 } });
+  await harness.test(
+    "accessibility: no view is wider than a phone",
+    async (page, { address }) => {
+      for (const view of kViews)
+        for (const model of [ids.transformer, ids.language]) {
+          await open(page, address, { view, model });
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+          assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
+        }
+    },
+    { viewport: { width: 360, height: 700 } },
+  );
 }
 
 function findProblems() {
   const problems = [];
-  const name = (element) => element.getAttribute("aria-label") || element.labels?.[0]?.textContent.trim() || element.textContent.trim() || element.title;
-  for (const control of document.querySelectorAll("button, select, input, textarea, a, summary, canvas")) if (!name(control)) problems.push(`no name: ${control.outerHTML.slice(0, 80)}`);
-  for (const figure of document.querySelectorAll("figure")) if (!figure.querySelector("details.behind")) problems.push(`no table: ${figure.querySelector("canvas").id}`);
+  const name = (element) =>
+    element.getAttribute("aria-label") ||
+    element.labels?.[0]?.textContent.trim() ||
+    element.textContent.trim() ||
+    element.title;
+  for (const control of document.querySelectorAll("button, select, input, textarea, a, summary, canvas"))
+    if (!name(control)) problems.push(`no name: ${control.outerHTML.slice(0, 80)}`);
+  for (const figure of document.querySelectorAll("figure"))
+    if (!figure.querySelector("details.behind")) problems.push(`no table: ${figure.querySelector("canvas").id}`);
   const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
   for (const id of new Set(ids.filter((one, i) => ids.indexOf(one) !== i))) problems.push(`id twice: ${id}`);
   const levels = [...document.querySelectorAll("h1, h2, h3")].map((heading) => Number(heading.tagName[1]));
-  levels.forEach((level, i) => i > 0 && level > levels[i - 1] + 1 && problems.push(`heading level ${level} after ${levels[i - 1]}`));
-  for (const landmark of ["main", "nav", "header"]) if (document.querySelectorAll(landmark).length !== 1) problems.push(`not one ${landmark}`);
+  levels.forEach(
+    (level, i) => i > 0 && level > levels[i - 1] + 1 && problems.push(`heading level ${level} after ${levels[i - 1]}`),
+  );
+  for (const landmark of ["main", "nav", "header"])
+    if (document.querySelectorAll(landmark).length !== 1) problems.push(`not one ${landmark}`);
   if (!document.documentElement.lang) problems.push("no language");
   if (!document.title) problems.push("no title");
   return problems;
@@ -72,7 +113,9 @@ function findProblems() {
 function poorContrast() {
   const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
   const brightness = (colour) => {
-    const [r, g, b] = channels(colour).slice(0, 3).map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    const [r, g, b] = channels(colour)
+      .slice(0, 3)
+      .map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ground = (element) => {
@@ -83,8 +126,16 @@ function poorContrast() {
     return "rgb(255, 255, 255)";
   };
   const poor = [];
-  for (const element of document.querySelectorAll("h1, h2, h3, p, a, button, span, label, summary, option, textarea, select")) {
-    if (!element.textContent.trim() || element.closest(".unseen, .skip") || !element.getClientRects().length || element.closest(".chip[aria-pressed=false]")) continue;
+  for (const element of document.querySelectorAll(
+    "h1, h2, h3, p, a, button, span, label, summary, option, textarea, select",
+  )) {
+    if (
+      !element.textContent.trim() ||
+      element.closest(".unseen, .skip") ||
+      !element.getClientRects().length ||
+      element.closest(".chip[aria-pressed=false]")
+    )
+      continue;
     const [a, b] = [brightness(getComputedStyle(element).color), brightness(ground(element))];
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (contrast < 4.5) poor.push(`${contrast.toFixed(2)}: ${element.outerHTML.slice(0, 70)}`);

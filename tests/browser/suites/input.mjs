@@ -5,7 +5,11 @@ import { exported, open, settled } from "../harness.mjs";
 export default async function input(harness) {
   const { ids } = harness.world;
   const state = { model: ids.transformer, text: "3. Mai 2025", target: "2025-05-03", layer: 0 };
-  const announced = (page, pattern) => page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#announcement").textContent), pattern);
+  const announced = (page, pattern) =>
+    page.waitForFunction(
+      (source) => new RegExp(source).test(document.querySelector("#announcement").textContent),
+      pattern,
+    );
   const picture = (page, id) => page.evaluate((name) => document.querySelector(name).toDataURL(), id);
 
   await harness.test("input: pointing at a token isolates it", async (page, { address }) => {
@@ -61,18 +65,22 @@ export default async function input(harness) {
     await page.click("#zoom-all");
     await page.mouse.move(5, 5);
   });
-  await harness.test("input: another text is drawn on Enter, an error is one line", async (page, { address }) => {
-    await open(page, address, { ...state, view: "heads" });
-    await page.fill("#text", "4. Mai 1999");
-    await page.press("#text", "Enter");
-    await page.waitForFunction(() => location.hash.includes("1999"));
-    await settled(page, "heads");
-    assert.ok((await exported(page)).rows.join("").startsWith("4. Mai 1999"));
-    await page.fill("#text", "x".repeat(40_000));
-    await page.press("#text", "Enter");
-    await page.waitForSelector("#error:not([hidden])");
-    assert.ok(!(await page.textContent("#error")).includes("\n"));
-  }, { allowed: ["400", "413", "422"] });
+  await harness.test(
+    "input: another text is drawn on Enter, an error is one line",
+    async (page, { address }) => {
+      await open(page, address, { ...state, view: "heads" });
+      await page.fill("#text", "4. Mai 1999");
+      await page.press("#text", "Enter");
+      await page.waitForFunction(() => location.hash.includes("1999"));
+      await settled(page, "heads");
+      assert.ok((await exported(page)).rows.join("").startsWith("4. Mai 1999"));
+      await page.fill("#text", "x".repeat(40_000));
+      await page.press("#text", "Enter");
+      await page.waitForSelector("#error:not([hidden])");
+      assert.ok(!(await page.textContent("#error")).includes("\n"));
+    },
+    { allowed: ["400", "413", "422"] },
+  );
   await harness.test("input: heads are switched and whole words joined", async (page, { address }) => {
     await open(page, address, { model: ids.language, view: "heads", text: "The old man walks to the river." });
     const tokens = (await exported(page)).rows.length;
@@ -100,17 +108,20 @@ export default async function input(harness) {
     await page.waitForFunction(() => document.querySelector("#held-0-2").getAttribute("aria-pressed") === "true");
     assert.notDeepEqual((await exported(page)).after, off.after);
   });
-  await harness.test("input: generation streams, each token has candidates and a place it looked at", async (page, { address }) => {
-    await open(page, address, { ...state, view: "generation", beam: 3 });
-    await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
-    const lines = await exported(page);
-    assert.ok(lines.at(-1).done);
-    assert.ok(lines.some((line) => line.nodes?.length >= 3));
-    await page.click(".sentence button >> nth=0");
-    assert.equal(await page.locator(".candidate").count(), 5);
-    const shown = await page.$$eval(".shaded span", (list) => list.map((one) => Number(one.title)));
-    assert.ok(Math.abs(shown.reduce((a, b) => a + b, 0) - 1) < 0.01);
-  });
+  await harness.test(
+    "input: generation streams, each token has candidates and a place it looked at",
+    async (page, { address }) => {
+      await open(page, address, { ...state, view: "generation", beam: 3 });
+      await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
+      const lines = await exported(page);
+      assert.ok(lines.at(-1).done);
+      assert.ok(lines.some((line) => line.nodes?.length >= 3));
+      await page.click(".sentence button >> nth=0");
+      assert.equal(await page.locator(".candidate").count(), 5);
+      const shown = await page.$$eval(".shaded span", (list) => list.map((one) => Number(one.title)));
+      assert.ok(Math.abs(shown.reduce((a, b) => a + b, 0) - 1) < 0.01);
+    },
+  );
   await harness.test("input: an embedding found by search shows its neighbours", async (page, { address }) => {
     await open(page, address, { ...state, view: "embeddings" });
     await page.fill("#search", "5");

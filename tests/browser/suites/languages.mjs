@@ -4,15 +4,19 @@ import { kViews, open, settled } from "../harness.mjs";
 /** English and Chinese, by switch and by the browser; light and dark. */
 export default async function languages(harness) {
   const { ids } = harness.world;
-  await harness.test("languages: a Chinese browser gets Chinese in every view", async (page, { address }) => {
-    for (const view of kViews) {
-      await open(page, address, { view, model: ids.transformer });
-      assert.equal(await page.getAttribute("html", "lang"), "zh-Hans");
-      assert.match(await page.textContent("#view-title"), /[\u4e00-\u9fff]/);
-      const english = (await page.textContent("main")).match(/\b(undefined|NaN|Layer|Head|Weight|Query|The|and)\b/g);
-      assert.equal(english, null, `${view}: ${english}`);
-    }
-  }, { context: { locale: "zh-CN" } });
+  await harness.test(
+    "languages: a Chinese browser gets Chinese in every view",
+    async (page, { address }) => {
+      for (const view of kViews) {
+        await open(page, address, { view, model: ids.transformer });
+        assert.equal(await page.getAttribute("html", "lang"), "zh-Hans");
+        assert.match(await page.textContent("#view-title"), /[\u4e00-\u9fff]/);
+        const english = (await page.textContent("main")).match(/\b(undefined|NaN|Layer|Head|Weight|Query|The|and)\b/g);
+        assert.equal(english, null, `${view}: ${english}`);
+      }
+    },
+    { context: { locale: "zh-CN" } },
+  );
   await harness.test("languages: the switch changes the language and keeps the view", async (page, { address }) => {
     await open(page, address, { view: "steps", model: ids.language });
     assert.equal(await page.textContent("#view-title"), "Steps");
@@ -27,12 +31,16 @@ export default async function languages(harness) {
     const shown = await page.$$eval("#held-0-4", (list) => list.map((one) => [one.textContent, one.lang]));
     assert.deepEqual(shown, [["年", "zh-Hans"]]);
   });
-  await harness.test("languages: dark by switch and by the system", async (page, { address }) => {
-    await open(page, address, { view: "heads", model: ids.transformer });
-    assert.equal(await page.getAttribute("html", "data-theme"), "dark");
-    await page.selectOption("#theme", "light");
-    await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
-    await settled(page, "heads");
-    assert.match(page.url(), /theme=light/);
-  }, { context: { colorScheme: "dark" } });
+  await harness.test(
+    "languages: dark by switch and by the system",
+    async (page, { address }) => {
+      await open(page, address, { view: "heads", model: ids.transformer });
+      assert.equal(await page.getAttribute("html", "data-theme"), "dark");
+      await page.selectOption("#theme", "light");
+      await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
+      await settled(page, "heads");
+      assert.match(page.url(), /theme=light/);
+    },
+    { context: { colorScheme: "dark" } },
+  );
 }

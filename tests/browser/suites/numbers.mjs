@@ -8,14 +8,20 @@ const kTolerance = 1e-5;
 /** What the page shows is what the library computed: each view's numbers against `attend inspect -o json`. */
 export default async function numbers(harness) {
   const { attend, work, models, ids } = harness.world;
-  const texts = { transformer: "3. Mai 2025", recurrent: "3. Mai 2025", language: "The old man walks to the river. 一只小猫", classifier: "I love this lamp." };
+  const texts = {
+    transformer: "3. Mai 2025",
+    recurrent: "3. Mai 2025",
+    language: "The old man walks to the river. 一只小猫",
+    classifier: "I love this lamp.",
+  };
   for (const name of Object.keys(texts)) {
     const target = name === "transformer" || name === "recurrent" ? ["--target", "2025-05-03"] : [];
     const file = await inspect(attend, models[name], texts[name], join(work, `${name}.json`), target);
     const state = { model: ids[name], text: texts[name], ...(target.length ? { target: target[1] } : {}) };
     await harness.test(`numbers: ${name}`, async (page, { address }) => {
       for (const { index, heads } of [file.run.attention[0], file.run.attention.at(-1)]) {
-        for (const head of new Set([0, heads - 1])) await compareHead(page, address, file, { ...state, layer: index, head, query: 2, key: 1 });
+        for (const head of new Set([0, heads - 1]))
+          await compareHead(page, address, file, { ...state, layer: index, head, query: 2, key: 1 });
       }
       await compareModel(page, address, file, state);
       if (target.length) await compareAlignment(page, address, file, state);
@@ -41,7 +47,9 @@ async function compareHead(page, address, file, state) {
   await page.waitForFunction(() => document.querySelector("#readout").dataset.weight);
   near(await page.getAttribute("#readout", "data-weight"), weights[state.query][state.key], kTolerance, "the readout");
   await page.click("main .behind summary");
-  const cells = await page.$$eval("main .behind tbody tr:nth-child(3) td", (list) => list.map((cell) => Number(cell.textContent)));
+  const cells = await page.$$eval("main .behind tbody tr:nth-child(3) td", (list) =>
+    list.map((cell) => Number(cell.textContent)),
+  );
   near(cells.slice(0, weights[2].length), weights[2], kTolerance, "the table's third row");
 
   await open(page, address, { ...state, view: "neurons" });
@@ -58,14 +66,25 @@ async function compareHead(page, address, file, state) {
   near(steps.weights, weights[state.query], kTolerance, "the weights of Steps");
   if (steps.context) {
     const size = file.run.attention[state.layer].value_dim;
-    near(steps.weightedSum, steps.context.slice(state.head * size, (state.head + 1) * size), kTolerance, "weights times v is the context");
+    near(
+      steps.weightedSum,
+      steps.context.slice(state.head * size, (state.head + 1) * size),
+      kTolerance,
+      "weights times v is the context",
+    );
   }
 }
 
 async function compareModel(page, address, file, state) {
   await open(page, address, { ...state, view: "model" });
   const { heads } = await exported(page);
-  for (const figure of ["entropy", "distance", "peak"]) near(heads.map((one) => one[figure]), file.heads.heads.map((one) => one[figure]), kTolerance, figure);
+  for (const figure of ["entropy", "distance", "peak"])
+    near(
+      heads.map((one) => one[figure]),
+      file.heads.heads.map((one) => one[figure]),
+      kTolerance,
+      figure,
+    );
 }
 
 async function compareAlignment(page, address, file, state) {

@@ -8,7 +8,9 @@ import { inspect } from "../server.mjs";
 export default async function offline(harness) {
   const { attend, work, models } = harness.world;
   const more = ["--target", "2025-05-03"];
-  const page = pathToFileURL(await inspect(attend, models.transformer, "3. Mai 2025", join(work, "page.html"), more)).href;
+  const page = pathToFileURL(
+    await inspect(attend, models.transformer, "3. Mai 2025", join(work, "page.html"), more),
+  ).href;
   const file = await inspect(attend, models.transformer, "3. Mai 2025", join(work, "page.json"), more);
   await harness.test("offline: every view opens from a file", async (tab) => {
     for (const view of kViews) {

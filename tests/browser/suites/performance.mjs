@@ -12,21 +12,34 @@ export default async function performance(harness) {
   await harness.test("performance: the page is small", async (_page, { address }) => {
     limit("page, compressed", (await bytesOf(address)) / 1000, 500, "kB");
   });
-  await harness.test("performance: 512 tokens", async (page, { address }) => {
-    const text = await textOf(page, address, ids.language, sentences, 512);
-    await page.goto("about:blank");
-    await page.goto(`${address}#${new URLSearchParams({ view: "heads", model: ids.language, text })}`);
-    limit("first view of 512 tokens", await drawnAt(page, "#heads-picture"), 1000, "ms");
-    const times = await page.evaluate(hoverTimes);
-    limit("hover at 512 tokens, 9 of 10", times.sort((a, b) => a - b)[Math.floor(times.length * 0.9)], 16, "ms");
-  }, { retry: true });
-  await harness.test("performance: a matrix of 16,384 tokens", async (page, { address }) => {
-    const text = sentences.slice(0, 16_300);
-    await page.goto("about:blank");
-    await page.goto(`${address}#${new URLSearchParams({ view: "matrix", model: ids.long, text })}`);
-    limit(`Matrix of ${text.length.toLocaleString("en")} tokens opens`, await drawnAt(page, "#matrix-picture"), 2000, "ms");
-    limit("longest pause while it is panned", await panPause(page), 100, "ms");
-  }, { retry: true });
+  await harness.test(
+    "performance: 512 tokens",
+    async (page, { address }) => {
+      const text = await textOf(page, address, ids.language, sentences, 512);
+      await page.goto("about:blank");
+      await page.goto(`${address}#${new URLSearchParams({ view: "heads", model: ids.language, text })}`);
+      limit("first view of 512 tokens", await drawnAt(page, "#heads-picture"), 1000, "ms");
+      const times = await page.evaluate(hoverTimes);
+      limit("hover at 512 tokens, 9 of 10", times.sort((a, b) => a - b)[Math.floor(times.length * 0.9)], 16, "ms");
+    },
+    { retry: true },
+  );
+  await harness.test(
+    "performance: a matrix of 16,384 tokens",
+    async (page, { address }) => {
+      const text = sentences.slice(0, 16_300);
+      await page.goto("about:blank");
+      await page.goto(`${address}#${new URLSearchParams({ view: "matrix", model: ids.long, text })}`);
+      limit(
+        `Matrix of ${text.length.toLocaleString("en")} tokens opens`,
+        await drawnAt(page, "#matrix-picture"),
+        2000,
+        "ms",
+      );
+      limit("longest pause while it is panned", await panPause(page), 100, "ms");
+    },
+    { retry: true },
+  );
 }
 
 function limit(what, value, most, unit) {
@@ -39,7 +52,8 @@ function limit(what, value, most, unit) {
 export function printTable() {
   if (table.length === 0) return;
   console.log("\nwhat                                         measured      limit");
-  for (const { what, value, most, unit } of table) console.log(`${what.padEnd(40)} ${value.toFixed(1).padStart(9)} ${unit} ${String(most).padStart(7)} ${unit}`);
+  for (const { what, value, most, unit } of table)
+    console.log(`${what.padEnd(40)} ${value.toFixed(1).padStart(9)} ${unit} ${String(most).padStart(7)} ${unit}`);
   console.log("");
 }
 
@@ -48,8 +62,14 @@ function bytesOf(address) {
     request(address, { headers: { "Accept-Encoding": "gzip" } }, (response) => {
       let bytes = 0;
       response.on("data", (chunk) => (bytes += chunk.length));
-      response.on("end", () => (response.headers["content-encoding"] === "gzip" ? done(bytes) : failed(new Error("the page is not sent compressed"))));
-    }).on("error", failed).end();
+      response.on("end", () =>
+        response.headers["content-encoding"] === "gzip"
+          ? done(bytes)
+          : failed(new Error("the page is not sent compressed")),
+      );
+    })
+      .on("error", failed)
+      .end();
   });
 }
 
@@ -62,7 +82,11 @@ async function textOf(page, address, model, all, count) {
 
 /** Milliseconds from the page's first request until the picture is drawn. */
 function drawnAt(page, id) {
-  return page.waitForFunction((name) => document.querySelector(name)?.dataset.drawn && window.performance.now(), id, { polling: "raf" }).then((handle) => handle.jsonValue());
+  return page
+    .waitForFunction((name) => document.querySelector(name)?.dataset.drawn && window.performance.now(), id, {
+      polling: "raf",
+    })
+    .then((handle) => handle.jsonValue());
 }
 
 /** What a movement of the mouse costs: handling it, drawing, and the pixels themselves, which reading one waits for. */
@@ -72,7 +96,10 @@ async function hoverTimes() {
   const times = [];
   for (let i = 0; i < 100; ++i) {
     const side = i % 2 ? 0.1 : 0.9;
-    const event = new PointerEvent("pointermove", { clientX: box.left + box.width * side, clientY: box.top + 40 + ((i * 37) % (box.height - 60)) });
+    const event = new PointerEvent("pointermove", {
+      clientX: box.left + box.width * side,
+      clientY: box.top + 40 + ((i * 37) % (box.height - 60)),
+    });
     const started = performance.now();
     canvas.dispatchEvent(event);
     const handled = performance.now() - started;

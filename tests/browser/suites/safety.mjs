@@ -18,7 +18,11 @@ export default async function safety(harness) {
     }
     await open(page, address, { view: "heads", model: ids.language, text: kHostile });
     const svg = await savedAs(page, "svg");
-    const inside = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("script, img, parsererror").length, svg);
+    const inside = await page.evaluate(
+      (text) =>
+        new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("script, img, parsererror").length,
+      svg,
+    );
     assert.equal(inside, 0);
   });
   await harness.test("safety: markup in a text is text in an offline file", async (page) => {

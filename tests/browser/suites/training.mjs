@@ -8,8 +8,33 @@ import { addressOf } from "../server.mjs";
 export default async function training(harness) {
   const { attend, work } = harness.world;
   await harness.test("training: the page follows a training as it runs", async (page) => {
-    const child = spawn(attend, ["train", "transformer", join(work, "dates.tsv"), "-o", join(work, "watched"), "--overwrite", "--tokenizer", "char", "--dim", "32", "--hidden", "64", "--heads", "4",
-      "--steps", "100000", "--batch-tokens", "1024", "--watch", "--watch-text", "3. Mai 2025"], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(
+      attend,
+      [
+        "train",
+        "transformer",
+        join(work, "dates.tsv"),
+        "-o",
+        join(work, "watched"),
+        "--overwrite",
+        "--tokenizer",
+        "char",
+        "--dim",
+        "32",
+        "--hidden",
+        "64",
+        "--heads",
+        "4",
+        "--steps",
+        "100000",
+        "--batch-tokens",
+        "1024",
+        "--watch",
+        "--watch-text",
+        "3. Mai 2025",
+      ],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
     try {
       await page.goto(`${await addressOf(child)}#view=training`);
       await settled(page, "training");

@@ -21,22 +21,30 @@ export default async function views(harness) {
   await harness.test("views: each is saved as SVG, PNG and JSON", async (page, { address }) => {
     for (const view of kViews.filter((one) => one !== "training")) {
       await open(page, address, { view, model: ids.transformer });
-      if (view === "generation") await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
+      if (view === "generation")
+        await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
       const svg = await savedAs(page, "svg");
       assert.match(svg, /^<svg xmlns/, view);
-      const wrong = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent, svg);
+      const wrong = await page.evaluate(
+        (text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent,
+        svg,
+      );
       assert.equal(wrong, undefined, view);
       assert.ok(svg.includes("<text"), `${view}: the SVG has no text`);
       assert.deepEqual([...(await savedAs(page, "png")).subarray(1, 4)], [...Buffer.from("PNG")]);
       assert.ok((await exported(page)) !== null, view);
     }
   });
-  await harness.test("views: saving downloads a file", async (page, { address }) => {
-    await open(page, address, { view: "heads", model: ids.transformer });
-    const { name, text } = await downloaded(page, "json");
-    assert.equal(name, "attend-heads.json");
-    assert.ok(JSON.parse(text).weights.length > 0);
-  }, { downloads: true });
+  await harness.test(
+    "views: saving downloads a file",
+    async (page, { address }) => {
+      await open(page, address, { view: "heads", model: ids.transformer });
+      const { name, text } = await downloaded(page, "json");
+      assert.equal(name, "attend-heads.json");
+      assert.ok(JSON.parse(text).weights.length > 0);
+    },
+    { downloads: true },
+  );
 }
 
 /** Whether the first picture has more than one colour. */

@@ -1,6 +1,9 @@
 import { el } from "../dom";
 
-const region = el("div", { class: "unseen", attributes: { role: "status", "aria-live": "polite", id: "announcement" } });
+const region = el("div", {
+  class: "unseen",
+  attributes: { role: "status", "aria-live": "polite", id: "announcement" },
+});
 let waiting = 0;
 
 export function announcer(): HTMLElement {

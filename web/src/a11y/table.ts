@@ -11,24 +11,41 @@ const kMostRows = 1000;
 
 export function tableElement(caption: string, table: Table): HTMLElement {
   const head = el("tr", {}, ...table.columns.map((name) => el("th", { attributes: { scope: "col" } }, name)));
-  const rows = table.rows.slice(0, kMostRows).map((cells) =>
-    el("tr", {}, ...cells.map((cell, i) => (i === 0 ? el("th", { attributes: { scope: "row", ...language(cell) } }, shown(cell)) : el("td", { attributes: language(cell) }, shown(cell))))),
+  const rows = table.rows
+    .slice(0, kMostRows)
+    .map((cells) =>
+      el(
+        "tr",
+        {},
+        ...cells.map((cell, i) =>
+          i === 0
+            ? el("th", { attributes: { scope: "row", ...language(cell) } }, shown(cell))
+            : el("td", { attributes: language(cell) }, shown(cell)),
+        ),
+      ),
+    );
+  const box = el(
+    "div",
+    { class: "table", attributes: { tabindex: 0, role: "region", "aria-label": caption } },
+    el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...rows)),
   );
-  const box = el("div", { class: "table", attributes: { tabindex: 0, role: "region", "aria-label": caption } },
-    el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...rows)));
   return el("div", {}, table.note ? el("p", { class: "note" }, table.note) : null, box);
 }
 
 /** A picture's table, made when it is opened. */
 export function tableBehind(summary: string, caption: string, table: () => Table): HTMLElement {
-  const details = el("details", {
-    class: "behind",
-    on: {
-      toggle: () => {
-        if (details.open && details.childElementCount === 1) details.append(tableElement(caption, table()));
+  const details = el(
+    "details",
+    {
+      class: "behind",
+      on: {
+        toggle: () => {
+          if (details.open && details.childElementCount === 1) details.append(tableElement(caption, table()));
+        },
       },
     },
-  }, el("summary", {}, summary));
+    el("summary", {}, summary),
+  );
   return details;
 }
 

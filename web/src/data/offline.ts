@@ -1,7 +1,16 @@
 import { Grid } from "./grid";
 import { Unavailable, type Feature, type Part, type Source } from "./source";
 import type {
-  Alignment, Embeddings, GenerateLine, GenerateRequest, HeadStats, HeadSummary, Info, InspectFile, Neighbours, Run,
+  Alignment,
+  Embeddings,
+  GenerateLine,
+  GenerateRequest,
+  HeadStats,
+  HeadSummary,
+  Info,
+  InspectFile,
+  Neighbours,
+  Run,
   Training,
 } from "./types";
 
@@ -14,12 +23,18 @@ export class OfflineSource implements Source {
 
   has(feature: Feature): boolean {
     switch (feature) {
-      case "embeddings": return this.file.embeddings !== undefined;
-      case "training": return this.file.training !== undefined;
-      case "generation": return this.file.generation !== undefined;
-      case "alignment": return this.file.alignment !== undefined;
-      case "compare": return true;
-      default: return false;
+      case "embeddings":
+        return this.file.embeddings !== undefined;
+      case "training":
+        return this.file.training !== undefined;
+      case "generation":
+        return this.file.generation !== undefined;
+      case "alignment":
+        return this.file.alignment !== undefined;
+      case "compare":
+        return true;
+      default:
+        return false;
     }
   }
 

@@ -1,8 +1,18 @@
 import { Grid } from "./grid";
 import { SourceError, type Feature, type Part, type Source } from "./source";
 import type {
-  Alignment, Embeddings, GenerateLine, GenerateRequest, HeadStats, HeadSummary, Info, Neighbours, Run, RunRequest,
-  Training, TrainingEvent,
+  Alignment,
+  Embeddings,
+  GenerateLine,
+  GenerateRequest,
+  HeadStats,
+  HeadSummary,
+  Info,
+  Neighbours,
+  Run,
+  RunRequest,
+  Training,
+  TrainingEvent,
 } from "./types";
 
 const kKeptAnswers = 400;
@@ -37,7 +47,9 @@ export class ServerSource implements Source {
   array(run: string, name: string, part: Part = {}): Promise<Grid> {
     const ranges = [part.rows && `rows=${part.rows.join(":")}`, part.columns && `columns=${part.columns.join(":")}`];
     const query = [`name=${encodeURIComponent(name)}`, ...ranges].filter(Boolean).join("&");
-    return this.keep(`${run} ${query}`, () => this.again(run, async (id) => readGrid(await this.fetch(`/api/runs/${id}/array?${query}`))));
+    return this.keep(`${run} ${query}`, () =>
+      this.again(run, async (id) => readGrid(await this.fetch(`/api/runs/${id}/array?${query}`))),
+    );
   }
 
   async heads(run: string): Promise<HeadSummary[]> {

@@ -1,12 +1,22 @@
 import type {
-  Alignment, Embeddings, GenerateLine, GenerateRequest, HeadStats, HeadSummary, Info, Neighbours, Run, RunRequest,
-  Training, TrainingEvent,
+  Alignment,
+  Embeddings,
+  GenerateLine,
+  GenerateRequest,
+  HeadStats,
+  HeadSummary,
+  Info,
+  Neighbours,
+  Run,
+  RunRequest,
+  Training,
+  TrainingEvent,
 } from "./types";
 import type { Grid } from "./grid";
 
 /** What a source may lack: a file written by `attend inspect` holds one run and little else. */
 export type Feature =
-  | "runs" | "generation" | "embeddings" | "neighbours" | "training" | "alignment" | "tiles" | "compare" | "array";
+  "runs" | "generation" | "embeddings" | "neighbours" | "training" | "alignment" | "tiles" | "compare" | "array";
 
 /** A part of a matrix: half-open ranges. */
 export interface Part {

@@ -62,5 +62,8 @@ export function grouped(weights: Grid, rows: Label[], columns: Label[]): Grid {
 
 /** The index of the label that holds a token. */
 export function labelAt(list: Label[], token: number): number {
-  return Math.max(0, list.findIndex((label) => label.tokens.includes(token)));
+  return Math.max(
+    0,
+    list.findIndex((label) => label.tokens.includes(token)),
+  );
 }

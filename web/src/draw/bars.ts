@@ -16,7 +16,10 @@ const kLabel = 62;
 
 export function barsSize(labels: Label[], available: number): { width: number; height: number } {
   const wanted = labels.length * 30 + 16;
-  return { width: labels.length * 20 + 16 > available ? labels.length * 30 + 16 : Math.min(available, wanted * 1.4), height: 2 * 18 + kUp + (labels.every((label) => short(label)) ? 22 : kLabel) };
+  return {
+    width: labels.length * 20 + 16 > available ? labels.length * 30 + 16 : Math.min(available, wanted * 1.4),
+    height: 2 * 18 + kUp + (labels.every((label) => short(label)) ? 22 : kLabel),
+  };
 }
 
 export function drawBars(pen: Pen, bars: Bars, width: number, range: [number, number], theme: Theme): void {
@@ -33,8 +36,16 @@ export function drawBars(pen: Pen, bars: Bars, width: number, range: [number, nu
     const height = Number.isFinite(value) ? (value / most) * unit : 0;
     const text = Number.isFinite(value) ? bars.format(value) : "−∞";
     const room = step >= textWidth(text, { size: 10 }) + 2;
-    pen.rect({ x: x + 2, y: Math.min(line, line - height), width: step - 4, height: Math.max(1, Math.abs(height)) }, { fill: value < 0 ? theme.warm : (bars.colour ?? theme.accent), alpha: 0.85 });
-    if (room) pen.text(text, x + step / 2, height >= 0 ? line - height - 4 : line - height + 12, { colour: theme.soft, size: 10, align: "middle" });
+    pen.rect(
+      { x: x + 2, y: Math.min(line, line - height), width: step - 4, height: Math.max(1, Math.abs(height)) },
+      { fill: value < 0 ? theme.warm : (bars.colour ?? theme.accent), alpha: 0.85 },
+    );
+    if (room)
+      pen.text(text, x + step / 2, height >= 0 ? line - height - 4 : line - height + 12, {
+        colour: theme.soft,
+        size: 10,
+        align: "middle",
+      });
     drawName(pen, label, x + step / 2, 18 + kUp + 22, step, theme);
   });
   pen.line([8, line, 8 + step * bars.labels.length, line], { colour: theme.faint });
@@ -42,7 +53,11 @@ export function drawBars(pen: Pen, bars: Bars, width: number, range: [number, nu
 
 function drawName(pen: Pen, label: Label, x: number, y: number, step: number, theme: Theme): void {
   const text = (label.space ? "␣" : "") + label.text;
-  const style = { colour: label.kind === "special" ? theme.soft : theme.ink, size: 12, italic: label.kind === "special" };
+  const style = {
+    colour: label.kind === "special" ? theme.soft : theme.ink,
+    size: 12,
+    italic: label.kind === "special",
+  };
   if (textWidth(text, style) <= step - 1) pen.text(text, x, y + 10, { ...style, align: "middle" });
   else pen.text(fitted(text, kLabel - 8, style), x + 4, y, { ...style, turn: 90 });
 }

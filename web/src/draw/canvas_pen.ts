@@ -102,7 +102,11 @@ export class CanvasPen implements Pen {
 }
 
 /** One pixel a cell. */
-export function cellImage(rows: number, columns: number, colour: (row: number, column: number) => number): HTMLCanvasElement {
+export function cellImage(
+  rows: number,
+  columns: number,
+  colour: (row: number, column: number) => number,
+): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;

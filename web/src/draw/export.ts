@@ -39,15 +39,21 @@ export async function toPng(pictures: Picture[], theme: Theme): Promise<Blob> {
     picture.drawWhole(pen);
     context.translate(0, picture.size.height + kMargin);
   }
-  return new Promise((done, failed) => canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png"));
+  return new Promise((done, failed) =>
+    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png"),
+  );
 }
 
 /** Numbers that JSON cannot hold are written as text, as the documented format does. */
 export function toJson(data: unknown): string {
-  return JSON.stringify(data, (_key, value: unknown) => {
-    if (value instanceof Float32Array) return Array.from(value);
-    return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
-  }, 1);
+  return JSON.stringify(
+    data,
+    (_key, value: unknown) => {
+      if (value instanceof Float32Array) return Array.from(value);
+      return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+    },
+    1,
+  );
 }
 
 export function save(name: string, content: Blob): void {

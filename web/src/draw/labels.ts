@@ -12,7 +12,14 @@ export function lettering(label: Label, theme: Theme, size = 14): Lettering {
 const kMark = "␣";
 
 /** The space before a token is drawn as a pale mark, which is not part of the token. */
-export function drawLabel(pen: Pen, label: Label, at: { x: number; y: number; room: number; align: "start" | "end" }, theme: Theme, size = 14, strong = false): void {
+export function drawLabel(
+  pen: Pen,
+  label: Label,
+  at: { x: number; y: number; room: number; align: "start" | "end" },
+  theme: Theme,
+  size = 14,
+  strong = false,
+): void {
   const style: Lettering = { ...lettering(label, theme, size), weight: strong ? 600 : 400 };
   const mark = label.space ? textWidth(kMark, { size: size - 2 }) : 0;
   const text = fitted(label.text, at.room - mark, style);

@@ -44,14 +44,21 @@ export class Picture {
     const acts = options.key !== undefined;
     this.canvas = el("canvas", {
       attributes: {
-        id: options.id, role: acts ? "application" : "img", "aria-label": options.label, ...(acts ? { tabindex: 0 } : {}),
+        id: options.id,
+        role: acts ? "application" : "img",
+        "aria-label": options.label,
+        ...(acts ? { tabindex: 0 } : {}),
       },
     });
     this.sizer = el("div", { class: "sizer" }, this.canvas);
     this.scroller = el("div", { class: "scroller", on: { scroll: () => this.redraw() } }, this.sizer);
     if (options.tallest) this.scroller.style.maxHeight = `${options.tallest}px`;
-    this.element = el("figure", { class: "picture" }, this.scroller,
-      options.table ? tableBehind(options.summary ?? options.title, options.title, options.table) : null);
+    this.element = el(
+      "figure",
+      { class: "picture" },
+      this.scroller,
+      options.table ? tableBehind(options.summary ?? options.title, options.title, options.table) : null,
+    );
     this.listen();
     new ResizeObserver(() => this.layOut()).observe(this.element);
   }

@@ -25,7 +25,12 @@ export function drawStrips(pen: Pen, strips: Strip[], width: number, theme: Them
   });
 }
 
-function drawVector(pen: Pen, strip: Strip, box: { x: number; y: number; width: number; height: number }, theme: Theme): void {
+function drawVector(
+  pen: Pen,
+  strip: Strip,
+  box: { x: number; y: number; width: number; height: number },
+  theme: Theme,
+): void {
   const count = strip.values.length;
   const cell = Math.min(44, box.width / Math.max(1, count));
   const most = strip.most ?? largestMagnitude(strip.values);
@@ -36,12 +41,18 @@ function drawVector(pen: Pen, strip: Strip, box: { x: number; y: number; width: 
     for (let i = 0; i < count; ++i) {
       const colour = signedColour(theme, strip.values[i]!, most);
       const bright = 0.299 * (colour >> 16) + 0.587 * ((colour >> 8) & 255) + 0.114 * (colour & 255) > 140;
-      pen.text(strip.values[i]!.toFixed(2), box.x + (i + 0.5) * cell, box.y + 16, { colour: bright ? "#1c2430" : "#ffffff", size: 10, align: "middle" });
+      pen.text(strip.values[i]!.toFixed(2), box.x + (i + 0.5) * cell, box.y + 16, {
+        colour: bright ? "#1c2430" : "#ffffff",
+        size: 10,
+        align: "middle",
+      });
     }
   }
   if (strip.segments) {
     const size = strip.segments.size * cell;
-    strip.segments.colours.forEach((colour, i) => pen.rect({ x: box.x + i * size + 1, y: box.y + box.height + 2, width: size - 2, height: 3 }, { fill: colour }));
+    strip.segments.colours.forEach((colour, i) =>
+      pen.rect({ x: box.x + i * size + 1, y: box.y + box.height + 2, width: size - 2, height: 3 }, { fill: colour }),
+    );
   }
 }
 

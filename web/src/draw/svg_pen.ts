@@ -9,7 +9,10 @@ export class SvgPen implements Pen {
   private clips = 0;
 
   line(points: ArrayLike<number>, style: Stroke): void {
-    const path = Array.from({ length: points.length >> 1 }, (_, i) => `${round(points[2 * i]!)},${round(points[2 * i + 1]!)}`);
+    const path = Array.from(
+      { length: points.length >> 1 },
+      (_, i) => `${round(points[2 * i]!)},${round(points[2 * i + 1]!)}`,
+    );
     this.parts.push(`<polyline points="${path.join(" ")}" fill="none"${stroked(style)}/>`);
   }
 
@@ -47,12 +50,17 @@ export class SvgPen implements Pen {
     const [width, height] = [box.width / columns, box.height / rows];
     for (let r = 0; r < rows; ++r)
       for (let c = 0; c < columns; ++c)
-        this.rect({ x: box.x + c * width, y: box.y + r * height, width, height }, { fill: "#" + colour(r, c).toString(16).padStart(6, "0") });
+        this.rect(
+          { x: box.x + c * width, y: box.y + r * height, width, height },
+          { fill: "#" + colour(r, c).toString(16).padStart(6, "0") },
+        );
   }
 
   image(whole: HTMLCanvasElement, box: Box, part?: Box): void {
     const source = part ? cropped(whole, part) : whole;
-    this.parts.push(`<image ${placed(box)} preserveAspectRatio="none" style="image-rendering:pixelated" href="${source.toDataURL("image/png")}"/>`);
+    this.parts.push(
+      `<image ${placed(box)} preserveAspectRatio="none" style="image-rendering:pixelated" href="${source.toDataURL("image/png")}"/>`,
+    );
   }
 
   clip(box: Box, draw: () => void): void {
@@ -110,5 +118,7 @@ function filled(style: Fill): string {
 /** Characters that XML does not allow at all are left out. */
 export function escape(text: string): string {
   const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (c) => entities[c]!);
+  return text
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "")
+    .replace(/[&<>"]/g, (c) => entities[c]!);
 }

@@ -17,8 +17,34 @@ export interface Theme {
 }
 
 // Told apart with every common colour blindness by lightness as well as hue; heads are numbered besides.
-const kLightHeads = ["#2f6db0", "#c8553d", "#2b8a5a", "#a5761b", "#8a4fa3", "#1693a5", "#b03a6f", "#5c6672", "#5a7d1e", "#4d4fb8", "#a34b1f", "#3b7a78"];
-const kDarkHeads = ["#6fb0f0", "#f2907a", "#62c793", "#dfb04e", "#c593dd", "#58cbdc", "#ec82b2", "#a9b4c0", "#a8cc62", "#9c9ef5", "#e39a6d", "#7fc4c1"];
+const kLightHeads = [
+  "#2f6db0",
+  "#c8553d",
+  "#2b8a5a",
+  "#a5761b",
+  "#8a4fa3",
+  "#1693a5",
+  "#b03a6f",
+  "#5c6672",
+  "#5a7d1e",
+  "#4d4fb8",
+  "#a34b1f",
+  "#3b7a78",
+];
+const kDarkHeads = [
+  "#6fb0f0",
+  "#f2907a",
+  "#62c793",
+  "#dfb04e",
+  "#c593dd",
+  "#58cbdc",
+  "#ec82b2",
+  "#a9b4c0",
+  "#a8cc62",
+  "#9c9ef5",
+  "#e39a6d",
+  "#7fc4c1",
+];
 
 function ramp(colours: string[]): Uint32Array {
   const at = interpolateRgbBasis(colours);
@@ -29,15 +55,29 @@ function ramp(colours: string[]): Uint32Array {
 }
 
 const kLight: Theme = {
-  dark: false, paper: "#ffffff", ink: "#1c2430", soft: "#5b6675", faint: "#d9dee6", accent: "#2f6db0", warm: "#c8553d",
-  good: "#2b8a5a", heads: kLightHeads,
+  dark: false,
+  paper: "#ffffff",
+  ink: "#1c2430",
+  soft: "#5b6675",
+  faint: "#d9dee6",
+  accent: "#2f6db0",
+  warm: "#c8553d",
+  good: "#2b8a5a",
+  heads: kLightHeads,
   sequential: ramp(["#f6f8fb", "#dbe8f4", "#a9cbe6", "#64a1d0", "#2f6db0", "#123f75", "#0a2447"]),
   diverging: ramp(["#0f4c8a", "#4e93cc", "#bcd7ec", "#fafbfc", "#fafbfc", "#fafbfc", "#f6cdb2", "#d9773f", "#8f3a0c"]),
 };
 
 const kDark: Theme = {
-  dark: true, paper: "#14181f", ink: "#e6eaf0", soft: "#9aa6b5", faint: "#313a47", accent: "#6fb0f0", warm: "#f2907a",
-  good: "#62c793", heads: kDarkHeads,
+  dark: true,
+  paper: "#14181f",
+  ink: "#e6eaf0",
+  soft: "#9aa6b5",
+  faint: "#313a47",
+  accent: "#6fb0f0",
+  warm: "#f2907a",
+  good: "#62c793",
+  heads: kDarkHeads,
   sequential: ramp(["#1a2029", "#1d3450", "#23588a", "#3a87c0", "#7fbbe2", "#c5e2f4", "#ffffff"]),
   diverging: ramp(["#9fd0ff", "#3f8fd6", "#1f4468", "#1a2029", "#1a2029", "#1a2029", "#6a3a22", "#e0813f", "#ffd2b0"]),
 };

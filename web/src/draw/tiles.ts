@@ -70,7 +70,12 @@ export class Tiles {
       const image = this.images.get(`${up}/${row}/${column}`);
       if (!image) continue;
       const cell = 2 ** up;
-      const part = { x: (c * span) / cell - column * kTile, y: (r * span) / cell - row * kTile, width: width / cell, height: height / cell };
+      const part = {
+        x: (c * span) / cell - column * kTile,
+        y: (r * span) / cell - row * kTile,
+        width: width / cell,
+        height: height / cell,
+      };
       return pen.image(image, box, part);
     }
   }
@@ -82,7 +87,14 @@ export class Tiles {
       this.busy.add(key);
       const [level, row, column] = key.split("/").map(Number) as [number, number, number];
       this.load(level, row, column)
-        .then((grid) => this.keep(key, grid), () => this.images.set(key, cellImage(1, 1, () => 0x888888)))
+        .then(
+          (grid) => this.keep(key, grid),
+          () =>
+            this.images.set(
+              key,
+              cellImage(1, 1, () => 0x888888),
+            ),
+        )
         .finally(() => {
           this.busy.delete(key);
           this.arrived();
@@ -93,7 +105,10 @@ export class Tiles {
   private keep(key: string, grid: Grid): void {
     const { theme } = this;
     const most = this.most || 1;
-    this.images.set(key, cellImage(grid.rows, grid.columns, (r, c) => weightColour(theme, grid.at(r, c) / most)));
+    this.images.set(
+      key,
+      cellImage(grid.rows, grid.columns, (r, c) => weightColour(theme, grid.at(r, c) / most)),
+    );
     if (key.startsWith("0/")) this.grids.set(key, grid);
     if (this.images.size <= kMostTiles) return;
     const oldest = [...this.images.keys()].find((name) => !name.startsWith(`${this.levels}/`))!;

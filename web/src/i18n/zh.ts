@@ -6,11 +6,18 @@ import { zhSteps } from "./zh_steps";
 
 type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
 
-const stack = (name: Attention["stack"]) => ({ encoder: "编码器", decoder: "解码器", stack: "各层", rnn: "循环网络" })[name];
+const stack = (name: Attention["stack"]) =>
+  ({ encoder: "编码器", decoder: "解码器", stack: "各层", rnn: "循环网络" })[name];
 const views: Record<ViewName, ViewText> = {
-  heads: { name: "注意力头", text: "谁在看谁：每条线是一个权重，每种颜色是一个头。指向一个词元，就只看它给出或得到的部分。" },
+  heads: {
+    name: "注意力头",
+    text: "谁在看谁：每条线是一个权重，每种颜色是一个头。指向一个词元，就只看它给出或得到的部分。",
+  },
   model: { name: "整个模型", text: "一眼看到每层的每个头。对角线、一整列亮色等图案说明这个头的用途。" },
-  matrix: { name: "矩阵", text: "一个头画成一张图：每行是一个提问的词元，每列是一个被看的词元。可以一直放大到单个权重。" },
+  matrix: {
+    name: "矩阵",
+    text: "一个头画成一张图：每行是一个提问的词元，每列是一个被看的词元。可以一直放大到单个权重。",
+  },
   neurons: { name: "神经元", text: "权重为什么是这样：查询与键逐维对照，以及每一维为得分增加了多少。" },
   steps: { name: "逐步计算", text: "一个词元的全部算式，按顺序，用的是这个模型自己的数字。" },
   alignment: { name: "对齐", text: "每个目标词来自哪个源词。加框的格子是从权重读出的词对齐。" },
@@ -21,8 +28,15 @@ const views: Record<ViewName, ViewText> = {
   ablate: { name: "消融", text: "拿走一样东西，看看有什么变化：关掉一个头，或让谁也不能看某个词元。" },
 };
 const missing: Record<Feature, string> = {
-  runs: "其他文本", generation: "生成过程", embeddings: "嵌入", neighbours: "最近邻", training: "训练记录", alignment: "对齐", tiles: "这个矩阵",
-  compare: "另一个模型或句子", array: "这些数字",
+  runs: "其他文本",
+  generation: "生成过程",
+  embeddings: "嵌入",
+  neighbours: "最近邻",
+  training: "训练记录",
+  alignment: "对齐",
+  tiles: "这个矩阵",
+  compare: "另一个模型或句子",
+  array: "这些数字",
 };
 const number = (value: number) => value.toLocaleString("en");
 
@@ -44,15 +58,20 @@ export const zh: Messages = {
   run: "显示",
   busy: "正在计算……",
   facts: (parameters, words, architecture) => `${architecture} · ${parameters} 个参数 · 词表 ${words}`,
-  timing: (milliseconds, tokens) => `${tokens} 个词元，${milliseconds < 10 ? milliseconds.toFixed(1) : milliseconds.toFixed(0)} 毫秒`,
+  timing: (milliseconds, tokens) =>
+    `${tokens} 个词元，${milliseconds < 10 ? milliseconds.toFixed(1) : milliseconds.toFixed(0)} 毫秒`,
   fileNote: "本页是一个文件，只含一次运行。用“attend view 模型”可以查看任意文本。",
   save: "将此视图存为",
   asTable: "以表格显示数字",
   missing: (feature: Feature) => `此文件中没有${missing[feature]}；请用“attend view 模型”打开模型。`,
   tooLong: "此视图适合约一千个词元以内的文本；更长的请看“矩阵”。",
   stack,
-  attention: (one: Place) => (one.stack === "rnn" ? "注意力" : `第 ${one.layer + 1} 层 · ${one.kind === "self" ? "自注意力" : "交叉注意力"}`),
-  attentionFull: (one: Place) => (one.stack === "rnn" ? "注意力" : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer + 1} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自" : "交叉"}`}`),
+  attention: (one: Place) =>
+    one.stack === "rnn" ? "注意力" : `第 ${one.layer + 1} 层 · ${one.kind === "self" ? "自注意力" : "交叉注意力"}`,
+  attentionFull: (one: Place) =>
+    one.stack === "rnn"
+      ? "注意力"
+      : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer + 1} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自" : "交叉"}`}`,
   side: (name) => ({ source: "源文", target: "译文", text: "文本", image: "图像" })[name],
   layer: "层",
   heads: "头",
@@ -62,7 +81,8 @@ export const zh: Messages = {
   threshold: "权重下限",
   groupWords: "合并成词",
   sentences: "句子",
-  pair: (which) => ({ "": "全部", aa: "第一句 → 第一句", ab: "第一句 → 第二句", ba: "第二句 → 第一句", bb: "第二句 → 第二句" })[which],
+  pair: (which) =>
+    ({ "": "全部", aa: "第一句 → 第一句", ab: "第一句 → 第二句", ba: "第二句 → 第一句", bb: "第二句 → 第二句" })[which],
   asks: "提问",
   answers: "被看",
   query: "查询",
@@ -75,7 +95,8 @@ export const zh: Messages = {
   rankedKey: (n) => `第 ${n} 个键`,
   topThree: "每个查询和头，权重最大的三个键。",
   headsLabel: (layer, rows, columns) => `${layer}的注意力：左边 ${rows} 个词元看右边 ${columns} 个。用方向键移动。`,
-  headsHelp: "上下键在词元间移动，左右键换边，Esc 显示全部。按住 Shift 点击或双击一个头，只看这个头。最多画出最强的 6,000 条线。",
+  headsHelp:
+    "上下键在词元间移动，左右键换边，Esc 显示全部。按住 Shift 点击或双击一个头，只看这个头。最多画出最强的 6,000 条线。",
   headsLong: "文本很长：指向一个词元，或用方向键移动，就取来并画出它的线。",
   spokenToken: (token, gives, best) => (gives ? `${token} 看向 ${best}` : `看向 ${token} 的有 ${best}`),
   modelLabel: (layers, heads) => `${layers} 个注意力层，${heads} 个头。方向键移动，回车打开。`,
@@ -87,7 +108,8 @@ export const zh: Messages = {
   peakShort: "最大",
   received: "得到",
   matrixLabel: (rows, columns) => `注意力权重，${rows} 行 ${columns} 列。方向键移动，加减号缩放。`,
-  matrixHelp: "拖动可移动，滚轮或双指缩放；方向键移动格子，+ 与 − 缩放，0 显示全部。蓝条：一行有多分散。绿条：一个词元共得到多少。",
+  matrixHelp:
+    "拖动可移动，滚轮或双指缩放；方向键移动格子，+ 与 − 缩放，0 显示全部。蓝条：一行有多分散。绿条：一个词元共得到多少。",
   readout: (query, key, weight) => `“${query}”给“${key}” ${weight.toFixed(6)}`,
   zoom: "缩放",
   zoomIn: "放大",
@@ -101,8 +123,12 @@ export const zh: Messages = {
   maskedShort: "掩码",
   sumSentence: (n) => {
     const bias = n.additive || n.score === -Infinity ? 0 : n.score - n.sum * n.scale;
-    const scaled = n.additive ? "" : ` × ${n.scale.toFixed(4)}${Math.abs(bias) > 1e-3 ? ` ${bias < 0 ? "−" : "+"} 偏置 ${Math.abs(bias).toFixed(3)}` : ""}`;
-    return n.score === -Infinity ? `和为 ${n.sum.toFixed(4)}，但被掩码：权重为 0。` : `和 ${n.sum.toFixed(4)}${scaled} = 得分 ${n.score.toFixed(4)}；经 softmax 后权重为 ${n.weight.toFixed(4)}。`;
+    const scaled = n.additive
+      ? ""
+      : ` × ${n.scale.toFixed(4)}${Math.abs(bias) > 1e-3 ? ` ${bias < 0 ? "−" : "+"} 偏置 ${Math.abs(bias).toFixed(3)}` : ""}`;
+    return n.score === -Infinity
+      ? `和为 ${n.sum.toFixed(4)}，但被掩码：权重为 0。`
+      : `和 ${n.sum.toFixed(4)}${scaled} = 得分 ${n.score.toFixed(4)}；经 softmax 后权重为 ${n.weight.toFixed(4)}。`;
   },
   stepsHelp: "每张图后面都有数字。存为 JSON 可得到全部数字。",
   ifWord: "若",
@@ -117,7 +143,8 @@ export const zh: Messages = {
   stripResidual: "和",
   vectorLabel: (name, size) => `${name}：${size} 个数字，以颜色表示`,
   barsLabel: (count) => `${count} 个数字，每个键一个`,
-  maskCheck: (masked, keys) => (masked === 0 ? `这里没有掩码：${keys} 个键都可以看。` : `${keys} 个键中有 ${masked} 个被掩码。`),
+  maskCheck: (masked, keys) =>
+    masked === 0 ? `这里没有掩码：${keys} 个键都可以看。` : `${keys} 个键中有 ${masked} 个被掩码。`,
   sumCheck: (sum) => `权重之和为 ${sum.toFixed(6)}。`,
   equalCheck: (difference) => `由所示的权重在此算出；与模型自己算出的最多相差 ${difference.toExponential(1)}。`,
   alignmentNone: "这个模型只读一段文本，没有可对齐的。对齐适用于翻译模型：transformer 和 rnn-attention。",
@@ -156,7 +183,8 @@ export const zh: Messages = {
   embeddingsHelp: "拖动可移动，滚轮缩放；点击、查找或用方向键选中一个词元，即可看到它的最近邻。",
   nearestDot: (token) => `按点积与“${token}”最近`,
   nearestCosine: (token) => `按余弦与“${token}”最近`,
-  compareReadout: (query, key, a, b) => `“${query}” → “${key}”：A ${Number.isFinite(a) ? a.toFixed(6) : "—"}   B ${Number.isFinite(b) ? b.toFixed(6) : "—"}`,
+  compareReadout: (query, key, a, b) =>
+    `“${query}” → “${key}”：A ${Number.isFinite(a) ? a.toFixed(6) : "—"}   B ${Number.isFinite(b) ? b.toFixed(6) : "—"}`,
   compareHint: "指向一个格子，读出两边的权重。",
   compareUnlike: "两边的词元不同，无法画出差值。",
   compareHelp: "为两边各选模型、层和头。除非给 B 另一个句子，两边用同一个句子。",
@@ -166,8 +194,10 @@ export const zh: Messages = {
   differenceLabel: "两张图的差值",
   trainingNone: "这个模型没有训练记录。“attend train … --watch”可以边训练边看。",
   trainingHelp: "滑块可以回到过去：同一个句子，由那一步时的模型来看。",
-  trainingStatus: (s) => `${s.running ? "进行中" : "已完成"}：第 ${number(s.step)} 步${s.total ? `，共 ${number(s.total)} 步` : ""}，损失 ${s.loss.toFixed(4)}${s.bleu === undefined ? "" : `，BLEU ${s.bleu.toFixed(1)}`}${s.running ? `，约剩 ${Math.ceil(s.secondsLeft)} 秒` : ""}`,
-  trainingAt: (step, loss, validation) => `第 ${number(step)} 步：损失 ${loss.toFixed(4)}${validation === undefined ? "" : `，验证 ${validation.toFixed(4)}`}`,
+  trainingStatus: (s) =>
+    `${s.running ? "进行中" : "已完成"}：第 ${number(s.step)} 步${s.total ? `，共 ${number(s.total)} 步` : ""}，损失 ${s.loss.toFixed(4)}${s.bleu === undefined ? "" : `，BLEU ${s.bleu.toFixed(1)}`}${s.running ? `，约剩 ${Math.ceil(s.secondsLeft)} 秒` : ""}`,
+  trainingAt: (step, loss, validation) =>
+    `第 ${number(step)} 步：损失 ${loss.toFixed(4)}${validation === undefined ? "" : `，验证 ${validation.toFixed(4)}`}`,
   loss: "损失",
   trainingLoss: "训练",
   validationLoss: "验证",

@@ -17,22 +17,54 @@ export async function ablateView(context: Context): Promise<View> {
   const ablation = ablationOf(run, state.off, state.held);
   const changed = ablation.heads.length + ablation.tokens.length > 0;
   const target = run.sides.find((side) => side.name === "target");
-  const after = changed ? await source.run({ model: model.id, text: run.sides[0]!.text, ...(target ? { target: target.text } : {}), ...(state.second ? { second: state.second } : {}), ablate: ablation }) : run;
+  const after = changed
+    ? await source.run({
+        model: model.id,
+        text: run.sides[0]!.text,
+        ...(target ? { target: target.text } : {}),
+        ...(state.second ? { second: state.second } : {}),
+        ablate: ablation,
+      })
+    : run;
   const maps = await mapsOf(context, after);
   const changes = await changesOf(context, after);
-  const switches = el("div", {}, section(t.switchHeads, ...run.attention.map((one) => headRow(context, one.index))),
+  const switches = el(
+    "div",
+    {},
+    section(t.switchHeads, ...run.attention.map((one) => headRow(context, one.index))),
     section(t.holdTokens, ...run.sides.map((_, side) => tokenRow(context, side))),
-    button("ablate-reset", t.reset, () => update({ off: "", held: "" })));
-  const element = el("div", {}, switches, section(t.outputBeforeAfter, outputTable(context, run.output, after.output)),
+    button("ablate-reset", t.reset, () => update({ off: "", held: "" })),
+  );
+  const element = el(
+    "div",
+    {},
+    switches,
+    section(t.outputBeforeAfter, outputTable(context, run.output, after.output)),
     section(t.changeOfMaps, changes.element),
-    section(t.mapBeforeAfter, controls(attentionSelect(context, attentionOf(run, state.layer)), headSelect(context, attentionOf(run, state.layer), headOf(attentionOf(run, state.layer), state.head))),
-      el("div", { class: "columns" }, ...maps.map((map) => map.element))), note(t.ablateHelp));
-  return { element, pictures: [changes, ...maps], data: () => ({ ablate: ablation, before: run.output, after: after.output }) };
+    section(
+      t.mapBeforeAfter,
+      controls(
+        attentionSelect(context, attentionOf(run, state.layer)),
+        headSelect(context, attentionOf(run, state.layer), headOf(attentionOf(run, state.layer), state.head)),
+      ),
+      el("div", { class: "columns" }, ...maps.map((map) => map.element)),
+    ),
+    note(t.ablateHelp),
+  );
+  return {
+    element,
+    pictures: [changes, ...maps],
+    data: () => ({ ablate: ablation, before: run.output, after: after.output }),
+  };
 }
 
 function ablationOf(run: Run, off: string, held: string): Ablation {
-  const heads = parsePairs(off).filter(([a, h]) => h < (run.attention[a]?.heads ?? 0)).map(([attention, head]) => ({ attention, head }));
-  const tokens = parsePairs(held).filter(([s, i]) => i < (run.sides[s]?.tokens.length ?? 0)).map(([side, index]) => ({ side, index }));
+  const heads = parsePairs(off)
+    .filter(([a, h]) => h < (run.attention[a]?.heads ?? 0))
+    .map(([attention, head]) => ({ attention, head }));
+  const tokens = parsePairs(held)
+    .filter(([s, i]) => i < (run.sides[s]?.tokens.length ?? 0))
+    .map(([side, index]) => ({ side, index }));
   return { heads, tokens };
 }
 
@@ -41,26 +73,56 @@ function headRow({ run, state, t, theme, update }: Context, index: number): HTML
   const off = parsePairs(state.off);
   const chips = Array.from({ length: attention.heads }, (_, head) => {
     const isOff = off.some(([a, h]) => a === index && h === head);
-    const one = el("button", {
-      class: "chip", attributes: { id: `off-${index}-${head}`, type: "button", "aria-pressed": String(!isOff), "aria-label": `${t.attentionFull(attention)}, ${t.head(head)}` },
-      on: { click: () => update({ off: togglePair(state.off, index, head) }) },
-    }, String(head + 1));
+    const one = el(
+      "button",
+      {
+        class: "chip",
+        attributes: {
+          id: `off-${index}-${head}`,
+          type: "button",
+          "aria-pressed": String(!isOff),
+          "aria-label": `${t.attentionFull(attention)}, ${t.head(head)}`,
+        },
+        on: { click: () => update({ off: togglePair(state.off, index, head) }) },
+      },
+      String(head + 1),
+    );
     one.style.setProperty("--chip", headColour(theme, head));
     return one;
   });
-  return el("div", { class: "row" }, el("span", {}, t.attentionFull(attention)), el("div", { class: "chips" }, ...chips));
+  return el(
+    "div",
+    { class: "row" },
+    el("span", {}, t.attentionFull(attention)),
+    el("div", { class: "chips" }, ...chips),
+  );
 }
 
 function tokenRow({ run, state, t, update }: Context, side: number): HTMLElement {
   const held = parsePairs(state.held);
   const tokens = labels(run.sides[side]!, false).map((label, index) => {
     const isHeld = held.some(([s, i]) => s === side && i === index);
-    return el("button", {
-      class: isHeld ? "token held" : "token", attributes: { id: `held-${side}-${index}`, type: "button", "aria-pressed": String(isHeld), lang: languageOf(label.text) },
-      on: { click: () => update({ held: togglePair(state.held, side, index) }) },
-    }, (label.space ? "␣" : "") + label.text);
+    return el(
+      "button",
+      {
+        class: isHeld ? "token held" : "token",
+        attributes: {
+          id: `held-${side}-${index}`,
+          type: "button",
+          "aria-pressed": String(isHeld),
+          lang: languageOf(label.text),
+        },
+        on: { click: () => update({ held: togglePair(state.held, side, index) }) },
+      },
+      (label.space ? "␣" : "") + label.text,
+    );
   });
-  return el("div", { class: "row" }, el("span", {}, t.side(run.sides[side]!.name)), el("div", { class: "tokens" }, ...tokens));
+  return el(
+    "div",
+    { class: "row" },
+    el("span", {}, t.side(run.sides[side]!.name)),
+    el("div", { class: "tokens" }, ...tokens),
+  );
 }
 
 /** Likeliest outputs before and after, with their probabilities. */
@@ -68,12 +130,31 @@ function outputTable(context: Context, before: Output, after: Output): HTMLEleme
   const { t, run } = context;
   if (before.kind === "labels" && after.kind === "labels") {
     const now = new Map(after.items.map((item) => [item.label, item.p]));
-    return comparison(context, [t.label, t.before, t.after], before.items.map((item) => ({ name: item.label, before: [item.label, item.p], after: [item.label, now.get(item.label) ?? 0] })));
+    return comparison(
+      context,
+      [t.label, t.before, t.after],
+      before.items.map((item) => ({
+        name: item.label,
+        before: [item.label, item.p],
+        after: [item.label, now.get(item.label) ?? 0],
+      })),
+    );
   }
   if (before.kind !== "tokens" || after.kind !== "tokens") return note(t.noOutput);
   const tokens = labels(run.sides[before.side]!, false);
-  const first = (list: Output & { kind: "tokens" }, i: number): [string, number] => [list.rows[i]?.[0]?.text ?? "—", list.rows[i]?.[0]?.p ?? 0];
-  return comparison(context, [t.afterToken, t.before, t.after], before.rows.map((_, i) => ({ name: tokens[i]?.text ?? String(i + 1), before: first(before, i), after: first(after, i) })));
+  const first = (list: Output & { kind: "tokens" }, i: number): [string, number] => [
+    list.rows[i]?.[0]?.text ?? "—",
+    list.rows[i]?.[0]?.p ?? 0,
+  ];
+  return comparison(
+    context,
+    [t.afterToken, t.before, t.after],
+    before.rows.map((_, i) => ({
+      name: tokens[i]?.text ?? String(i + 1),
+      before: first(before, i),
+      after: first(after, i),
+    })),
+  );
 }
 
 interface Compared {
@@ -84,7 +165,12 @@ interface Compared {
 
 function comparison({ theme }: Context, columns: string[], rows: Compared[]): HTMLElement {
   const cell = ([text, p]: [string, number], different: boolean) => {
-    const box = el("td", { class: different ? "different" : "" }, el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"), " ");
+    const box = el(
+      "td",
+      { class: different ? "different" : "" },
+      el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"),
+      " ",
+    );
     const colour = weightColour(theme, p * p);
     const number = el("span", { class: "share" }, percent(p));
     number.style.background = hex(colour);
@@ -92,9 +178,27 @@ function comparison({ theme }: Context, columns: string[], rows: Compared[]): HT
     box.append(number);
     return box;
   };
-  const body = rows.slice(0, 400).map((row) => el("tr", {}, el("th", { attributes: { scope: "row", lang: languageOf(row.name) } }, row.name), cell(row.before, false), cell(row.after, row.before[0] !== row.after[0])));
-  return el("div", { class: "table", attributes: { tabindex: 0, role: "region", "aria-label": columns.join(", ") } },
-    el("table", { attributes: { id: "output-table" } }, el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { attributes: { scope: "col" } }, name)))), el("tbody", {}, ...body)));
+  const body = rows
+    .slice(0, 400)
+    .map((row) =>
+      el(
+        "tr",
+        {},
+        el("th", { attributes: { scope: "row", lang: languageOf(row.name) } }, row.name),
+        cell(row.before, false),
+        cell(row.after, row.before[0] !== row.after[0]),
+      ),
+    );
+  return el(
+    "div",
+    { class: "table", attributes: { tabindex: 0, role: "region", "aria-label": columns.join(", ") } },
+    el(
+      "table",
+      { attributes: { id: "output-table" } },
+      el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { attributes: { scope: "col" } }, name)))),
+      el("tbody", {}, ...body),
+    ),
+  );
 }
 
 /** How much each head's map moved: the largest change of a weight. */
@@ -102,27 +206,47 @@ async function changesOf({ source, run, t, theme }: Context, after: Run): Promis
   const blocks = (one: Run) => Promise.all(one.attention.map((a) => source.array(one.id, `thumbnails/48/${a.index}`)));
   const [was, is] = await Promise.all([blocks(run), blocks(after)]);
   const most = Math.max(...run.attention.map((one) => one.heads));
-  const change = run.attention.map((one, a) => Array.from({ length: one.heads }, (_, h) => {
-    const [x, y] = [was[a]!.slice(h).data, is[a]!.slice(h).data];
-    return x.length === y.length ? x.reduce((largest, value, i) => Math.max(largest, Math.abs(value - y[i]!)), 0) : NaN;
-  }));
+  const change = run.attention.map((one, a) =>
+    Array.from({ length: one.heads }, (_, h) => {
+      const [x, y] = [was[a]!.slice(h).data, is[a]!.slice(h).data];
+      return x.length === y.length
+        ? x.reduce((largest, value, i) => Math.max(largest, Math.abs(value - y[i]!)), 0)
+        : NaN;
+    }),
+  );
   const row = 30;
   return new Picture({
-    id: "changes-picture", title: t.changeOfMaps, label: t.changeOfMaps,
+    id: "changes-picture",
+    title: t.changeOfMaps,
+    label: t.changeOfMaps,
     size: (available) => ({ width: Math.min(available, 170 + most * 64), height: run.attention.length * row + 6 }),
     draw: (pen, sight) => {
       const left = Math.min(164, sight.width * 0.4);
       const cell = (sight.width - left) / most;
       change.forEach((heads, a) => {
-        pen.text(t.attentionFull(run.attention[a]!), left - 10, a * row + 20, { colour: theme.ink, size: 13, align: "end" });
+        pen.text(t.attentionFull(run.attention[a]!), left - 10, a * row + 20, {
+          colour: theme.ink,
+          size: 13,
+          align: "end",
+        });
         heads.forEach((value, h) => {
           const colour = weightColour(theme, value);
-          pen.rect({ x: left + h * cell + 2, y: a * row + 3, width: cell - 4, height: row - 6 }, { fill: hex(colour), stroke: theme.faint, radius: 4 });
-          pen.text(value.toFixed(2), left + (h + 0.5) * cell, a * row + 20, { colour: inkOn(colour), size: 11, align: "middle" });
+          pen.rect(
+            { x: left + h * cell + 2, y: a * row + 3, width: cell - 4, height: row - 6 },
+            { fill: hex(colour), stroke: theme.faint, radius: 4 },
+          );
+          pen.text(value.toFixed(2), left + (h + 0.5) * cell, a * row + 20, {
+            colour: inkOn(colour),
+            size: 11,
+            align: "middle",
+          });
         });
       });
     },
-    table: () => ({ columns: [t.layer, ...Array.from({ length: most }, (_, h) => t.head(h))], rows: change.map((heads, a) => [t.attentionFull(run.attention[a]!), ...heads]) }),
+    table: () => ({
+      columns: [t.layer, ...Array.from({ length: most }, (_, h) => t.head(h))],
+      rows: change.map((heads, a) => [t.attentionFull(run.attention[a]!), ...heads]),
+    }),
     summary: t.asTable,
   });
 }
@@ -134,13 +258,26 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
   const head = headOf(attention, state.head);
   const { rows, columns } = axes(run, attention, state.words);
   const name = `weights/${attention.index}/${head}`;
-  const [was, is] = (await Promise.all([source.array(run.id, name), source.array(after.id, name)])).map((grid) => grouped(grid, rows, columns)) as [Grid, Grid];
-  const difference = new Grid(is.data.map((w, i) => w - was.data[i]!), was.shape);
+  const [was, is] = (await Promise.all([source.array(run.id, name), source.array(after.id, name)])).map((grid) =>
+    grouped(grid, rows, columns),
+  ) as [Grid, Grid];
+  const difference = new Grid(
+    is.data.map((w, i) => w - was.data[i]!),
+    was.shape,
+  );
   const most = largestMagnitude(difference.data) || 1;
-  return ([["before", t.before, was, false], ["after", t.after, is, false], ["difference", t.afterLessBefore, difference, true]] as const).map(([id, title, grid, signed]) => {
+  return (
+    [
+      ["before", t.before, was, false],
+      ["after", t.after, is, false],
+      ["difference", t.afterLessBefore, difference, true],
+    ] as const
+  ).map(([id, title, grid, signed]) => {
     const options = { theme, rows, columns, signed, most, cell: [3, 22] as [number, number] };
     const picture: Picture = new Picture({
-      id: `ablate-${id}`, title, label: `${title}: ${t.matrixLabel(rows.length, columns.length)}`,
+      id: `ablate-${id}`,
+      title,
+      label: `${title}: ${t.matrixLabel(rows.length, columns.length)}`,
       size: (available) => {
         const at = heatmapLayout(available, options);
         return { width: at.width, height: at.height + 56 };
@@ -151,7 +288,10 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
         drawHeatmap(pen, at, grid, options);
         drawLegend(pen, at.left, at.height + 26, theme, signed ? { most } : undefined);
       },
-      table: () => ({ columns: [t.query, ...columns.map((l) => l.text)], rows: rows.map((label, r) => [label.text, ...grid.row(r)]) }),
+      table: () => ({
+        columns: [t.query, ...columns.map((l) => l.text)],
+        rows: rows.map((label, r) => [label.text, ...grid.row(r)]),
+      }),
       summary: t.asTable,
     });
     return picture;

@@ -13,7 +13,8 @@ import { note } from "./common";
 /** Source against target: Bahdanau's picture, with the word alignment framed. */
 export async function alignmentView(context: Context): Promise<View> {
   const { run, state, source, t, theme, update } = context;
-  if (!run.attention.some((one) => one.kind === "cross")) return { element: el("div", {}, note(t.alignmentNone)), pictures: [], data: () => null };
+  if (!run.attention.some((one) => one.kind === "cross"))
+    return { element: el("div", {}, note(t.alignmentNone)), pictures: [], data: () => null };
   const [layer = "all", head = "all"] = source.kind === "file" ? [] : state.align.split(".");
   const found = await source.alignment(run.id, layer, head);
   const [rows, columns] = [wordLabels(found.target), wordLabels(found.source)];
@@ -24,13 +25,17 @@ export async function alignmentView(context: Context): Promise<View> {
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.links(found.links.length));
   const show = (place: [number, number] | null, speak: boolean) => {
     focus = place;
-    readout.textContent = place ? t.readout(rows[place[0]]!.plain, columns[place[1]]!.plain, weights.at(...place)) : t.links(found.links.length);
+    readout.textContent = place
+      ? t.readout(rows[place[0]]!.plain, columns[place[1]]!.plain, weights.at(...place))
+      : t.links(found.links.length);
     if (speak && place) announce(readout.textContent);
     picture.redraw();
   };
   const layout = (available: number) => heatmapLayout(Math.min(available, 900), options);
   const picture: Picture = new Picture({
-    id: "alignment-picture", title: t.views.alignment.name, label: t.alignmentLabel(columns.length, rows.length),
+    id: "alignment-picture",
+    title: t.views.alignment.name,
+    label: t.alignmentLabel(columns.length, rows.length),
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 40 }),
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
@@ -46,11 +51,21 @@ export async function alignmentView(context: Context): Promise<View> {
       show([clamp(r + move[0]!, rows.length), clamp(c + move[1]!, columns.length)], true);
       return true;
     },
-    table: () => ({ columns: [t.side("target"), ...columns.map((l) => l.text), t.alignedWith], rows: rows.map((label, r) => [label.text, ...weights.row(r), alignedWith(found, r)]) }),
+    table: () => ({
+      columns: [t.side("target"), ...columns.map((l) => l.text), t.alignedWith],
+      rows: rows.map((label, r) => [label.text, ...weights.row(r), alignedWith(found, r)]),
+    }),
     summary: t.asTable,
   });
-  const bar = source.kind === "file" ? note(t.alignmentFile) : controls(select("align", t.layer, choices(context), state.align, (align) => update({ align })));
-  return { element: el("div", {}, bar, readout, picture.element, note(t.alignmentHelp)), pictures: [picture], data: () => found };
+  const bar =
+    source.kind === "file"
+      ? note(t.alignmentFile)
+      : controls(select("align", t.layer, choices(context), state.align, (align) => update({ align })));
+  return {
+    element: el("div", {}, bar, readout, picture.element, note(t.alignmentHelp)),
+    pictures: [picture],
+    data: () => found,
+  };
 }
 
 function wordLabels(words: string[]): Label[] {
@@ -59,12 +74,26 @@ function wordLabels(words: string[]): Label[] {
 
 function choices({ run, t }: Context): Option[] {
   const cross = run.attention.filter((one) => one.kind === "cross");
-  return [{ value: "all", text: t.allLayers }, ...cross.flatMap((one) => [
-    { value: String(one.layer), text: t.allHeads, group: t.attentionFull(one) },
-    ...(one.heads > 1 ? Array.from({ length: one.heads }, (_, h) => ({ value: `${one.layer}.${h}`, text: t.head(h), group: t.attentionFull(one) })) : []),
-  ])];
+  return [
+    { value: "all", text: t.allLayers },
+    ...cross.flatMap((one) => [
+      { value: String(one.layer), text: t.allHeads, group: t.attentionFull(one) },
+      ...(one.heads > 1
+        ? Array.from({ length: one.heads }, (_, h) => ({
+            value: `${one.layer}.${h}`,
+            text: t.head(h),
+            group: t.attentionFull(one),
+          }))
+        : []),
+    ]),
+  ];
 }
 
 function alignedWith(found: Alignment, target: number): string {
-  return found.links.filter((link) => link[1] === target).map((link) => found.source[link[0]]).join(" ") || "—";
+  return (
+    found.links
+      .filter((link) => link[1] === target)
+      .map((link) => found.source[link[0]])
+      .join(" ") || "—"
+  );
 }

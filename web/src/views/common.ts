@@ -7,12 +7,18 @@ import type { Messages } from "../i18n";
 
 /** The names of all attentions of a run, grouped as the model is built. */
 export function attentionOptions(run: Run, t: Messages): Option[] {
-  return run.attention.map((one) => ({ value: String(one.index), text: t.attentionFull(one), group: t.stack(one.stack) }));
+  return run.attention.map((one) => ({
+    value: String(one.index),
+    text: t.attentionFull(one),
+    group: t.stack(one.stack),
+  }));
 }
 
 export function attentionSelect(context: Context, attention: Attention, id = "layer"): HTMLElement {
   const { run, t, update } = context;
-  return select(id, t.layer, attentionOptions(run, t), String(attention.index), (value) => update({ layer: Number(value) }));
+  return select(id, t.layer, attentionOptions(run, t), String(attention.index), (value) =>
+    update({ layer: Number(value) }),
+  );
 }
 
 export function headSelect(context: Context, attention: Attention, head: number): HTMLElement {
@@ -33,11 +39,20 @@ export interface Axes {
 }
 
 export function axes(run: Run, attention: Attention, words: boolean): Axes {
-  return { rows: labels(run.sides[attention.querySide]!, words), columns: labels(run.sides[attention.keySide]!, words) };
+  return {
+    rows: labels(run.sides[attention.querySide]!, words),
+    columns: labels(run.sides[attention.keySide]!, words),
+  };
 }
 
 /** A choice of one token, by its text and place. */
-export function tokenSelect(id: string, label: string, list: Label[], value: number, changed: (value: number) => void): HTMLElement {
+export function tokenSelect(
+  id: string,
+  label: string,
+  list: Label[],
+  value: number,
+  changed: (value: number) => void,
+): HTMLElement {
   const options = list.map((one, i) => ({ value: String(i), text: `${i + 1} · ${one.text}` }));
   return select(id, label, options, String(value), (text) => changed(Number(text)));
 }

@@ -29,27 +29,62 @@ export async function compareView(context: Context): Promise<View> {
   let focus: [number, number] | null = null;
   const show = (place: [number, number] | null) => {
     focus = place;
-    readout.textContent = place ? t.compareReadout(first.rows[place[0]]?.plain ?? "—", first.columns[place[1]]?.plain ?? "—", valueAt(first, place), valueAt(second, place)) : t.compareHint;
+    readout.textContent = place
+      ? t.compareReadout(
+          first.rows[place[0]]?.plain ?? "—",
+          first.columns[place[1]]?.plain ?? "—",
+          valueAt(first, place),
+          valueAt(second, place),
+        )
+      : t.compareHint;
     pictures.forEach((picture) => picture.redraw());
   };
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.compareHint);
-  const pictures = [mapOf(context, "compare-a", first, () => focus, show), mapOf(context, "compare-b", second, () => focus, show)];
+  const pictures = [
+    mapOf(context, "compare-a", first, () => focus, show),
+    mapOf(context, "compare-b", second, () => focus, show),
+  ];
   const alike = sameTexts(first.rows, second.rows) && sameTexts(first.columns, second.columns);
-  const difference = alike ? new Grid(first.weights.data.map((w, i) => second.weights.data[i]! - w), first.weights.shape) : null;
+  const difference = alike
+    ? new Grid(
+        first.weights.data.map((w, i) => second.weights.data[i]! - w),
+        first.weights.shape,
+      )
+    : null;
   const third = difference ? differenceOf(context, first, difference, () => focus, show) : null;
-  const element = el("div", {}, sharedControls(context, wordsToggle(context)), readout,
-    el("div", { class: "columns" },
+  const element = el(
+    "div",
+    {},
+    sharedControls(context, wordsToggle(context)),
+    readout,
+    el(
+      "div",
+      { class: "columns" },
       section("A", halfControls(context, "a", first), pictures[0]!.element),
-      section("B", halfControls(context, "b", second), pictures[1]!.element)),
+      section("B", halfControls(context, "b", second), pictures[1]!.element),
+    ),
     third ? section(t.difference, third.element) : note(t.compareUnlike),
-    source.kind === "file" ? note(t.missing("compare")) : null, note(t.compareHelp));
+    source.kind === "file" ? note(t.missing("compare")) : null,
+    note(t.compareHelp),
+  );
   if (third) pictures.push(third);
-  const data = () => [first, second].map((one) => ({ model: one.run.model, attention: one.attention.path, head: one.head, rows: one.rows.map((l) => l.plain), columns: one.columns.map((l) => l.plain), weights: Array.from({ length: one.weights.rows }, (_, r) => one.weights.row(r)) }));
+  const data = () =>
+    [first, second].map((one) => ({
+      model: one.run.model,
+      attention: one.attention.path,
+      head: one.head,
+      rows: one.rows.map((l) => l.plain),
+      columns: one.columns.map((l) => l.plain),
+      weights: Array.from({ length: one.weights.rows }, (_, r) => one.weights.row(r)),
+    }));
   return { element, pictures, data };
 }
 
 function sharedControls({ t, source, state, update }: Context, words: HTMLElement | null): HTMLElement | null {
-  const text = el("input", { attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence, size: 40 }, on: { change: () => update({ text2: text.value }) } });
+  const text = el("input", {
+    attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence, size: 40 },
+    on: { change: () => update({ text2: text.value }) },
+  });
   const field = source.kind === "server" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
   return words || field ? controls(field, words) : null;
 }
@@ -68,7 +103,11 @@ async function secondRun({ source, state, run, model, info }: Context): Promise<
 /** The attention of the other run that is most like this one: of its kind, from the end of the model. */
 function matching(attention: Attention, run: Run): number {
   const kind = run.attention.filter((one) => one.kind === attention.kind);
-  return (kind.find((one) => one.stack === attention.stack && one.layer === attention.layer) ?? kind[kind.length - 1] ?? run.attention[0]!).index;
+  return (
+    kind.find((one) => one.stack === attention.stack && one.layer === attention.layer) ??
+    kind[kind.length - 1] ??
+    run.attention[0]!
+  ).index;
 }
 
 async function half({ source, state }: Context, run: Run, layer: number, wanted: number): Promise<Half> {
@@ -85,16 +124,33 @@ function halfControls({ info, t, source, update }: Context, side: "a" | "b", one
   const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
   const models = info.models.map((model) => ({ value: model.id, text: model.name }));
   return controls(
-    source.kind === "server" && models.length > 1 ? select(`model-${side}`, t.model, models, one.run.model, (id) => set({ model: id, layer: -1, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 })) : null,
-    select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) => set({ layer: Number(value) }, { layer2: Number(value) })),
-    select(`head-${side}`, t.headLabel, heads, String(one.head), (value) => set({ head: Number(value) }, { head2: Number(value) })));
+    source.kind === "server" && models.length > 1
+      ? select(`model-${side}`, t.model, models, one.run.model, (id) =>
+          set({ model: id, layer: -1, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 }),
+        )
+      : null,
+    select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) =>
+      set({ layer: Number(value) }, { layer2: Number(value) }),
+    ),
+    select(`head-${side}`, t.headLabel, heads, String(one.head), (value) =>
+      set({ head: Number(value) }, { head2: Number(value) }),
+    ),
+  );
 }
 
-function mapOf({ t, theme }: Context, id: string, one: Half, focus: () => [number, number] | null, show: (place: [number, number] | null) => void): Picture {
+function mapOf(
+  { t, theme }: Context,
+  id: string,
+  one: Half,
+  focus: () => [number, number] | null,
+  show: (place: [number, number] | null) => void,
+): Picture {
   const options = { theme, rows: one.rows, columns: one.columns, cell: [4, 26] as [number, number] };
   const layout = (available: number) => heatmapLayout(available, options);
   const picture: Picture = new Picture({
-    id, title: `${t.attentionFull(one.attention)} · ${t.head(one.head)}`, label: t.matrixLabel(one.rows.length, one.columns.length),
+    id,
+    title: `${t.attentionFull(one.attention)} · ${t.head(one.head)}`,
+    label: t.matrixLabel(one.rows.length, one.columns.length),
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
@@ -102,18 +158,36 @@ function mapOf({ t, theme }: Context, id: string, one: Half, focus: () => [numbe
       drawLegend(pen, at.left, at.height + 8, theme);
     },
     ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
-    table: () => ({ columns: [t.query, ...one.columns.map((l) => l.text)], rows: one.rows.map((label, r) => [label.text, ...one.weights.row(r)]) }),
+    table: () => ({
+      columns: [t.query, ...one.columns.map((l) => l.text)],
+      rows: one.rows.map((label, r) => [label.text, ...one.weights.row(r)]),
+    }),
     summary: t.asTable,
   });
   return picture;
 }
 
-function differenceOf({ t, theme }: Context, one: Half, difference: Grid, focus: () => [number, number] | null, show: (place: [number, number] | null) => void): Picture {
+function differenceOf(
+  { t, theme }: Context,
+  one: Half,
+  difference: Grid,
+  focus: () => [number, number] | null,
+  show: (place: [number, number] | null) => void,
+): Picture {
   const most = largestMagnitude(difference.data) || 1;
-  const options = { theme, rows: one.rows, columns: one.columns, signed: true, most, cell: [4, 26] as [number, number] };
+  const options = {
+    theme,
+    rows: one.rows,
+    columns: one.columns,
+    signed: true,
+    most,
+    cell: [4, 26] as [number, number],
+  };
   const layout = (available: number) => heatmapLayout(Math.min(available, 620), options);
   const picture: Picture = new Picture({
-    id: "compare-difference", title: t.difference, label: t.differenceLabel,
+    id: "compare-difference",
+    title: t.difference,
+    label: t.differenceLabel,
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
@@ -121,14 +195,22 @@ function differenceOf({ t, theme }: Context, one: Half, difference: Grid, focus:
       drawLegend(pen, at.left, at.height + 8, theme, { most });
     },
     ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
-    table: () => ({ columns: [t.query, ...one.columns.map((l) => l.text)], rows: one.rows.map((label, r) => [label.text, ...difference.row(r)]) }),
+    table: () => ({
+      columns: [t.query, ...one.columns.map((l) => l.text)],
+      rows: one.rows.map((label, r) => [label.text, ...difference.row(r)]),
+    }),
     summary: t.asTable,
   });
   return picture;
 }
 
 /** Mouse and keys of a map whose focus is shared with its neighbours. */
-function pointing(layout: () => ReturnType<typeof heatmapLayout>, one: Half, focus: () => [number, number] | null, show: (place: [number, number] | null) => void) {
+function pointing(
+  layout: () => ReturnType<typeof heatmapLayout>,
+  one: Half,
+  focus: () => [number, number] | null,
+  show: (place: [number, number] | null) => void,
+) {
   return {
     hover: (x: number, y: number) => show(cellAt(layout(), x, y, one.rows.length, one.columns.length)),
     leave: () => show(null),
@@ -136,7 +218,10 @@ function pointing(layout: () => ReturnType<typeof heatmapLayout>, one: Half, foc
       const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
       if (!move) return false;
       const [r, c] = focus() ?? [0, 0];
-      show([Math.min(one.rows.length - 1, Math.max(0, r + move[0]!)), Math.min(one.columns.length - 1, Math.max(0, c + move[1]!))]);
+      show([
+        Math.min(one.rows.length - 1, Math.max(0, r + move[0]!)),
+        Math.min(one.columns.length - 1, Math.max(0, c + move[1]!)),
+      ]);
       return true;
     },
   };

@@ -29,7 +29,10 @@ export async function embeddingsView(context: Context): Promise<View> {
   const place = (index: number): [number, number] => {
     const point = points[index]!;
     const scale = Math.min((size.width - 2 * kMargin) / bounds.width, (size.height - 2 * kMargin) / bounds.height);
-    return [transform.applyX(size.width / 2 + (point.x - bounds.x) * scale), transform.applyY(size.height / 2 - (point.y - bounds.y) * scale)];
+    return [
+      transform.applyX(size.width / 2 + (point.x - bounds.x) * scale),
+      transform.applyY(size.height / 2 - (point.y - bounds.y) * scale),
+    ];
   };
   const choose = async (index: number) => {
     chosen = index;
@@ -39,15 +42,39 @@ export async function embeddingsView(context: Context): Promise<View> {
     if (state.kind === "positions") return;
     if (!source.has("neighbours")) return replaceChildren(neighbours, note(t.missing("neighbours")));
     const near = await source.neighbours(model.id, points[index]!.id, 12);
-    if (chosen === index) replaceChildren(neighbours, section(t.nearestDot(near.token.text), list(near.dot)), section(t.nearestCosine(near.token.text), list(near.cosine)));
+    if (chosen === index)
+      replaceChildren(
+        neighbours,
+        section(t.nearestDot(near.token.text), list(near.dot)),
+        section(t.nearestCosine(near.token.text), list(near.cosine)),
+      );
   };
-  const list = (items: Neighbour[]) => el("ol", { class: "neighbours" }, ...items.map((item) => el("li", {}, el("button", {
-    class: "word", attributes: { type: "button", lang: languageOf(item.text) },
-    on: { click: () => {
-      const index = points.findIndex((point) => point.id === item.id);
-      if (index >= 0) void choose(index).catch(context.fail);
-    } },
-  }, visible(item.text) || "∅"), el("span", { class: "number" }, item.value.toFixed(3)))));
+  const list = (items: Neighbour[]) =>
+    el(
+      "ol",
+      { class: "neighbours" },
+      ...items.map((item) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            {
+              class: "word",
+              attributes: { type: "button", lang: languageOf(item.text) },
+              on: {
+                click: () => {
+                  const index = points.findIndex((point) => point.id === item.id);
+                  if (index >= 0) void choose(index).catch(context.fail);
+                },
+              },
+            },
+            visible(item.text) || "∅",
+          ),
+          el("span", { class: "number" }, item.value.toFixed(3)),
+        ),
+      ),
+    );
   const nearest = (x: number, y: number, allowed: (dx: number, dy: number) => boolean, within: number) => {
     let [best, closest] = [-1, within];
     points.forEach((_, i) => {
@@ -57,12 +84,16 @@ export async function embeddingsView(context: Context): Promise<View> {
     });
     return best;
   };
-  const behaviour = zoom<HTMLCanvasElement, unknown>().scaleExtent([0.8, 60]).on("zoom", (event: { transform: ZoomTransform }) => {
-    transform = event.transform;
-    picture.redraw();
-  });
+  const behaviour = zoom<HTMLCanvasElement, unknown>()
+    .scaleExtent([0.8, 60])
+    .on("zoom", (event: { transform: ZoomTransform }) => {
+      transform = event.transform;
+      picture.redraw();
+    });
   const picture: Picture = new Picture({
-    id: "embeddings-picture", title: t.views.embeddings.name, label: t.embeddingsLabel(points.length),
+    id: "embeddings-picture",
+    title: t.views.embeddings.name,
+    label: t.embeddingsLabel(points.length),
     size: (available) => (size = { width: available, height: Math.max(320, Math.min(620, available * 0.7)) }),
     draw: (pen) => drawPoints(pen, found, place, size, theme, chosen, matches),
     press: (x, y) => {
@@ -71,8 +102,10 @@ export async function embeddingsView(context: Context): Promise<View> {
     },
     key: (event) => {
       const directions: Record<string, (dx: number, dy: number) => boolean> = {
-        ArrowRight: (dx, dy) => dx > Math.abs(dy), ArrowLeft: (dx, dy) => -dx > Math.abs(dy),
-        ArrowDown: (dx, dy) => dy > Math.abs(dx), ArrowUp: (dx, dy) => -dy > Math.abs(dx),
+        ArrowRight: (dx, dy) => dx > Math.abs(dy),
+        ArrowLeft: (dx, dy) => -dx > Math.abs(dy),
+        ArrowDown: (dx, dy) => dy > Math.abs(dx),
+        ArrowUp: (dx, dy) => -dy > Math.abs(dx),
       };
       const canvas = selection(picture.canvas);
       if (event.key === "+" || event.key === "=") behaviour.scaleBy(canvas, 1.5);
@@ -85,31 +118,59 @@ export async function embeddingsView(context: Context): Promise<View> {
       } else return false;
       return true;
     },
-    table: () => ({ columns: [t.token, "x", "y"], rows: points.map((point) => [visible(point.text), point.x, point.y]) }),
+    table: () => ({
+      columns: [t.token, "x", "y"],
+      rows: points.map((point) => [visible(point.text), point.x, point.y]),
+    }),
     summary: t.asTable,
   });
   selection(picture.canvas).call(behaviour);
 
   const search = el("input", {
     attributes: { id: "search", type: "search", placeholder: t.searchHint, autocomplete: "off" },
-    on: { input: () => {
-      const wanted = search.value.trim().toLowerCase();
-      matches = new Set(wanted ? points.flatMap((point, i) => (point.text.toLowerCase().includes(wanted) ? [i] : [])) : []);
-      const exact = [...matches].find((i) => points[i]!.text.toLowerCase() === wanted) ?? (matches.size === 1 ? [...matches][0] : undefined);
-      if (exact !== undefined) void choose(exact).catch(context.fail);
-      picture.redraw();
-    } },
+    on: {
+      input: () => {
+        const wanted = search.value.trim().toLowerCase();
+        matches = new Set(
+          wanted ? points.flatMap((point, i) => (point.text.toLowerCase().includes(wanted) ? [i] : [])) : [],
+        );
+        const exact =
+          [...matches].find((i) => points[i]!.text.toLowerCase() === wanted) ??
+          (matches.size === 1 ? [...matches][0] : undefined);
+        if (exact !== undefined) void choose(exact).catch(context.fail);
+        picture.redraw();
+      },
+    },
   });
-  const kinds = [{ value: "tokens", text: t.tokens }, { value: "positions", text: t.positions }];
+  const kinds = [
+    { value: "tokens", text: t.tokens },
+    { value: "positions", text: t.positions },
+  ];
   const canvas = () => selection(picture.canvas);
-  const bar = controls(source.kind === "server" && select("kind", t.show, kinds, state.kind, (kind) => update({ kind: kind as "tokens" | "positions", token: -1 })),
+  const bar = controls(
+    source.kind === "server" &&
+      select("kind", t.show, kinds, state.kind, (kind) => update({ kind: kind as "tokens" | "positions", token: -1 })),
     el("label", { class: "control" }, el("span", {}, t.search), search),
-    el("div", { class: "control", attributes: { role: "group", "aria-label": t.zoom } }, el("span", {}, t.zoom), el("div", { class: "chips" },
-      button("zoom-in", "+", () => behaviour.scaleBy(canvas(), 1.6), "chip"), button("zoom-out", "−", () => behaviour.scaleBy(canvas(), 1 / 1.6), "chip"),
-      button("zoom-all", t.all, () => behaviour.transform(canvas(), zoomIdentity), "chip wide"))));
+    el(
+      "div",
+      { class: "control", attributes: { role: "group", "aria-label": t.zoom } },
+      el("span", {}, t.zoom),
+      el(
+        "div",
+        { class: "chips" },
+        button("zoom-in", "+", () => behaviour.scaleBy(canvas(), 1.6), "chip"),
+        button("zoom-out", "−", () => behaviour.scaleBy(canvas(), 1 / 1.6), "chip"),
+        button("zoom-all", t.all, () => behaviour.transform(canvas(), zoomIdentity), "chip wide"),
+      ),
+    ),
+  );
   if (chosen >= 0) void choose(chosen).catch(context.fail);
   const explained = t.explained(found.explained[0] ?? 0, found.explained[1] ?? 0);
-  return { element: el("div", {}, bar, picture.element, note(explained), neighbours, note(t.embeddingsHelp)), pictures: [picture], data: () => found };
+  return {
+    element: el("div", {}, bar, picture.element, note(explained), neighbours, note(t.embeddingsHelp)),
+    pictures: [picture],
+    data: () => found,
+  };
 }
 
 function extentOf({ points }: Embeddings): { x: number; y: number; width: number; height: number } {
@@ -122,7 +183,15 @@ function extentOf({ points }: Embeddings): { x: number; y: number; width: number
 }
 
 /** Every point; names only where they do not cover one another, those searched for first. */
-function drawPoints(pen: Pen, { points }: Embeddings, place: (index: number) => [number, number], size: { width: number; height: number }, theme: Theme, chosen: number, matches: Set<number>): void {
+function drawPoints(
+  pen: Pen,
+  { points }: Embeddings,
+  place: (index: number) => [number, number],
+  size: { width: number; height: number },
+  theme: Theme,
+  chosen: number,
+  matches: Set<number>,
+): void {
   const taken = new Set<number>();
   const columns = Math.ceil(size.width / 8) + 4;
   const free = (x: number, y: number, width: number) => {
@@ -142,9 +211,17 @@ function drawPoints(pen: Pen, { points }: Embeddings, place: (index: number) => 
       const [x, y] = place(i);
       if (x < -20 || y < -20 || x > size.width + 20 || y > size.height + 20) continue;
       const special = rank(i);
-      pen.circle(x, y, special ? 5 : 2.2, { fill: special === 2 ? theme.warm : special ? theme.good : theme.accent, alpha: special ? 1 : 0.6 });
+      pen.circle(x, y, special ? 5 : 2.2, {
+        fill: special === 2 ? theme.warm : special ? theme.good : theme.accent,
+        alpha: special ? 1 : 0.6,
+      });
       const text = visible(points[i]!.text) || "∅";
-      if (free(x + 5, y, textWidth(text, { size: 12 }))) pen.text(text, x + 6, y + 4, { colour: special ? theme.ink : theme.soft, size: special ? 14 : 12, weight: special ? 600 : 400 });
+      if (free(x + 5, y, textWidth(text, { size: 12 })))
+        pen.text(text, x + 6, y + 4, {
+          colour: special ? theme.ink : theme.soft,
+          size: special ? 14 : 12,
+          weight: special ? 600 : 400,
+        });
     }
   });
   pen.rect({ x: 0.5, y: 0.5, width: size.width - 1, height: size.height - 1 }, { stroke: theme.faint, radius: 6 });

@@ -12,7 +12,8 @@ import { BeamTree, drawTree, treeSize } from "./generation_tree";
 /** The sentence as it is generated: candidates, where each token looked, and the beam as a tree. */
 export async function generationView(context: Context): Promise<View> {
   const { model, run, state, source, t, theme, update } = context;
-  if (model.task === "classification" || model.task === "image") return { element: el("div", {}, note(t.generationNone)), pictures: [], data: () => null };
+  if (model.task === "classification" || model.task === "image")
+    return { element: el("div", {}, note(t.generationNone)), pictures: [], data: () => null };
   const tree = new BeamTree();
   const lines: GenerateLine[] = [];
   let chosen: BeamNode | null = null;
@@ -25,7 +26,8 @@ export async function generationView(context: Context): Promise<View> {
 
   const choose = (node: BeamNode) => {
     chosen = node;
-    for (const one of sentence.querySelectorAll("button")) one.setAttribute("aria-pressed", String(one.dataset.node === String(node.id)));
+    for (const one of sentence.querySelectorAll("button"))
+      one.setAttribute("aria-pressed", String(one.dataset.node === String(node.id)));
     replaceChildren(candidates, ...node.candidates.map((c) => candidateBar(c.text, c.p, c.id === node.token.id)));
     drawLooked();
     picture.redraw();
@@ -41,11 +43,29 @@ export async function generationView(context: Context): Promise<View> {
     const at = list[looking < 0 ? list.length - 1 : looking] ?? list[list.length - 1]!;
     const attention = lines[0]?.attention?.[at.attention] ?? run.attention[at.attention];
     const keys = keyTexts(lines[0]!, attention?.keySide ?? 0, tree, chosen!);
-    const choice = select("looked", t.layer, list.map((one, i) => ({ value: String(i), text: t.attentionFull(lines[0]?.attention?.[one.attention] ?? run.attention[one.attention]!) })), String(list.indexOf(at)), (value) => {
-      looking = Number(value);
-      drawLooked();
-    });
-    looked.append(choice, el("p", { class: "shaded" }, ...at.weights.map((weight, i) => shaded(keys[i] ?? "", weight, theme.sequential, (w) => weightColour(theme, w)))));
+    const choice = select(
+      "looked",
+      t.layer,
+      list.map((one, i) => ({
+        value: String(i),
+        text: t.attentionFull(lines[0]?.attention?.[one.attention] ?? run.attention[one.attention]!),
+      })),
+      String(list.indexOf(at)),
+      (value) => {
+        looking = Number(value);
+        drawLooked();
+      },
+    );
+    looked.append(
+      choice,
+      el(
+        "p",
+        { class: "shaded" },
+        ...at.weights.map((weight, i) =>
+          shaded(keys[i] ?? "", weight, theme.sequential, (w) => weightColour(theme, w)),
+        ),
+      ),
+    );
   };
   const redraw = () => {
     const path = tree.best();
@@ -55,7 +75,9 @@ export async function generationView(context: Context): Promise<View> {
     picture.layOut();
   };
   const picture: Picture = new Picture({
-    id: "generation-picture", title: t.beamTree, label: t.beamLabel(state.beam),
+    id: "generation-picture",
+    title: t.beamTree,
+    label: t.beamLabel(state.beam),
     size: (available) => treeSize(tree, available),
     tallest: 520,
     draw: (pen, sight) => drawTree(pen, tree, sight, theme, chosen),
@@ -72,7 +94,13 @@ export async function generationView(context: Context): Promise<View> {
     },
     table: () => ({
       columns: [t.token, t.step, t.probability, t.logProbability, t.kept],
-      rows: [...tree.nodes.values()].map((node) => [node.token.text, tree.depth(node), node.p, node.logp, node.kept ? "✓" : "—"]),
+      rows: [...tree.nodes.values()].map((node) => [
+        node.token.text,
+        tree.depth(node),
+        node.p,
+        node.logp,
+        node.kept ? "✓" : "—",
+      ]),
     }),
     summary: t.asTable,
   });
@@ -83,14 +111,19 @@ export async function generationView(context: Context): Promise<View> {
   const read = (line: GenerateLine) => {
     lines.push(line);
     tree.add(line);
-    if (line.done) status.textContent = t.generationDone(tree.best().length, line.milliseconds ?? performance.now() - started);
+    if (line.done)
+      status.textContent = t.generationDone(tree.best().length, line.milliseconds ?? performance.now() - started);
     pending ||= requestAnimationFrame(() => {
       pending = 0;
       redraw();
     });
   };
   const request = {
-    model: model.id, text: run.sides[0]!.text, beam: state.beam, length: state.length, candidates: 5,
+    model: model.id,
+    text: run.sides[0]!.text,
+    beam: state.beam,
+    length: state.length,
+    candidates: 5,
     ...(state.temperature > 0 ? { temperature: state.temperature, seed: state.seed, beam: 1 } : {}),
   };
   status.textContent = t.generating;
@@ -100,16 +133,33 @@ export async function generationView(context: Context): Promise<View> {
     context.fail(error);
   });
 
-  const bar = source.kind === "file" ? null : controls(
-    numberField("beam", t.beam, [1, 8, 1], state.beam, (beam) => update({ beam })), numberField("length", t.length, [1, 256, 1], state.length, (length) => update({ length })),
-    numberField("temperature", t.temperature, [0, 2, 0.1], state.temperature, (temperature) => update({ temperature })),
-    state.temperature > 0 ? numberField("seed", t.seed, [1, 1e6, 1], state.seed, (seed) => update({ seed })) : null,
-    button("stop", t.stop, () => {
-      stopper.abort();
-      status.textContent = t.stopped;
-    }));
-  const element = el("div", {}, bar, status, sentence,
-    el("div", { class: "columns" }, section(t.candidates, candidates), section(t.whereLooked, looked)), section(t.beamTree, picture.element), note(t.generationHelp));
+  const bar =
+    source.kind === "file"
+      ? null
+      : controls(
+          numberField("beam", t.beam, [1, 8, 1], state.beam, (beam) => update({ beam })),
+          numberField("length", t.length, [1, 256, 1], state.length, (length) => update({ length })),
+          numberField("temperature", t.temperature, [0, 2, 0.1], state.temperature, (temperature) =>
+            update({ temperature }),
+          ),
+          state.temperature > 0
+            ? numberField("seed", t.seed, [1, 1e6, 1], state.seed, (seed) => update({ seed }))
+            : null,
+          button("stop", t.stop, () => {
+            stopper.abort();
+            status.textContent = t.stopped;
+          }),
+        );
+  const element = el(
+    "div",
+    {},
+    bar,
+    status,
+    sentence,
+    el("div", { class: "columns" }, section(t.candidates, candidates), section(t.whereLooked, looked)),
+    section(t.beamTree, picture.element),
+    note(t.generationHelp),
+  );
   return { element, pictures: [picture], data: () => lines, close: () => stopper.abort() };
 }
 
@@ -125,14 +175,33 @@ function keyTexts(first: GenerateLine, side: number, tree: BeamTree, node: BeamN
 function candidateBar(text: string, p: number, chosen: boolean): HTMLElement {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${Math.max(0.5, p * 100)}%`;
-  return el("div", { class: chosen ? "candidate chosen" : "candidate" }, el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"), el("span", { class: "track" }, bar), el("span", { class: "number" }, percent(p)));
+  return el(
+    "div",
+    { class: chosen ? "candidate chosen" : "candidate" },
+    el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"),
+    el("span", { class: "track" }, bar),
+    el("span", { class: "number" }, percent(p)),
+  );
 }
 
 function tokenButton(node: BeamNode, clicked: () => void): HTMLElement {
   const text = (node.token.space ? "␣" : "") + (visible(node.token.text) || "∅");
-  const one = el("button", {
-    class: "token", attributes: { type: "button", "data-node": node.id, "aria-pressed": "false", lang: languageOf(text), title: percent(node.p) }, on: { click: clicked },
-  }, el("span", {}, text), el("small", {}, percent(node.p)));
+  const one = el(
+    "button",
+    {
+      class: "token",
+      attributes: {
+        type: "button",
+        "data-node": node.id,
+        "aria-pressed": "false",
+        lang: languageOf(text),
+        title: percent(node.p),
+      },
+      on: { click: clicked },
+    },
+    el("span", {}, text),
+    el("small", {}, percent(node.p)),
+  );
   return el("span", { attributes: { role: "listitem" } }, one);
 }
 

@@ -49,20 +49,28 @@ export class BeamTree {
     const ends = [...this.nodes.values()].filter((node) => node.kept && (node.finished || this.depth(node) === depth));
     const mean = (node: BeamNode) => node.logp / this.depth(node);
     const likeliest = (list: BeamNode[]) => list.reduce((a, b) => (mean(b) > mean(a) ? b : a));
-    const written = this.text === null ? [] : ends.filter((end) => squeezed(this.written(end)) === squeezed(this.text!));
+    const written =
+      this.text === null ? [] : ends.filter((end) => squeezed(this.written(end)) === squeezed(this.text!));
     if (written.length > 0) return this.path(likeliest(written));
     return ends.length ? this.path(likeliest(ends)) : [];
   }
 
   at(x: number, y: number): BeamNode | null {
-    return this.placed.find((one) => Math.abs(one.y - y) < kDown / 2 && x >= one.x - 8 && x < one.x + kAcross - 12)?.node ?? null;
+    return (
+      this.placed.find((one) => Math.abs(one.y - y) < kDown / 2 && x >= one.x - 8 && x < one.x + kAcross - 12)?.node ??
+      null
+    );
   }
 
   /** The node an arrow key leads to. */
   neighbour(from: BeamNode, key: string): BeamNode | null {
     const here = this.found.get(from.id);
     if (!here) return null;
-    const nearest = (list: Placed[]) => list.reduce<Placed | null>((best, one) => (!best || Math.abs(one.y - here.y) < Math.abs(best.y - here.y) ? one : best), null)?.node ?? null;
+    const nearest = (list: Placed[]) =>
+      list.reduce<Placed | null>(
+        (best, one) => (!best || Math.abs(one.y - here.y) < Math.abs(best.y - here.y) ? one : best),
+        null,
+      )?.node ?? null;
     if (key === "ArrowLeft") return here.parent?.node ?? null;
     if (key === "ArrowRight") return nearest(this.placed.filter((one) => one.parent === here));
     if (key === "ArrowUp") return nearest(this.placed.filter((one) => one.x === here.x && one.y < here.y));
@@ -71,13 +79,21 @@ export class BeamTree {
   }
 
   private written(end: BeamNode): string {
-    return this.path(end).filter((node) => node.token.kind !== "special").map((node) => node.token.text).join("");
+    return this.path(end)
+      .filter((node) => node.token.kind !== "special")
+      .map((node) => node.token.text)
+      .join("");
   }
 
   private place(step: BeamNode[]): void {
     const order = [...step].sort((a, b) => Number(b.kept) - Number(a.kept) || b.logp - a.logp).slice(0, kMostRows);
     order.forEach((node, row) => {
-      const one = { node, x: (this.depth(node) - 1) * kAcross + 12, y: row * kDown + 20, parent: this.found.get(node.parent) ?? null };
+      const one = {
+        node,
+        x: (this.depth(node) - 1) * kAcross + 12,
+        y: row * kDown + 20,
+        parent: this.found.get(node.parent) ?? null,
+      };
       this.found.set(node.id, one);
       this.placed.push(one);
     });
@@ -98,14 +114,24 @@ export function drawTree(pen: Pen, tree: BeamTree, sight: Sight, theme: Theme, c
   const best = new Set(tree.best());
   const seen = tree.placed.filter((one) => one.x > sight.left - 2 * kAcross && one.x < sight.right + kAcross);
   for (const onBest of [false, true]) {
-    const ends = seen.filter((one) => one.parent && best.has(one.node) === onBest).flatMap((one) => [one.parent!.x + 5, one.parent!.y, one.x - 5, one.y]);
+    const ends = seen
+      .filter((one) => one.parent && best.has(one.node) === onBest)
+      .flatMap((one) => [one.parent!.x + 5, one.parent!.y, one.x - 5, one.y]);
     pen.curves(ends, { colour: onBest ? theme.accent : theme.faint, width: onBest ? 2.5 : 1.2 });
   }
   for (const { node, x, y } of seen) {
     const colour = best.has(node) ? theme.accent : node.kept ? theme.soft : theme.faint;
-    pen.circle(x, y, node === chosen ? 6 : 2.5 + 3 * Math.sqrt(node.p), { fill: colour, ...(node === chosen ? { stroke: theme.ink, width: 2 } : {}) });
+    pen.circle(x, y, node === chosen ? 6 : 2.5 + 3 * Math.sqrt(node.p), {
+      fill: colour,
+      ...(node === chosen ? { stroke: theme.ink, width: 2 } : {}),
+    });
     const text = fitted(visible(node.token.text) || "∅", kAcross - 46, { size: 13 });
-    pen.text(text, x + 9, y - 3, { colour: node.kept ? theme.ink : theme.soft, size: 13, weight: best.has(node) ? 600 : 400, italic: node.token.kind === "special" });
+    pen.text(text, x + 9, y - 3, {
+      colour: node.kept ? theme.ink : theme.soft,
+      size: 13,
+      weight: best.has(node) ? 600 : 400,
+      italic: node.token.kind === "special",
+    });
     pen.text(node.p.toFixed(2), x + 9, y + 9, { colour: theme.soft, size: 9 });
   }
 }

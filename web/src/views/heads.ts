@@ -22,7 +22,10 @@ export async function headsView(context: Context): Promise<View> {
   const whole = attention.queries * attention.keys <= kMostPairs;
   const all = axes(run, attention, state.words && whole);
   const weights = whole ? await loadAll(context, attention, on, all) : [];
-  const lines = { threshold: state.threshold, list: strongest(weights, on, state.threshold, pairFilter(context, attention)) };
+  const lines = {
+    threshold: state.threshold,
+    list: strongest(weights, on, state.threshold, pairFilter(context, attention)),
+  };
   let isolated: Isolated | null = null;
 
   const isolate = async (side: 0 | 1, index: number): Promise<void> => {
@@ -31,8 +34,13 @@ export async function headsView(context: Context): Promise<View> {
     isolated = { side, index, values: values.every((v) => v) ? (values as Float32Array[]) : [] };
     picture.redraw();
     if (!whole) {
-      const part = side === 0 ? { rows: [index, index + 1] as [number, number] } : { columns: [index, index + 1] as [number, number] };
-      const fetched = await Promise.all(on.map((head) => context.source.array(run.id, `weights/${attention.index}/${head}`, part)));
+      const part =
+        side === 0
+          ? { rows: [index, index + 1] as [number, number] }
+          : { columns: [index, index + 1] as [number, number] };
+      const fetched = await Promise.all(
+        on.map((head) => context.source.array(run.id, `weights/${attention.index}/${head}`, part)),
+      );
       if (isolated.side === side && isolated.index === index) isolated.values = fetched.map((grid) => grid.data);
       picture.redraw();
     }
@@ -44,10 +52,23 @@ export async function headsView(context: Context): Promise<View> {
     picture.redraw();
   };
   const picture = new Picture({
-    id: "heads-picture", title: t.views.heads.name, label: t.headsLabel(t.attention(attention), all.rows.length, all.columns.length),
-    size: (available) => ({ width: Math.min(available, 860), height: kRow * Math.max(all.rows.length, all.columns.length) + 40 }),
+    id: "heads-picture",
+    title: t.views.heads.name,
+    label: t.headsLabel(t.attention(attention), all.rows.length, all.columns.length),
+    size: (available) => ({
+      width: Math.min(available, 860),
+      height: kRow * Math.max(all.rows.length, all.columns.length) + 40,
+    }),
     tallest: 640,
-    draw: (pen, sight) => drawHeads(pen, sight, { axes: all, theme, lines: lines.list, on, isolated, caption: sideNames(context, attention) }),
+    draw: (pen, sight) =>
+      drawHeads(pen, sight, {
+        axes: all,
+        theme,
+        lines: lines.list,
+        on,
+        isolated,
+        caption: sideNames(context, attention),
+      }),
     hover: (x, y) => {
       const side = sideAt(x, picture.size.width);
       const index = rowAt(y, (side === 0 ? all.rows : all.columns).length);
@@ -79,21 +100,42 @@ export async function headsView(context: Context): Promise<View> {
     summary: t.asTable,
   });
 
-  const chosen = chips("heads", t.heads, Array.from({ length: attention.heads }, (_, i) => ({
-    text: String(i + 1), label: t.head(i) + (attention.off.includes(i) ? ` (${t.switchedOff})` : ""), colour: headColour(theme, i), on: on.includes(i),
-  })), (index, only) => update({ heads: turned(on, index, only, attention.heads) }));
+  const chosen = chips(
+    "heads",
+    t.heads,
+    Array.from({ length: attention.heads }, (_, i) => ({
+      text: String(i + 1),
+      label: t.head(i) + (attention.off.includes(i) ? ` (${t.switchedOff})` : ""),
+      colour: headColour(theme, i),
+      on: on.includes(i),
+    })),
+    (index, only) => update({ heads: turned(on, index, only, attention.heads) }),
+  );
   const threshold = slider("threshold", t.threshold, {
-    min: 0, max: 0.5, step: 0.01, value: state.threshold, format: (v) => v.toFixed(2),
+    min: 0,
+    max: 0.5,
+    step: 0.01,
+    value: state.threshold,
+    format: (v) => v.toFixed(2),
     input: (value) => {
       lines.list = strongest(weights, on, value, pairFilter(context, attention));
       picture.redraw();
     },
     change: (value) => update({ threshold: value }),
   });
-  const bar = controls(attentionSelect(context, attention), chosen, whole && threshold, wordsToggle(context), pairSelect(context, attention));
+  const bar = controls(
+    attentionSelect(context, attention),
+    chosen,
+    whole && threshold,
+    wordsToggle(context),
+    pairSelect(context, attention),
+  );
   const element = el("div", {}, bar, picture.element, note(whole ? t.headsHelp : t.headsLong));
   const data = () => ({
-    attention: attention.path, heads: on, rows: all.rows.map((l) => l.plain), columns: all.columns.map((l) => l.plain),
+    attention: attention.path,
+    heads: on,
+    rows: all.rows.map((l) => l.plain),
+    columns: all.columns.map((l) => l.plain),
     weights: weights.map((grid) => Array.from({ length: grid.rows }, (_, r) => grid.row(r))),
   });
   return { element, pictures: [picture], data };
@@ -112,11 +154,20 @@ function turned(on: number[], index: number, only: boolean, count: number): numb
 }
 
 function loadAll({ source, run }: Context, attention: Attention, heads: number[], all: Axes): Promise<Grid[]> {
-  return Promise.all(heads.map(async (head) => grouped(await source.array(run.id, `weights/${attention.index}/${head}`), all.rows, all.columns)));
+  return Promise.all(
+    heads.map(async (head) =>
+      grouped(await source.array(run.id, `weights/${attention.index}/${head}`), all.rows, all.columns),
+    ),
+  );
 }
 
 /** The lines to draw: those at or above the threshold, and of these no more than can be told apart. */
-function strongest(weights: Grid[], heads: number[], threshold: number, allowed: (q: number, k: number) => boolean): Lines[] {
+function strongest(
+  weights: Grid[],
+  heads: number[],
+  threshold: number,
+  allowed: (q: number, k: number) => boolean,
+): Lines[] {
   const found: [number, number, number, number][] = []; // weight, query, key, place of the head
   weights.forEach((grid, n) => {
     for (let q = 0; q < grid.rows; ++q)
@@ -160,7 +211,10 @@ function pairSelect(context: Context, attention: Attention): HTMLElement | null 
 }
 
 function sideNames({ run, t }: Context, attention: Attention): [string, string] {
-  return [`${t.side(run.sides[attention.querySide]!.name)} · ${t.asks}`, `${t.side(run.sides[attention.keySide]!.name)} · ${t.answers}`];
+  return [
+    `${t.side(run.sides[attention.querySide]!.name)} · ${t.asks}`,
+    `${t.side(run.sides[attention.keySide]!.name)} · ${t.answers}`,
+  ];
 }
 
 function spoken({ t }: Context, all: Axes, { side, index, values }: Isolated): string {
@@ -171,8 +225,16 @@ function spoken({ t }: Context, all: Axes, { side, index, values }: Isolated): s
 }
 
 function table({ t }: Context, all: Axes, on: number[], weights: Grid[]): Table {
-  const rows = weights.flatMap((grid, n) => all.rows.map((label, q) => [
-    label.text, t.head(on[n]!), ...largest(grid.row(q), 3).flatMap(([k, weight]) => [all.columns[k]!.text, weight]),
-  ]));
-  return { columns: [t.query, t.headLabel, ...[1, 2, 3].flatMap((n) => [t.rankedKey(n), t.weight])], rows, note: t.topThree };
+  const rows = weights.flatMap((grid, n) =>
+    all.rows.map((label, q) => [
+      label.text,
+      t.head(on[n]!),
+      ...largest(grid.row(q), 3).flatMap(([k, weight]) => [all.columns[k]!.text, weight]),
+    ]),
+  );
+  return {
+    columns: [t.query, t.headLabel, ...[1, 2, 3].flatMap((n) => [t.rankedKey(n), t.weight])],
+    rows,
+    note: t.topThree,
+  };
 }

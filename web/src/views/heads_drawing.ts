@@ -67,7 +67,15 @@ function apart(n: number, count: number): number {
   return (n - (count - 1) / 2) * Math.min(2.6, 15 / count);
 }
 
-function drawLines(pen: Pen, sight: Sight, lines: Lines, theme: Theme, left: number, right: number, shift: number): void {
+function drawLines(
+  pen: Pen,
+  sight: Sight,
+  lines: Lines,
+  theme: Theme,
+  left: number,
+  right: number,
+  shift: number,
+): void {
   const shades: number[][] = Array.from({ length: kSteps }, () => []);
   for (let i = 0; i < lines.weights.length; ++i) {
     const [y0, y1] = [middle(lines.queries[i]!), middle(lines.keys[i]!)];
@@ -81,7 +89,14 @@ function drawLines(pen: Pen, sight: Sight, lines: Lines, theme: Theme, left: num
   });
 }
 
-function drawIsolated(pen: Pen, sight: Sight, scene: Scene, { side, index, values }: Isolated, left: number, right: number): void {
+function drawIsolated(
+  pen: Pen,
+  sight: Sight,
+  scene: Scene,
+  { side, index, values }: Isolated,
+  left: number,
+  right: number,
+): void {
   values.forEach((weights, n) => {
     const kept: Lines = { head: scene.on[n]!, weights: [], queries: [], keys: [] };
     weights.forEach((weight, other) => {
@@ -103,23 +118,50 @@ function drawColumn(pen: Pen, sight: Sight, scene: Scene, side: 0 | 1, edge: num
   for (let i = first; i < last; ++i) {
     const chosen = isolated?.side === side && isolated.index === i;
     const top = kTop + i * kRow;
-    if (isolated && isolated.side !== side) drawShares(pen, scene, isolated, i, side === 0 ? edge - room : edge, top, room, side);
-    if (chosen) pen.rect({ x: side === 0 ? 2 : edge + 2, y: top + 1, width: room - 4, height: kRow - 2 }, { fill: theme.accent, alpha: 0.16, radius: 5 });
-    const at = { x: side === 0 ? edge - 8 : edge + 8, y: top + 16.5, room: room - 16, align: side === 0 ? ("end" as const) : ("start" as const) };
+    if (isolated && isolated.side !== side)
+      drawShares(pen, scene, isolated, i, side === 0 ? edge - room : edge, top, room, side);
+    if (chosen)
+      pen.rect(
+        { x: side === 0 ? 2 : edge + 2, y: top + 1, width: room - 4, height: kRow - 2 },
+        { fill: theme.accent, alpha: 0.16, radius: 5 },
+      );
+    const at = {
+      x: side === 0 ? edge - 8 : edge + 8,
+      y: top + 16.5,
+      room: room - 16,
+      align: side === 0 ? ("end" as const) : ("start" as const),
+    };
     drawLabel(pen, list[i]!, at, theme, 14, chosen);
   }
 }
 
 /** Behind a token, a band for each head: as strong as the weight it gets. */
-function drawShares(pen: Pen, scene: Scene, isolated: Isolated, index: number, x: number, y: number, room: number, side: 0 | 1): void {
+function drawShares(
+  pen: Pen,
+  scene: Scene,
+  isolated: Isolated,
+  index: number,
+  x: number,
+  y: number,
+  room: number,
+  side: 0 | 1,
+): void {
   const band = (room - 4) / Math.max(1, isolated.values.length);
   let mean = 0;
   isolated.values.forEach((weights, n) => {
     const weight = weights[index] ?? 0;
     mean += weight / isolated.values.length;
-    if (weight > 0.004) pen.rect({ x: x + 2 + n * band, y: y + 2, width: band, height: kRow - 4 }, { fill: headColour(scene.theme, scene.on[n]!), alpha: 0.55 * Math.sqrt(weight) });
+    if (weight > 0.004)
+      pen.rect(
+        { x: x + 2 + n * band, y: y + 2, width: band, height: kRow - 4 },
+        { fill: headColour(scene.theme, scene.on[n]!), alpha: 0.55 * Math.sqrt(weight) },
+      );
   });
   if (mean < 0.005) return;
   const text = mean >= 0.995 ? "1" : mean.toFixed(2).replace(/^0/, "");
-  pen.text(text, side === 1 ? x + room - 6 : x + 6, y + 16, { colour: scene.theme.soft, size: 11, align: side === 1 ? "end" : "start" });
+  pen.text(text, side === 1 ? x + room - 6 : x + 6, y + 16, {
+    colour: scene.theme.soft,
+    size: 11,
+    align: side === 1 ? "end" : "start",
+  });
 }

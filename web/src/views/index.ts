@@ -13,6 +13,15 @@ import { stepsView } from "./steps";
 import { trainingView } from "./training";
 
 export const kMakers: Record<ViewName, MakeView> = {
-  heads: headsView, model: modelView, matrix: matrixView, neurons: neuronsView, steps: stepsView, alignment: alignmentView,
-  generation: generationView, embeddings: embeddingsView, compare: compareView, training: trainingView, ablate: ablateView,
+  heads: headsView,
+  model: modelView,
+  matrix: matrixView,
+  neurons: neuronsView,
+  steps: stepsView,
+  alignment: alignmentView,
+  generation: generationView,
+  embeddings: embeddingsView,
+  compare: compareView,
+  training: trainingView,
+  ablate: ablateView,
 };

@@ -33,45 +33,82 @@ export async function matrixView(context: Context): Promise<View> {
   const show = async (row: number, column: number, speak: boolean) => {
     focus = [row, column];
     picture.redraw();
-    const weight = tiles.weight(row, column) ?? (await context.source.array(run.id, `weights/${attention.index}/${head}`, { rows: [row, row + 1], columns: [column, column + 1] })).data[0]!;
+    const weight =
+      tiles.weight(row, column) ??
+      (
+        await context.source.array(run.id, `weights/${attention.index}/${head}`, {
+          rows: [row, row + 1],
+          columns: [column, column + 1],
+        })
+      ).data[0]!;
     if (focus[0] !== row || focus[1] !== column) return;
     readout.textContent = t.readout(all.rows[row]!.plain, all.columns[column]!.plain, weight);
     readout.dataset.weight = String(weight);
     if (speak) announce(readout.textContent);
   };
-  const behaviour = zoom<HTMLCanvasElement, unknown>().on("zoom", (event: { transform: ZoomTransform }) => {
-    transform = event.transform;
-    picture.redraw();
-  }).on("end", (event: { sourceEvent: unknown }) => {
-    if (event.sourceEvent) context.note({ zoom: transform.k === 1 ? "" : [transform.x, transform.y, transform.k].map((v) => Math.round(v * 100) / 100).join(",") });
-  });
+  const behaviour = zoom<HTMLCanvasElement, unknown>()
+    .on("zoom", (event: { transform: ZoomTransform }) => {
+      transform = event.transform;
+      picture.redraw();
+    })
+    .on("end", (event: { sourceEvent: unknown }) => {
+      if (event.sourceEvent)
+        context.note({
+          zoom:
+            transform.k === 1
+              ? ""
+              : [transform.x, transform.y, transform.k].map((v) => Math.round(v * 100) / 100).join(","),
+        });
+    });
   const picture: Picture = new Picture({
-    id: "matrix-picture", title: `${t.attentionFull(attention)} · ${t.head(head)}`, label: t.matrixLabel(all.rows.length, all.columns.length),
+    id: "matrix-picture",
+    title: `${t.attentionFull(attention)} · ${t.head(head)}`,
+    label: t.matrixLabel(all.rows.length, all.columns.length),
     size: (available) => {
       frame = matrixFrame(available, all);
       const { x, y, width, height } = frame.plot;
-      behaviour.extent([[x, y], [x + width, y + height]]).translateExtent([[x, y], [x + width, y + height]]).scaleExtent([1, Math.max(1, 44 / frame.base)]);
+      behaviour
+        .extent([
+          [x, y],
+          [x + width, y + height],
+        ])
+        .translateExtent([
+          [x, y],
+          [x + width, y + height],
+        ])
+        .scaleExtent([1, Math.max(1, 44 / frame.base)]);
       return { width: frame.width, height: frame.height };
     },
     draw: (pen) => drawMatrix(pen, { frame, transform, tiles, all, stats, focus, theme, t }),
     hover: (x, y) => {
       const place = placeIn(frame, transform, x, y, all);
-      if (place && (place[0] !== focus[0] || place[1] !== focus[1])) void show(place[0], place[1], false).catch(context.fail);
+      if (place && (place[0] !== focus[0] || place[1] !== focus[1]))
+        void show(place[0], place[1], false).catch(context.fail);
     },
     press: () => picture.canvas.focus({ preventScroll: true }),
     key: (event) => {
       const canvas = selection(picture.canvas);
       const page = Math.max(1, Math.floor(frame.plot.height / (frame.base * transform.k) / 2));
       const moves: Record<string, [number, number]> = {
-        ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-page, 0], PageDown: [page, 0],
-        Home: [0, -all.columns.length], End: [0, all.columns.length],
+        ArrowUp: [-1, 0],
+        ArrowDown: [1, 0],
+        ArrowLeft: [0, -1],
+        ArrowRight: [0, 1],
+        PageUp: [-page, 0],
+        PageDown: [page, 0],
+        Home: [0, -all.columns.length],
+        End: [0, all.columns.length],
       };
       const move = moves[event.key];
       if (event.key === "+" || event.key === "=") behaviour.scaleBy(canvas, 1.5, onScreen(focus));
       else if (event.key === "-") behaviour.scaleBy(canvas, 1 / 1.5, onScreen(focus));
       else if (event.key === "0") behaviour.transform(canvas, zoomIdentity);
       else if (move) {
-        void show(clamp(focus[0] + move[0], all.rows.length), clamp(focus[1] + move[1], all.columns.length), true).catch(context.fail);
+        void show(
+          clamp(focus[0] + move[0], all.rows.length),
+          clamp(focus[1] + move[1], all.columns.length),
+          true,
+        ).catch(context.fail);
         behaviour.translateBy(canvas, ...intoSight());
       } else return false;
       return true;
@@ -80,11 +117,14 @@ export async function matrixView(context: Context): Promise<View> {
     summary: t.asTable,
   });
   const onScreen = ([row, column]: [number, number]): [number, number] => [
-    transform.applyX(frame.plot.x + (column + 0.5) * frame.base), transform.applyY(frame.plot.y + (row + 0.5) * frame.base)];
+    transform.applyX(frame.plot.x + (column + 0.5) * frame.base),
+    transform.applyY(frame.plot.y + (row + 0.5) * frame.base),
+  ];
   const intoSight = (): [number, number] => {
     const [x, y] = onScreen(focus);
     const { plot } = frame;
-    const inward = (place: number, from: number, size: number) => (place < from ? from - place + 20 : place > from + size ? from + size - place - 20 : 0) / transform.k;
+    const inward = (place: number, from: number, size: number) =>
+      (place < from ? from - place + 20 : place > from + size ? from + size - place - 20 : 0) / transform.k;
     return [inward(x, plot.x, plot.width), inward(y, plot.y, plot.height)];
   };
   selection(picture.canvas).call(behaviour);
@@ -92,34 +132,76 @@ export async function matrixView(context: Context): Promise<View> {
   void show(focus[0], focus[1], false).catch(context.fail);
 
   const step = (factor: number) => behaviour.scaleBy(selection(picture.canvas), factor, onScreen(focus));
-  const buttons = el("div", { class: "control", attributes: { role: "group", "aria-label": t.zoom } }, el("span", {}, t.zoom),
-    el("div", { class: "chips" }, button("zoom-in", "+", () => step(2), "chip"), button("zoom-out", "−", () => step(0.5), "chip"),
-      button("zoom-all", t.all, () => behaviour.transform(selection(picture.canvas), zoomIdentity), "chip wide")));
+  const buttons = el(
+    "div",
+    { class: "control", attributes: { role: "group", "aria-label": t.zoom } },
+    el("span", {}, t.zoom),
+    el(
+      "div",
+      { class: "chips" },
+      button("zoom-in", "+", () => step(2), "chip"),
+      button("zoom-out", "−", () => step(0.5), "chip"),
+      button("zoom-all", t.all, () => behaviour.transform(selection(picture.canvas), zoomIdentity), "chip wide"),
+    ),
+  );
   buttons.querySelector("#zoom-in")!.setAttribute("aria-label", t.zoomIn);
   buttons.querySelector("#zoom-out")!.setAttribute("aria-label", t.zoomOut);
-  const bar = controls(attentionSelect(context, attention), headSelect(context, attention, head), wordsToggle(context), buttons);
+  const bar = controls(
+    attentionSelect(context, attention),
+    headSelect(context, attention, head),
+    wordsToggle(context),
+    buttons,
+  );
   const element = el("div", {}, bar, readout, picture.element, note(t.matrixHelp));
-  const data = () => ({ attention: attention.path, head, rows: all.rows.map((l) => l.plain), columns: all.columns.map((l) => l.plain), ...stats, weights: weightsIn(tiles) });
+  const data = () => ({
+    attention: attention.path,
+    head,
+    rows: all.rows.map((l) => l.plain),
+    columns: all.columns.map((l) => l.plain),
+    ...stats,
+    weights: weightsIn(tiles),
+  });
   return { element, pictures: [picture], data };
 }
 
-async function openTiles(context: Context, attention: Attention, head: number, all: Axes, words: boolean, arrived: () => void): Promise<Tiles> {
+async function openTiles(
+  context: Context,
+  attention: Attention,
+  head: number,
+  all: Axes,
+  words: boolean,
+  arrived: () => void,
+): Promise<Tiles> {
   const { source, run, theme } = context;
-  const whole = words ? grouped(await source.array(run.id, `weights/${attention.index}/${head}`), all.rows, all.columns) : null;
+  const whole = words
+    ? grouped(await source.array(run.id, `weights/${attention.index}/${head}`), all.rows, all.columns)
+    : null;
   const load = (level: number, row: number, column: number) =>
-    whole ? Promise.resolve(pooled(whole, 2 ** level, row * 256, column * 256)) : source.array(run.id, `tile/${attention.index}/${head}/${level}/${row}/${column}`);
+    whole
+      ? Promise.resolve(pooled(whole, 2 ** level, row * 256, column * 256))
+      : source.array(run.id, `tile/${attention.index}/${head}/${level}/${row}/${column}`);
   const tiles = new Tiles(all.rows.length, all.columns.length, theme, load, arrived);
   await tiles.open();
   return tiles;
 }
 
 /** Words: a word's entropy is the mean of its rows', its column total the sum of its columns'. */
-async function statsOf({ source, run }: Context, attention: Attention, head: number, all: Axes, words: boolean): Promise<HeadStats> {
+async function statsOf(
+  { source, run }: Context,
+  attention: Attention,
+  head: number,
+  all: Axes,
+  words: boolean,
+): Promise<HeadStats> {
   const stats = await source.stats(run.id, attention.index, head);
   if (!words) return stats;
   const sum = (values: number[], tokens: number[]) => tokens.reduce((total, i) => total + values[i]!, 0);
   const mean = (values: number[]) => all.rows.map((label) => sum(values, label.tokens) / label.tokens.length);
-  return { entropy: mean(stats.entropy), rowTotals: mean(stats.rowTotals), columnTotals: all.columns.map((label) => sum(stats.columnTotals, label.tokens)) };
+  return {
+    entropy: mean(stats.entropy),
+    rowTotals: mean(stats.rowTotals),
+    columnTotals: all.columns.map((label) => sum(stats.columnTotals, label.tokens)),
+  };
 }
 
 function restore(saved: string, apply: (transform: ZoomTransform) => void): void {
@@ -130,15 +212,23 @@ function restore(saved: string, apply: (transform: ZoomTransform) => void): void
 /** All weights where they are few enough to be here; null for a larger matrix. */
 function weightsIn(tiles: Tiles): number[][] | null {
   if (tiles.levels > 0) return null;
-  return Array.from({ length: tiles.rows }, (_, r) => Array.from({ length: tiles.columns }, (_, c) => tiles.weight(r, c)!));
+  return Array.from({ length: tiles.rows }, (_, r) =>
+    Array.from({ length: tiles.columns }, (_, c) => tiles.weight(r, c)!),
+  );
 }
 
 function table({ t }: Context, all: Axes, stats: HeadStats, tiles: Tiles): Table {
   const weights = weightsIn(tiles);
   if (weights && all.columns.length <= 40) {
-    return { columns: [t.query, ...all.columns.map((l) => l.text), t.entropy], rows: all.rows.map((label, r) => [label.text, ...weights[r]!, stats.entropy[r]!]) };
+    return {
+      columns: [t.query, ...all.columns.map((l) => l.text), t.entropy],
+      rows: all.rows.map((label, r) => [label.text, ...weights[r]!, stats.entropy[r]!]),
+    };
   }
   const top = (r: number) => (weights ? largest(weights[r]!, 3).flatMap(([c, w]) => [all.columns[c]!.text, w]) : []);
   const ranked = weights ? [1, 2, 3].flatMap((n) => [t.rankedKey(n), t.weight]) : [];
-  return { columns: [t.query, t.entropy, ...ranked], rows: all.rows.map((label, r) => [label.text, stats.entropy[r]!, ...top(r)]) };
+  return {
+    columns: [t.query, t.entropy, ...ranked],
+    rows: all.rows.map((label, r) => [label.text, stats.entropy[r]!, ...top(r)]),
+  };
 }

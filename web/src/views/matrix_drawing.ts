@@ -26,11 +26,22 @@ export function matrixFrame(available: number, all: Axes): Frame {
   const room = available - left - kStrip - 14;
   const base = Math.min(40, room / all.columns.length, kTallest / all.rows.length);
   const plot = { x: left, y: top, width: base * all.columns.length, height: base * all.rows.length };
-  return { plot, base, width: Math.min(available, left + Math.max(plot.width, 190) + kStrip + 14), height: top + plot.height + kStrip + 52 };
+  return {
+    plot,
+    base,
+    width: Math.min(available, left + Math.max(plot.width, 190) + kStrip + 14),
+    height: top + plot.height + kStrip + 52,
+  };
 }
 
 /** The row and column under a place. */
-export function placeIn(frame: Frame, transform: ZoomTransform, x: number, y: number, all: Axes): [number, number] | null {
+export function placeIn(
+  frame: Frame,
+  transform: ZoomTransform,
+  x: number,
+  y: number,
+  all: Axes,
+): [number, number] | null {
   const { plot, base } = frame;
   if (x < plot.x || y < plot.y || x >= plot.x + plot.width || y >= plot.y + plot.height) return null;
   const row = Math.floor((transform.invertY(y) - plot.y) / base);
@@ -57,7 +68,8 @@ export function drawMatrix(pen: Pen, scene: Scene): void {
   const y = (row: number) => transform.applyY(plot.y + row * base);
   pen.clip(plot, () => {
     tiles.draw(pen, plot, { x, y, scale });
-    if (scale >= 3) pen.rect({ x: x(focus[1]), y: y(focus[0]), width: scale, height: scale }, { stroke: theme.warm, width: 2 });
+    if (scale >= 3)
+      pen.rect({ x: x(focus[1]), y: y(focus[0]), width: scale, height: scale }, { stroke: theme.warm, width: 2 });
     else crosshair(pen, plot, x(focus[1]), y(focus[0]), theme);
   });
   pen.rect(plot, { stroke: theme.faint });
@@ -82,39 +94,79 @@ function inSight(count: number, place: (index: number) => number, scale: number,
 }
 
 /** Every label that has room; among smaller cells every n-th, by its place. */
-function drawRowLabels(pen: Pen, { frame, all, theme, focus }: Scene, [first, last]: Range, y: (row: number) => number, scale: number): void {
+function drawRowLabels(
+  pen: Pen,
+  { frame, all, theme, focus }: Scene,
+  [first, last]: Range,
+  y: (row: number) => number,
+  scale: number,
+): void {
   const { plot } = frame;
   const step = Math.max(1, Math.ceil(13 / scale));
   const size = Math.min(13, Math.max(10, scale - 2));
   for (let r = Math.ceil(first / step) * step; r < last; r += step) {
     const at = y(r) + scale / 2;
     if (at < plot.y || at > plot.y + plot.height) continue;
-    if (step <= 2) drawLabel(pen, all.rows[r]!, { x: plot.x - 6, y: at + 4, room: plot.x - 8, align: "end" }, theme, size, r === focus[0]);
+    if (step <= 2)
+      drawLabel(
+        pen,
+        all.rows[r]!,
+        { x: plot.x - 6, y: at + 4, room: plot.x - 8, align: "end" },
+        theme,
+        size,
+        r === focus[0],
+      );
     else pen.text(String(r + 1), plot.x - 6, at + 4, { colour: theme.soft, size: 10, align: "end" });
   }
 }
 
-function drawColumnLabels(pen: Pen, { frame, all, theme, focus }: Scene, [first, last]: Range, x: (column: number) => number, scale: number): void {
+function drawColumnLabels(
+  pen: Pen,
+  { frame, all, theme, focus }: Scene,
+  [first, last]: Range,
+  x: (column: number) => number,
+  scale: number,
+): void {
   const { plot } = frame;
   const named = scale >= 11;
   const step = named ? 1 : Math.max(1, Math.ceil(34 / scale));
   for (let c = Math.ceil(first / step) * step; c < last; c += step) {
     const at = x(c) + scale / 2;
     if (at < plot.x || at > plot.x + plot.width) continue;
-    if (named) columnLabel(pen, all.columns[c]!, at, plot.y - 6, theme, c === focus[1], Math.min(13, Math.max(10, scale - 2)));
+    if (named)
+      columnLabel(pen, all.columns[c]!, at, plot.y - 6, theme, c === focus[1], Math.min(13, Math.max(10, scale - 2)));
     else pen.text(String(c + 1), at, plot.y - 6, { colour: theme.soft, size: 10, align: "middle" });
   }
 }
 
-function columnLabel(pen: Pen, label: Label, x: number, bottom: number, theme: Theme, strong: boolean, size: number): void {
-  const style = { colour: label.kind === "special" ? theme.soft : theme.ink, size, italic: label.kind === "special", weight: strong ? 600 : 400 };
+function columnLabel(
+  pen: Pen,
+  label: Label,
+  x: number,
+  bottom: number,
+  theme: Theme,
+  strong: boolean,
+  size: number,
+): void {
+  const style = {
+    colour: label.kind === "special" ? theme.soft : theme.ink,
+    size,
+    italic: label.kind === "special",
+    weight: strong ? 600 : 400,
+  };
   const text = (label.space ? "␣" : "") + label.text;
   if (textWidth(text, style) <= size * 1.25) pen.text(text, x, bottom, { ...style, align: "middle" });
   else pen.text(fitted(text, bottom - 4, style), x + size * 0.36, bottom, { ...style, turn: -90 });
 }
 
 /** Bars beside the rows: how spread out each row's attention is. */
-function drawEntropy(pen: Pen, { frame, stats, theme, t }: Scene, [first, last]: Range, y: (row: number) => number, scale: number): void {
+function drawEntropy(
+  pen: Pen,
+  { frame, stats, theme, t }: Scene,
+  [first, last]: Range,
+  y: (row: number) => number,
+  scale: number,
+): void {
   const { plot } = frame;
   const left = plot.x + plot.width + 8;
   const most = stats.entropy.reduce((a, b) => Math.max(a, b), 0.01);
@@ -123,14 +175,28 @@ function drawEntropy(pen: Pen, { frame, stats, theme, t }: Scene, [first, last]:
     for (let r = first; r < last; r += step) {
       let value = 0;
       for (let i = r; i < Math.min(last, r + step); ++i) value = Math.max(value, stats.entropy[i]!);
-      pen.rect({ x: left, y: y(r) + (scale > 4 ? 1 : 0), width: (kStrip - 6) * (value / most), height: Math.max(1, scale * step - (scale > 4 ? 2 : 0)) }, { fill: theme.accent, alpha: 0.55 });
+      pen.rect(
+        {
+          x: left,
+          y: y(r) + (scale > 4 ? 1 : 0),
+          width: (kStrip - 6) * (value / most),
+          height: Math.max(1, scale * step - (scale > 4 ? 2 : 0)),
+        },
+        { fill: theme.accent, alpha: 0.55 },
+      );
     }
   });
   pen.text(t.entropy, left, plot.y - 8, { colour: theme.soft, size: 11 });
 }
 
 /** Bars under the columns: how much each token gets in all. */
-function drawTotals(pen: Pen, { frame, stats, theme, t }: Scene, [first, last]: Range, x: (column: number) => number, scale: number): void {
+function drawTotals(
+  pen: Pen,
+  { frame, stats, theme, t }: Scene,
+  [first, last]: Range,
+  x: (column: number) => number,
+  scale: number,
+): void {
   const { plot } = frame;
   const top = plot.y + plot.height + 8;
   const most = stats.columnTotals.reduce((a, b) => Math.max(a, b), 0.01);
@@ -139,7 +205,15 @@ function drawTotals(pen: Pen, { frame, stats, theme, t }: Scene, [first, last]: 
     for (let c = first; c < last; c += step) {
       let value = 0;
       for (let i = c; i < Math.min(last, c + step); ++i) value = Math.max(value, stats.columnTotals[i]!);
-      pen.rect({ x: x(c) + (scale > 4 ? 1 : 0), y: top, width: Math.max(1, scale * step - (scale > 4 ? 2 : 0)), height: (kStrip - 10) * (value / most) }, { fill: theme.good, alpha: 0.6 });
+      pen.rect(
+        {
+          x: x(c) + (scale > 4 ? 1 : 0),
+          y: top,
+          width: Math.max(1, scale * step - (scale > 4 ? 2 : 0)),
+          height: (kStrip - 10) * (value / most),
+        },
+        { fill: theme.good, alpha: 0.6 },
+      );
     }
   });
   pen.text(t.received, plot.x + plot.width + 8, top + 12, { colour: theme.soft, size: 11 });

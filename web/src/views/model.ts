@@ -27,8 +27,13 @@ export async function modelView(context: Context): Promise<View> {
   ]);
   const summary = new Map(summaries.map((one) => [`${one.attention}/${one.head}`, one]));
   const most = Math.max(...run.attention.map((one) => one.heads));
-  const places: Place[] = run.attention.flatMap((attention, row) => Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })));
-  let focus = clamp(places.findIndex((p) => p.attention.index === attentionOf(run, state.layer).index && p.head === state.head), places.length);
+  const places: Place[] = run.attention.flatMap((attention, row) =>
+    Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })),
+  );
+  let focus = clamp(
+    places.findIndex((p) => p.attention.index === attentionOf(run, state.layer).index && p.head === state.head),
+    places.length,
+  );
   let showFocus = false;
   let [side, left] = [0, 0];
 
@@ -49,7 +54,10 @@ export async function modelView(context: Context): Promise<View> {
       rowTops.push(top);
       top += above + Math.ceil(attention.heads / perRow) * line(attention) + 6;
     }
-    const corner = (place: Place): [number, number] => [left + (place.head % perRow) * (side + kGap), rowTops[place.row]! + above + Math.floor(place.head / perRow) * line(place.attention)];
+    const corner = (place: Place): [number, number] => [
+      left + (place.head % perRow) * (side + kGap),
+      rowTops[place.row]! + above + Math.floor(place.head / perRow) * line(place.attention),
+    ];
     return { corner, rowTops, height: top, width: left + perRow * (side + kGap) };
   };
   const find = (x: number, y: number) => {
@@ -60,15 +68,36 @@ export async function modelView(context: Context): Promise<View> {
     });
   };
   const speak = () => announce(describe(context, places[focus]!, summary));
-  const open = (index: number, view: "heads" | "matrix") => update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [places[index]!.head] });
+  const open = (index: number, view: "heads" | "matrix") =>
+    update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [places[index]!.head] });
 
   const picture = new Picture({
-    id: "model-picture", title: t.views.model.name, label: t.modelLabel(run.attention.length, places.length),
+    id: "model-picture",
+    title: t.views.model.name,
+    label: t.modelLabel(run.attention.length, places.length),
     size: (available) => ({ width: Math.min(available, corners(available).width), height: corners(available).height }),
     draw: (pen) => {
       const { corner, rowTops } = corners(picture.element.clientWidth);
-      run.attention.forEach((one, row) => pen.text(fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }), 0, rowTops[row]! + (left === 0 ? 18 : 10 + mapSize(one, side)[1] / 2), { colour: theme.ink, size: 13 }));
-      places.forEach((place, i) => drawThumbnail(pen, context, thumbnails[place.row]!, place, corner(place), side, showFocus && i === focus, summary));
+      run.attention.forEach((one, row) =>
+        pen.text(
+          fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }),
+          0,
+          rowTops[row]! + (left === 0 ? 18 : 10 + mapSize(one, side)[1] / 2),
+          { colour: theme.ink, size: 13 },
+        ),
+      );
+      places.forEach((place, i) =>
+        drawThumbnail(
+          pen,
+          context,
+          thumbnails[place.row]!,
+          place,
+          corner(place),
+          side,
+          showFocus && i === focus,
+          summary,
+        ),
+      );
     },
     hover: (x, y) => {
       const found = find(x, y);
@@ -92,8 +121,12 @@ export async function modelView(context: Context): Promise<View> {
         return places.findIndex((p) => p.row === row && p.head === clamp(here.head, run.attention[row]!.heads));
       };
       const moves: Record<string, () => number> = {
-        ArrowRight: () => clamp(focus + 1, places.length), ArrowLeft: () => clamp(focus - 1, places.length),
-        ArrowDown: () => upDown(1), ArrowUp: () => upDown(-1), Home: () => 0, End: () => places.length - 1,
+        ArrowRight: () => clamp(focus + 1, places.length),
+        ArrowLeft: () => clamp(focus - 1, places.length),
+        ArrowDown: () => upDown(1),
+        ArrowUp: () => upDown(-1),
+        Home: () => 0,
+        End: () => places.length - 1,
       };
       if (event.key === "Enter" || event.key === "m") open(focus, event.key === "Enter" ? "heads" : "matrix");
       else if (moves[event.key]) focus = moves[event.key]!();
@@ -107,23 +140,48 @@ export async function modelView(context: Context): Promise<View> {
       columns: [t.layer, t.headLabel, t.entropy, t.distance, t.peak],
       rows: places.map((place) => {
         const one = summary.get(`${place.attention.index}/${place.head}`);
-        return [t.attentionFull(place.attention), t.head(place.head), one?.entropy ?? NaN, one?.distance ?? NaN, one?.peak ?? NaN];
+        return [
+          t.attentionFull(place.attention),
+          t.head(place.head),
+          one?.entropy ?? NaN,
+          one?.distance ?? NaN,
+          one?.peak ?? NaN,
+        ];
       }),
     }),
     summary: t.asTable,
   });
-  const jump = select("open", t.openHead, [{ value: "", text: "—" }, ...places.map((p, i) => ({ value: String(i), text: t.head(p.head), group: t.attentionFull(p.attention) }))], "",
-    (value) => value !== "" && open(Number(value), "heads"));
+  const jump = select(
+    "open",
+    t.openHead,
+    [
+      { value: "", text: "—" },
+      ...places.map((p, i) => ({ value: String(i), text: t.head(p.head), group: t.attentionFull(p.attention) })),
+    ],
+    "",
+    (value) => value !== "" && open(Number(value), "heads"),
+  );
   const element = el("div", {}, controls(jump), picture.element, note(t.modelHelp));
   return { element, pictures: [picture], data: () => ({ heads: summaries }) };
 }
 
 /** Width and height of a thumbnail: cells are square, as far as they can be seen. */
 function mapSize({ queries, keys }: Attention, side: number): [number, number] {
-  return keys >= queries ? [side, Math.max(14, (side * queries) / keys)] : [Math.max(14, (side * keys) / queries), side];
+  return keys >= queries
+    ? [side, Math.max(14, (side * queries) / keys)]
+    : [Math.max(14, (side * keys) / queries), side];
 }
 
-function drawThumbnail(pen: Pen, { theme, t }: Context, block: Grid, place: Place, [x, y]: [number, number], side: number, focused: boolean, summary: Map<string, HeadSummary>): void {
+function drawThumbnail(
+  pen: Pen,
+  { theme, t }: Context,
+  block: Grid,
+  place: Place,
+  [x, y]: [number, number],
+  side: number,
+  focused: boolean,
+  summary: Map<string, HeadSummary>,
+): void {
   const map = block.slice(place.head);
   const off = place.attention.off.includes(place.head);
   const [width, height] = mapSize(place.attention, side);
@@ -139,6 +197,8 @@ function drawThumbnail(pen: Pen, { theme, t }: Context, block: Grid, place: Plac
 
 function describe({ t }: Context, place: Place, summary: Map<string, HeadSummary>): string {
   const one = summary.get(`${place.attention.index}/${place.head}`);
-  const numbers = one ? `, ${t.entropy} ${one.entropy.toFixed(2)}, ${t.distance} ${one.distance.toFixed(1)}, ${t.peak} ${one.peak.toFixed(2)}` : "";
+  const numbers = one
+    ? `, ${t.entropy} ${one.entropy.toFixed(2)}, ${t.distance} ${one.distance.toFixed(1)}, ${t.peak} ${one.peak.toFixed(2)}`
+    : "";
   return `${t.attentionFull(place.attention)}, ${t.head(place.head)}${numbers}`;
 }

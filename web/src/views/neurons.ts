@@ -22,17 +22,32 @@ export interface Pairing {
   weights: Float32Array;
 }
 
-export async function loadPairing({ source, run }: Context, attention: Attention, head: number, query: number): Promise<Pairing> {
+export async function loadPairing(
+  { source, run }: Context,
+  attention: Attention,
+  head: number,
+  query: number,
+): Promise<Pairing> {
   const at = `${attention.index}/${head}`;
   const rows: [number, number] = [query, query + 1];
   const [q, k, scores, weights, additive] = await Promise.all([
-    source.array(run.id, `q/${at}`, { rows }), source.array(run.id, `k/${at}`),
-    source.array(run.id, `scores/${at}`, { rows }), source.array(run.id, `weights/${at}`, { rows }),
+    source.array(run.id, `q/${at}`, { rows }),
+    source.array(run.id, `k/${at}`),
+    source.array(run.id, `scores/${at}`, { rows }),
+    source.array(run.id, `weights/${at}`, { rows }),
     attention.score === "additive" ? source.array(run.id, `additive/${attention.index}`) : null,
   ]);
   // Dot: q_d k_d. Bahdanau's: v_d tanh(q_d + k_d).
-  const term = additive ? (a: number, b: number, d: number) => additive.data[d]! * Math.tanh(a + b) : (a: number, b: number) => a * b;
-  return { q: q.data, k, products: (key) => q.data.map((value, d) => term(value, k.at(key, d), d)), scores: scores.data, weights: weights.data };
+  const term = additive
+    ? (a: number, b: number, d: number) => additive.data[d]! * Math.tanh(a + b)
+    : (a: number, b: number) => a * b;
+  return {
+    q: q.data,
+    k,
+    products: (key) => q.data.map((value, d) => term(value, k.at(key, d), d)),
+    scores: scores.data,
+    weights: weights.data,
+  };
 }
 
 /** q and k of a token pair, dimension by dimension, their products and the sum. */
@@ -56,10 +71,20 @@ export async function neuronsView(context: Context): Promise<View> {
     }
   };
   const overview = new Picture({
-    id: "neurons-picture", title: t.views.neurons.name, label: t.neuronsLabel(all.rows[query]!.plain),
+    id: "neurons-picture",
+    title: t.views.neurons.name,
+    label: t.neuronsLabel(all.rows[query]!.plain),
     size: (available) => ({ width: available, height: kTop + all.columns.length * kRow + 6 }),
     tallest: 520,
-    draw: (pen, sight) => drawOverview(pen, context, attention, pairing, { query, key, head, width: sight.width, top: sight.top, bottom: sight.bottom }),
+    draw: (pen, sight) =>
+      drawOverview(pen, context, attention, pairing, {
+        query,
+        key,
+        head,
+        width: sight.width,
+        top: sight.top,
+        bottom: sight.bottom,
+      }),
     hover: (_x, y) => {
       const row = Math.floor((y - kTop) / kRow);
       if (row >= 0 && row < all.columns.length && row !== key) choose(row, false);
@@ -79,7 +104,9 @@ export async function neuronsView(context: Context): Promise<View> {
     summary: t.asTable,
   });
   const detail = new Picture({
-    id: "pair-picture", title: t.pairTitle, label: t.pairTitle,
+    id: "pair-picture",
+    title: t.pairTitle,
+    label: t.pairTitle,
     size: (available) => ({ width: available, height: 252 }),
     draw: (pen, sight) => drawPair(pen, context, attention, pairing, key, sight.width),
     table: () => ({
@@ -88,14 +115,37 @@ export async function neuronsView(context: Context): Promise<View> {
     }),
     summary: t.asTable,
   });
-  const sentence = el("p", { class: "readout", attributes: { id: "sum" } }, sumSentence(context, attention, pairing, key));
-  const bar = controls(attentionSelect(context, attention), headSelect(context, attention, head),
+  const sentence = el(
+    "p",
+    { class: "readout", attributes: { id: "sum" } },
+    sumSentence(context, attention, pairing, key),
+  );
+  const bar = controls(
+    attentionSelect(context, attention),
+    headSelect(context, attention, head),
     tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value })),
-    tokenSelect("key", t.key, all.columns, key, (value) => choose(value, true)));
-  const element = el("div", {}, bar, overview.element, section(t.pairTitle, sentence, detail.element), note(t.neuronsHelp));
+    tokenSelect("key", t.key, all.columns, key, (value) => choose(value, true)),
+  );
+  const element = el(
+    "div",
+    {},
+    bar,
+    overview.element,
+    section(t.pairTitle, sentence, detail.element),
+    note(t.neuronsHelp),
+  );
   const data = () => ({
-    attention: attention.path, head, query, key, scale: attention.scale, q: pairing.q, k: pairing.k.row(key), products: pairing.products(key),
-    sum: sumOf(pairing, key), score: pairing.scores[key], weight: pairing.weights[key],
+    attention: attention.path,
+    head,
+    query,
+    key,
+    scale: attention.scale,
+    q: pairing.q,
+    k: pairing.k.row(key),
+    products: pairing.products(key),
+    sum: sumOf(pairing, key),
+    score: pairing.scores[key],
+    weight: pairing.weights[key],
   });
   return { element, pictures: [overview, detail], data };
 }
@@ -105,7 +155,13 @@ export function sumOf(pairing: Pairing, key: number): number {
 }
 
 function sumSentence({ t }: Context, attention: Attention, pairing: Pairing, key: number): string {
-  return t.sumSentence({ sum: sumOf(pairing, key), scale: attention.scale, score: pairing.scores[key]!, weight: pairing.weights[key]!, additive: attention.score === "additive" });
+  return t.sumSentence({
+    sum: sumOf(pairing, key),
+    scale: attention.scale,
+    score: pairing.scores[key]!,
+    weight: pairing.weights[key]!,
+    additive: attention.score === "additive",
+  });
 }
 
 interface OverviewScene {
@@ -118,7 +174,13 @@ interface OverviewScene {
 }
 
 /** The query's strip above; for each key its own strip, the products, their sum and the weight. */
-function drawOverview(pen: Pen, { run, theme, t, ...context }: Context, attention: Attention, pairing: Pairing, scene: OverviewScene): void {
+function drawOverview(
+  pen: Pen,
+  { run, theme, t, ...context }: Context,
+  attention: Attention,
+  pairing: Pairing,
+  scene: OverviewScene,
+): void {
   const all = axes(run, attention, false);
   const name = widest([...all.columns, all.rows[scene.query]!], 30, scene.width * 0.2) + 10;
   const numbers = scene.width < 520 ? 56 : 126;
@@ -129,25 +191,60 @@ function drawOverview(pen: Pen, { run, theme, t, ...context }: Context, attentio
   const mostProduct = largestOf(pairing, all.columns.length);
   pen.text("q", name + 4, 12, { colour: theme.soft, size: 11 });
   drawLabel(pen, all.rows[scene.query]!, { x: name - 6, y: 32, room: name - 8, align: "end" }, theme, 14, true);
-  pen.cells({ x: name, y: 18, width: strip, height: 18 }, 1, pairing.q.length, (_, c) => signedColour(theme, pairing.q[c]!, mostK));
+  pen.cells({ x: name, y: 18, width: strip, height: 18 }, 1, pairing.q.length, (_, c) =>
+    signedColour(theme, pairing.q[c]!, mostK),
+  );
   pen.text("k", name + 4, kTop - 6, { colour: theme.soft, size: 11 });
-  pen.text(attention.score === "dot" ? "q × k" : "v tanh(q + k)", second + 4, kTop - 6, { colour: theme.soft, size: 11 });
-  pen.text(numbers > 60 ? `Σ   ·   ${t.weight}` : t.weight, scene.width - 2, kTop - 6, { colour: theme.soft, size: 11, align: "end" });
+  pen.text(attention.score === "dot" ? "q × k" : "v tanh(q + k)", second + 4, kTop - 6, {
+    colour: theme.soft,
+    size: 11,
+  });
+  pen.text(numbers > 60 ? `Σ   ·   ${t.weight}` : t.weight, scene.width - 2, kTop - 6, {
+    colour: theme.soft,
+    size: 11,
+    align: "end",
+  });
   const first = Math.max(0, Math.floor((scene.top - kTop) / kRow));
   const last = Math.min(all.columns.length, Math.ceil((scene.bottom - kTop) / kRow));
   for (let k = first; k < last; ++k) {
     const y = kTop + k * kRow;
     const masked = pairing.scores[k] === -Infinity;
-    if (k === scene.key) pen.rect({ x: 0, y, width: scene.width, height: kRow }, { fill: headColour(theme, scene.head), alpha: 0.14, radius: 4 });
-    drawLabel(pen, all.columns[k]!, { x: name - 6, y: y + 16, room: name - 8, align: "end" }, theme, 14, k === scene.key);
+    if (k === scene.key)
+      pen.rect(
+        { x: 0, y, width: scene.width, height: kRow },
+        { fill: headColour(theme, scene.head), alpha: 0.14, radius: 4 },
+      );
+    drawLabel(
+      pen,
+      all.columns[k]!,
+      { x: name - 6, y: y + 16, room: name - 8, align: "end" },
+      theme,
+      14,
+      k === scene.key,
+    );
     const values = pairing.k.row(k);
-    pen.cells({ x: name, y: y + 3, width: strip, height: kRow - 6 }, 1, values.length, (_, c) => signedColour(theme, values[c]!, mostK));
+    pen.cells({ x: name, y: y + 3, width: strip, height: kRow - 6 }, 1, values.length, (_, c) =>
+      signedColour(theme, values[c]!, mostK),
+    );
     const products = pairing.products(k);
-    pen.cells({ x: second, y: y + 3, width: strip, height: kRow - 6 }, 1, products.length, (_, c) => signedColour(theme, masked ? NaN : products[c]!, mostProduct));
-    if (numbers > 60) pen.text(sumOf(pairing, k).toFixed(2), end + 54, y + 16, { colour: theme.soft, size: 12, align: "end", mono: true });
+    pen.cells({ x: second, y: y + 3, width: strip, height: kRow - 6 }, 1, products.length, (_, c) =>
+      signedColour(theme, masked ? NaN : products[c]!, mostProduct),
+    );
+    if (numbers > 60)
+      pen.text(sumOf(pairing, k).toFixed(2), end + 54, y + 16, {
+        colour: theme.soft,
+        size: 12,
+        align: "end",
+        mono: true,
+      });
     const colour = weightColour(theme, pairing.weights[k]!);
     pen.rect({ x: scene.width - 54, y: y + 2, width: 54, height: kRow - 4 }, { fill: hex(colour), radius: 3 });
-    pen.text(masked ? t.maskedShort : pairing.weights[k]!.toFixed(3), scene.width - 8, y + 16, { colour: inkOn(colour), size: 11, align: "end", mono: true });
+    pen.text(masked ? t.maskedShort : pairing.weights[k]!.toFixed(3), scene.width - 8, y + 16, {
+      colour: inkOn(colour),
+      size: 11,
+      align: "end",
+      mono: true,
+    });
   }
   void context;
 }
@@ -160,10 +257,19 @@ function largestOf(pairing: Pairing, keys: number): number {
 }
 
 /** Three rows of bars: q, k and what each dimension adds. */
-function drawPair(pen: Pen, { theme }: Context, attention: Attention, pairing: Pairing, key: number, width: number): void {
+function drawPair(
+  pen: Pen,
+  { theme }: Context,
+  attention: Attention,
+  pairing: Pairing,
+  key: number,
+  width: number,
+): void {
   const products = pairing.products(key);
   const rows: [string, ArrayLike<number>, string][] = [
-    ["q", pairing.q, theme.accent], ["k", pairing.k.row(key), theme.good], [attention.score === "dot" ? "q × k" : "v tanh(q+k)", products, theme.warm],
+    ["q", pairing.q, theme.accent],
+    ["k", pairing.k.row(key), theme.good],
+    [attention.score === "dot" ? "q × k" : "v tanh(q+k)", products, theme.warm],
   ];
   const left = 84;
   rows.forEach(([name, values, colour], n) => {
@@ -175,7 +281,15 @@ function drawPair(pen: Pen, { theme }: Context, attention: Attention, pairing: P
     pen.line([left, middle, width - 8, middle], { colour: theme.faint });
     for (let d = 0; d < values.length; ++d) {
       const height = (values[d]! / most) * 34;
-      pen.rect({ x: left + d * step + Math.min(1, step * 0.1), y: Math.min(middle, middle - height), width: Math.max(0.8, step - Math.min(2, step * 0.2)), height: Math.max(0.6, Math.abs(height)) }, { fill: colour, alpha: 0.85 });
+      pen.rect(
+        {
+          x: left + d * step + Math.min(1, step * 0.1),
+          y: Math.min(middle, middle - height),
+          width: Math.max(0.8, step - Math.min(2, step * 0.2)),
+          height: Math.max(0.6, Math.abs(height)),
+        },
+        { fill: colour, alpha: 0.85 },
+      );
     }
   });
 }

@@ -22,28 +22,57 @@ export async function stepsView(context: Context): Promise<View> {
   const all = axes(run, attention, false);
   const query = clamp(state.query, all.rows.length);
   const { steps, numbers } = await allSteps(context, attention, head, query);
-  const bar = controls(attentionSelect(context, attention), headSelect(context, attention, head),
-    tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value })));
+  const bar = controls(
+    attentionSelect(context, attention),
+    headSelect(context, attention, head),
+    tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value })),
+  );
   const list = el("ol", { class: "steps" }, ...steps.map((step) => stepElement(context, step, attention)));
   const element = el("div", {}, bar, list, note(t.stepsHelp));
-  return { element, pictures: steps.flatMap((step) => (step.picture ? [step.picture] : [])), data: () => ({ attention: attention.path, head, query, ...numbers }) };
+  return {
+    element,
+    pictures: steps.flatMap((step) => (step.picture ? [step.picture] : [])),
+    data: () => ({ attention: attention.path, head, query, ...numbers }),
+  };
 }
 
 function stepElement({ t }: Context, step: Step, attention: Attention): HTMLElement {
   const text = t.steps[step.name];
   const formula = el("div", { class: "formula" });
   formula.append(formulas(attention, t.ifWord, t.isMasked)[step.name]);
-  return el("li", { attributes: { id: `step-${step.name}` } }, el("h3", {}, text.title), formula, el("p", {}, text.text), step.picture?.element ?? null,
-    step.check ? el("p", { class: "check" }, step.check) : null);
+  return el(
+    "li",
+    { attributes: { id: `step-${step.name}` } },
+    el("h3", {}, text.title),
+    formula,
+    el("p", {}, text.text),
+    step.picture?.element ?? null,
+    step.check ? el("p", { class: "check" }, step.check) : null,
+  );
 }
 
-async function allSteps(context: Context, attention: Attention, head: number, query: number): Promise<{ steps: Step[]; numbers: Record<string, unknown> }> {
+async function allSteps(
+  context: Context,
+  attention: Attention,
+  head: number,
+  query: number,
+): Promise<{ steps: Step[]; numbers: Record<string, unknown> }> {
   const { source, run, t } = context;
   const all = axes(run, attention, false);
-  const [pairing, v] = await Promise.all([loadPairing(context, attention, head, query), source.array(run.id, `v/${attention.index}/${head}`)]);
+  const [pairing, v] = await Promise.all([
+    loadPairing(context, attention, head, query),
+    source.array(run.id, `v/${attention.index}/${head}`),
+  ]);
   const value = rowReader(context, attention, query);
   const [tokens, embedded, input, normed, joined, projected, residual] = await Promise.all([
-    value("stack", "tokens"), value("stack", "embedded"), value("layer", "input"), value("own", "normed"), value("own", "context"), value("own", "projected"), value("own", "residual")]);
+    value("stack", "tokens"),
+    value("stack", "embedded"),
+    value("layer", "input"),
+    value("own", "normed"),
+    value("own", "context"),
+    value("own", "projected"),
+    value("own", "residual"),
+  ]);
   const normFirst = run.values.indexOf(`${attention.path}:normed`) < run.values.indexOf(`${attention.path}:context`);
   const products = Float32Array.from(all.columns, (_, k) => pairing.products(k).reduce((a, b) => a + b, 0));
   const scaled = products.map((p) => p * (attention.score === "dot" ? attention.scale : 1));
@@ -53,24 +82,48 @@ async function allSteps(context: Context, attention: Attention, head: number, qu
   const steps: Step[] = [];
   const add = (name: StepName, picture: Picture | null, check?: string) => steps.push({ name, picture, check });
   const strips = (name: StepName, list: Parameters<typeof stripsPicture>[2]) => stripsPicture(context, name, list);
-  const bars = (name: StepName, values: Float32Array, digits: number) => barsPicture(context, name, all.columns, values, digits);
+  const bars = (name: StepName, values: Float32Array, digits: number) =>
+    barsPicture(context, name, all.columns, values, digits);
 
   if (tokens) add("embedding", strips("embedding", [[t.stripToken, tokens]]));
   if (embedded) add("position", strips("position", [[t.stripPosition, embedded]]));
-  if (normFirst && normed) add("normFirst", strips("normFirst", [...(input ? [[t.stripInput, input] as [string, Float32Array]] : []), [t.stripNormed, normed]]));
+  if (normFirst && normed)
+    add(
+      "normFirst",
+      strips("normFirst", [
+        ...(input ? [[t.stripInput, input] as [string, Float32Array]] : []),
+        [t.stripNormed, normed],
+      ]),
+    );
   add("query", strips("query", [["q", pairing.q]]));
   add("keys", mapPicture(context, "keys", all.columns, pairing.k));
   add("values", mapPicture(context, "values", all.columns, v));
   add(attention.score === "dot" ? "products" : "additive", bars("products", products, 2));
   if (attention.score === "dot") add("scale", bars("scale", unmasked, 2));
-  add("mask", bars("mask", pairing.scores, 2), t.maskCheck(pairing.scores.filter((s) => s === -Infinity).length, all.columns.length));
+  add(
+    "mask",
+    bars("mask", pairing.scores, 2),
+    t.maskCheck(pairing.scores.filter((s) => s === -Infinity).length, all.columns.length),
+  );
   add("softmax", bars("softmax", pairing.weights, 3), t.sumCheck(pairing.weights.reduce((a, b) => a + b, 0)));
   add("sum", strips("sum", [[t.stripContext(head), sum]]), part ? t.equalCheck(difference(sum, part)) : undefined);
   if (joined) add("concatenation", strips("concatenation", [[t.stripJoined, joined, attention.value_dim]]));
   if (projected) add("projection", strips("projection", [[t.stripProjected, projected]]));
   if (residual) add("residual", strips("residual", [[t.stripResidual, residual]]));
   if (!normFirst && normed) add("norm", strips("norm", [[t.stripNormed, normed]]));
-  const numbers = { tokens, embedded, q: pairing.q, products, scores: pairing.scores, weights: pairing.weights, weightedSum: sum, context: joined, projected, residual, normed };
+  const numbers = {
+    tokens,
+    embedded,
+    q: pairing.q,
+    products,
+    scores: pairing.scores,
+    weights: pairing.weights,
+    weightedSum: sum,
+    context: joined,
+    projected,
+    residual,
+    normed,
+  };
   return { steps, numbers };
 }
 
@@ -85,7 +138,12 @@ function rowReader({ source, run }: Context, attention: Attention, query: number
   };
 }
 
-function weighted(weights: Float32Array, rows: number, columns: number, at: (row: number, column: number) => number): Float32Array {
+function weighted(
+  weights: Float32Array,
+  rows: number,
+  columns: number,
+  at: (row: number, column: number) => number,
+): Float32Array {
   const sum = new Float64Array(columns);
   for (let r = 0; r < rows; ++r) {
     if (weights[r] === 0) continue;

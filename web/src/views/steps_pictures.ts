@@ -10,10 +10,16 @@ import { headColour, signedColour } from "../draw/theme";
 /** Vectors under each other; with a width of parts, those are underlined, one colour a head. */
 export function stripsPicture({ t, theme }: Context, id: string, list: [string, Float32Array, number?][]): Picture {
   const strips = list.map(([name, values, size]) => ({
-    name, values, segments: size ? { size, colours: Array.from({ length: values.length / size }, (_, i) => headColour(theme, i)) } : undefined,
+    name,
+    values,
+    segments: size
+      ? { size, colours: Array.from({ length: values.length / size }, (_, i) => headColour(theme, i)) }
+      : undefined,
   }));
   return new Picture({
-    id: `${id}-picture`, title: list.map(([name]) => name).join(", "), label: t.vectorLabel(list[0]![0], list[0]![1].length),
+    id: `${id}-picture`,
+    title: list.map(([name]) => name).join(", "),
+    label: t.vectorLabel(list[0]![0], list[0]![1].length),
     size: (available) => ({ width: available, height: stripsHeight(strips.length) }),
     draw: (pen, sight) => drawStrips(pen, strips, sight.width, theme),
     table: () => ({
@@ -25,12 +31,30 @@ export function stripsPicture({ t, theme }: Context, id: string, list: [string, 
 }
 
 /** A number a token. */
-export function barsPicture({ t, theme }: Context, id: string, labels: Label[], values: Float32Array, digits: number): Picture {
+export function barsPicture(
+  { t, theme }: Context,
+  id: string,
+  labels: Label[],
+  values: Float32Array,
+  digits: number,
+): Picture {
   return new Picture({
-    id: `${id}-picture`, title: t.steps[id as "products"].title, label: t.barsLabel(labels.length),
+    id: `${id}-picture`,
+    title: t.steps[id as "products"].title,
+    label: t.barsLabel(labels.length),
     size: (available) => barsSize(labels, available),
-    draw: (pen, sight) => drawBars(pen, { labels, values, format: (v) => v.toFixed(digits) }, sight.width, [sight.left, sight.right], theme),
-    table: () => ({ columns: [t.key, t.steps[id as "products"].title], rows: labels.map((label, i) => [label.text, values[i]!]) }),
+    draw: (pen, sight) =>
+      drawBars(
+        pen,
+        { labels, values, format: (v) => v.toFixed(digits) },
+        sight.width,
+        [sight.left, sight.right],
+        theme,
+      ),
+    table: () => ({
+      columns: [t.key, t.steps[id as "products"].title],
+      rows: labels.map((label, i) => [label.text, values[i]!]),
+    }),
     summary: t.asTable,
   });
 }
@@ -40,7 +64,9 @@ export function mapPicture({ t, theme }: Context, id: string, labels: Label[], g
   const row = labels.length > 24 ? 14 : 20;
   const most = largestMagnitude(grid.data);
   return new Picture({
-    id: `${id}-picture`, title: t.steps[id as "keys"].title, label: t.vectorLabel(t.steps[id as "keys"].title, grid.columns),
+    id: `${id}-picture`,
+    title: t.steps[id as "keys"].title,
+    label: t.vectorLabel(t.steps[id as "keys"].title, grid.columns),
     size: (available) => ({ width: available, height: labels.length * row + 4 }),
     tallest: 300,
     draw: (pen, sight) => {
@@ -48,10 +74,22 @@ export function mapPicture({ t, theme }: Context, id: string, labels: Label[], g
       const width = Math.min(sight.width - left - 2, grid.columns * 44);
       const first = Math.max(0, Math.floor(sight.top / row));
       const last = Math.min(labels.length, Math.ceil(sight.bottom / row));
-      pen.cells({ x: left, y: first * row, width, height: (last - first) * row }, last - first, grid.columns, (r, c) => signedColour(theme, grid.at(first + r, c), most));
-      for (let r = first; r < last; ++r) drawLabel(pen, labels[r]!, { x: left - 8, y: r * row + row / 2 + 4.5, room: left - 10, align: "end" }, theme, Math.min(13, row - 2));
+      pen.cells({ x: left, y: first * row, width, height: (last - first) * row }, last - first, grid.columns, (r, c) =>
+        signedColour(theme, grid.at(first + r, c), most),
+      );
+      for (let r = first; r < last; ++r)
+        drawLabel(
+          pen,
+          labels[r]!,
+          { x: left - 8, y: r * row + row / 2 + 4.5, room: left - 10, align: "end" },
+          theme,
+          Math.min(13, row - 2),
+        );
     },
-    table: () => ({ columns: [t.key, ...Array.from({ length: grid.columns }, (_, d) => String(d + 1))], rows: labels.map((label, r) => [label.text, ...grid.row(r)]) }),
+    table: () => ({
+      columns: [t.key, ...Array.from({ length: grid.columns }, (_, d) => String(d + 1))],
+      rows: labels.map((label, r) => [label.text, ...grid.row(r)]),
+    }),
     summary: t.asTable,
   });
 }

@@ -11,17 +11,25 @@ import { attentionOptions, axes, note, section } from "./common";
 /** Loss, learning rate and speed as they come, and one sentence's attention through time. */
 export async function trainingView(context: Context): Promise<View> {
   const { source, info, t, theme, state } = context;
-  if (source.kind === "server" && !info.training) return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => null };
+  if (source.kind === "server" && !info.training)
+    return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => null };
   const training = await source.training();
-  if (training.steps.length === 0 && !training.running) return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => training };
+  if (training.steps.length === 0 && !training.running)
+    return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => training };
   let cursor: number | null = null;
   const status = el("p", { class: "readout", attributes: { id: "training-status" } });
-  const say = () => (status.textContent = cursor === null ? statusLine(context, training) : atCursor(context, training, cursor));
-  const charts = chartsOf(context, training, () => cursor, (step) => {
-    cursor = step;
-    say();
-    charts.forEach((chart) => chart.redraw());
-  });
+  const say = () =>
+    (status.textContent = cursor === null ? statusLine(context, training) : atCursor(context, training, cursor));
+  const charts = chartsOf(
+    context,
+    training,
+    () => cursor,
+    (step) => {
+      cursor = step;
+      say();
+      charts.forEach((chart) => chart.redraw());
+    },
+  );
   const history = el("div", {});
   const maps: Picture[] = [];
   const showSnapshot = async () => {
@@ -31,15 +39,38 @@ export async function trainingView(context: Context): Promise<View> {
   };
   say();
   await showSnapshot();
-  const unfollow = training.running ? source.follow((event) => {
-    take(training, event);
-    say();
-    charts.forEach((chart) => chart.redraw());
-    if (event.type === "snapshot" && state.step < 0) void showSnapshot().catch(context.fail);
-  }) : () => {};
-  const element = el("div", {}, status, section(t.loss, legend([[t.trainingLoss, theme.accent], [t.validationLoss, theme.warm]]), charts[0]!.element),
-    el("div", { class: "columns" }, section(t.learningRate, charts[1]!.element), section(t.speed, charts[2]!.element)), section(t.throughTime, history), note(t.trainingHelp));
-  return { element, get pictures() { return [...charts, ...maps]; }, data: () => training, close: unfollow };
+  const unfollow = training.running
+    ? source.follow((event) => {
+        take(training, event);
+        say();
+        charts.forEach((chart) => chart.redraw());
+        if (event.type === "snapshot" && state.step < 0) void showSnapshot().catch(context.fail);
+      })
+    : () => {};
+  const element = el(
+    "div",
+    {},
+    status,
+    section(
+      t.loss,
+      legend([
+        [t.trainingLoss, theme.accent],
+        [t.validationLoss, theme.warm],
+      ]),
+      charts[0]!.element,
+    ),
+    el("div", { class: "columns" }, section(t.learningRate, charts[1]!.element), section(t.speed, charts[2]!.element)),
+    section(t.throughTime, history),
+    note(t.trainingHelp),
+  );
+  return {
+    element,
+    get pictures() {
+      return [...charts, ...maps];
+    },
+    data: () => training,
+    close: unfollow,
+  };
 }
 
 function take(training: Training, event: TrainingEvent): void {
@@ -53,21 +84,53 @@ function take(training: Training, event: TrainingEvent): void {
 
 function statusLine({ t }: Context, training: Training): string {
   const last = training.steps[training.steps.length - 1];
-  return t.trainingStatus({ running: training.running, step: last?.step ?? 0, total: training.total, loss: last?.loss ?? NaN, secondsLeft: training.secondsLeft, bleu: training.validation[training.validation.length - 1]?.bleu });
+  return t.trainingStatus({
+    running: training.running,
+    step: last?.step ?? 0,
+    total: training.total,
+    loss: last?.loss ?? NaN,
+    secondsLeft: training.secondsLeft,
+    bleu: training.validation[training.validation.length - 1]?.bleu,
+  });
 }
 
 function atCursor({ t }: Context, training: Training, step: number): string {
-  const at = nearestTo(training.steps.map((one) => [one.step, one.loss]), step);
-  const validation = nearestTo(training.validation.map((one) => [one.step, one.loss]), step);
+  const at = nearestTo(
+    training.steps.map((one) => [one.step, one.loss]),
+    step,
+  );
+  const validation = nearestTo(
+    training.validation.map((one) => [one.step, one.loss]),
+    step,
+  );
   return t.trainingAt(at?.[0] ?? 0, at?.[1] ?? NaN, validation?.[1]);
 }
 
-function chartsOf({ t, theme }: Context, training: Training, cursor: () => number | null, point: (step: number | null) => void): Picture[] {
-  const series = (of: (step: Training["steps"][number]) => number, colour: string, name: string): Series => ({ name, colour, points: training.steps.map((one) => [one.step, of(one)]) });
+function chartsOf(
+  { t, theme }: Context,
+  training: Training,
+  cursor: () => number | null,
+  point: (step: number | null) => void,
+): Picture[] {
+  const series = (of: (step: Training["steps"][number]) => number, colour: string, name: string): Series => ({
+    name,
+    colour,
+    points: training.steps.map((one) => [one.step, of(one)]),
+  });
   const make = (id: string, title: string, height: number, lines: () => Series[], log = false): Picture => {
-    const options = (width: number): ChartOptions => ({ width, height, series: lines(), theme, log, cursor: cursor(), end: training.running ? training.total : undefined });
+    const options = (width: number): ChartOptions => ({
+      width,
+      height,
+      series: lines(),
+      theme,
+      log,
+      cursor: cursor(),
+      end: training.running ? training.total : undefined,
+    });
     return new Picture({
-      id, title, label: t.chartLabel(title),
+      id,
+      title,
+      label: t.chartLabel(title),
       size: (available) => ({ width: available, height }),
       draw: (pen, sight) => drawChart(pen, options(sight.width)),
       hover: (x) => point(Math.max(0, stepAt(options(picture(id).size.width), x))),
@@ -80,33 +143,72 @@ function chartsOf({ t, theme }: Context, training: Training, cursor: () => numbe
         point(steps[Math.min(steps.length - 1, Math.max(0, now + by))] ?? null);
         return true;
       },
-      table: () => ({ columns: [t.step, ...lines().map((line) => line.name)], rows: (lines()[0]?.points ?? []).map(([step, value]) => [step, value, ...lines().slice(1).map((line) => line.points.find(([at]) => at === step)?.[1] ?? "")]) }),
+      table: () => ({
+        columns: [t.step, ...lines().map((line) => line.name)],
+        rows: (lines()[0]?.points ?? []).map(([step, value]) => [
+          step,
+          value,
+          ...lines()
+            .slice(1)
+            .map((line) => line.points.find(([at]) => at === step)?.[1] ?? ""),
+        ]),
+      }),
       summary: t.asTable,
     });
   };
   const made: Picture[] = [];
   const picture = (id: string) => made.find((one) => one.options.id === id)!;
   made.push(
-    make("loss-picture", t.loss, 240, () => [series((s) => s.loss, theme.accent, t.trainingLoss), { name: t.validationLoss, colour: theme.warm, dots: true, points: training.validation.map((v) => [v.step, v.loss]) }], true),
+    make(
+      "loss-picture",
+      t.loss,
+      240,
+      () => [
+        series((s) => s.loss, theme.accent, t.trainingLoss),
+        {
+          name: t.validationLoss,
+          colour: theme.warm,
+          dots: true,
+          points: training.validation.map((v) => [v.step, v.loss]),
+        },
+      ],
+      true,
+    ),
     make("rate-picture", t.learningRate, 150, () => [series((s) => s.lr, theme.good, t.learningRate)]),
-    make("speed-picture", t.speed, 150, () => [series((s) => s.tokensPerSecond, theme.accent, t.speed)]));
+    make("speed-picture", t.speed, 150, () => [series((s) => s.tokensPerSecond, theme.accent, t.speed)]),
+  );
   return made;
 }
 
 function legend(items: [string, string][]): HTMLElement {
-  return el("p", { class: "legend" }, ...items.map(([name, colour]) => {
-    const mark = el("span", { class: "mark" });
-    mark.style.background = colour;
-    return el("span", {}, mark, name);
-  }));
+  return el(
+    "p",
+    { class: "legend" },
+    ...items.map(([name, colour]) => {
+      const mark = el("span", { class: "mark" });
+      mark.style.background = colour;
+      return el("span", {}, mark, name);
+    }),
+  );
 }
 
 /** The chosen sentence's attention at a step of training; the slider goes back in time. */
-async function snapshotOf(context: Context, training: Training, again: () => Promise<void>): Promise<{ element: HTMLElement; pictures: Picture[] }> {
+async function snapshotOf(
+  context: Context,
+  training: Training,
+  again: () => Promise<void>,
+): Promise<{ element: HTMLElement; pictures: Picture[] }> {
   const { source, state, t, theme, note: remember } = context;
-  if (training.snapshots.length === 0) return { element: el("div", {}, note(t.noSnapshots), sentenceForm(context, training)), pictures: [] };
+  if (training.snapshots.length === 0)
+    return { element: el("div", {}, note(t.noSnapshots), sentenceForm(context, training)), pictures: [] };
   const steps = training.snapshots.map((one) => one.step);
-  const index = state.step < 0 ? steps.length - 1 : Math.max(0, steps.findIndex((step) => step >= state.step));
+  const index =
+    state.step < 0
+      ? steps.length - 1
+      : Math.max(
+          0,
+          steps.findIndex((step) => step >= state.step),
+        );
   const run = await source.runById(training.snapshots[index]!.run);
   const attention = attentionOf(run, state.layer);
   const head = headOf(attention, state.head);
@@ -120,26 +222,54 @@ async function snapshotOf(context: Context, training: Training, again: () => Pro
     void again().catch(context.fail);
   };
   const picture: Picture = new Picture({
-    id: "snapshot-picture", title: `${t.stepNumber(steps[index]!)} · ${t.attentionFull(attention)} · ${t.head(head)}`, label: t.matrixLabel(rows.length, columns.length),
+    id: "snapshot-picture",
+    title: `${t.stepNumber(steps[index]!)} · ${t.attentionFull(attention)} · ${t.head(head)}`,
+    label: t.matrixLabel(rows.length, columns.length),
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
       drawHeatmap(pen, at, weights, options);
       drawLegend(pen, at.left, at.height + 8, theme);
     },
-    table: () => ({ columns: [t.query, ...columns.map((l) => l.text)], rows: rows.map((label, r) => [label.text, ...weights.row(r)]) }),
+    table: () => ({
+      columns: [t.query, ...columns.map((l) => l.text)],
+      rows: rows.map((label, r) => [label.text, ...weights.row(r)]),
+    }),
     summary: t.asTable,
   });
   const bar = controls(
-    slider("snapshot", t.step, { min: 0, max: steps.length - 1, step: 1, value: index, format: (i) => steps[i]!.toLocaleString("en"), input: (i) => change({ step: i === steps.length - 1 ? -1 : steps[i]! }), change: () => {} }),
-    select("layer", t.layer, attentionOptions(run, t), String(attention.index), (value) => change({ layer: Number(value) })),
-    select("head", t.headLabel, Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) })), String(head), (value) => change({ head: Number(value) })));
-  return { element: el("div", {}, bar, picture.element, training.running ? sentenceForm(context, training) : null), pictures: [picture] };
+    slider("snapshot", t.step, {
+      min: 0,
+      max: steps.length - 1,
+      step: 1,
+      value: index,
+      format: (i) => steps[i]!.toLocaleString("en"),
+      input: (i) => change({ step: i === steps.length - 1 ? -1 : steps[i]! }),
+      change: () => {},
+    }),
+    select("layer", t.layer, attentionOptions(run, t), String(attention.index), (value) =>
+      change({ layer: Number(value) }),
+    ),
+    select(
+      "head",
+      t.headLabel,
+      Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) })),
+      String(head),
+      (value) => change({ head: Number(value) }),
+    ),
+  );
+  return {
+    element: el("div", {}, bar, picture.element, training.running ? sentenceForm(context, training) : null),
+    pictures: [picture],
+  };
 }
 
 function sentenceForm({ source, t, fail }: Context, training: Training): HTMLElement {
   const text = el("input", { attributes: { id: "follow-text", type: "text", value: training.text } });
   const target = el("input", { attributes: { id: "follow-target", type: "text", value: training.target ?? "" } });
-  return controls(el("label", { class: "control" }, el("span", {}, t.followSentence), text), training.target ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
-    button("follow", t.follow, () => void source.followSentence(text.value, target.value).catch(fail)));
+  return controls(
+    el("label", { class: "control" }, el("span", {}, t.followSentence), text),
+    training.target ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
+    button("follow", t.follow, () => void source.followSentence(text.value, target.value).catch(fail)),
+  );
 }
