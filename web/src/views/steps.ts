@@ -4,7 +4,7 @@ import type { Attention } from "../data/types";
 import { el } from "../dom";
 import type { Picture } from "../draw/picture";
 import { attentionSelect, axes, headSelect, note, tokenSelect } from "./common";
-import { loadPairing } from "./neurons";
+import { loadPairing } from "./pairing";
 import { barsPicture, mapPicture, stripsPicture } from "./steps_pictures";
 import { formulas, type StepName } from "./steps_formulas";
 
