@@ -38,11 +38,6 @@ export class OfflineSource implements Source {
     }
   }
 
-  /** Whether the file holds this array, or one it can be cut from. */
-  holds(name: string): boolean {
-    return name in this.file.arrays;
-  }
-
   async info(): Promise<Info> {
     return this.file.info;
   }
