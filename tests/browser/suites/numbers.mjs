@@ -47,6 +47,7 @@ async function compareHead(page, address, file, state) {
   await page.waitForFunction(() => document.querySelector("#readout").dataset.weight);
   near(await page.getAttribute("#readout", "data-weight"), weights[state.query][state.key], kTolerance, "the readout");
   await page.click("main .behind summary");
+  await page.waitForSelector("main .behind table");
   const cells = await page.$$eval("main .behind tbody tr:nth-child(3) td", (list) =>
     list.map((cell) => Number(cell.textContent)),
   );

@@ -49,6 +49,7 @@ export default async function training(harness) {
       await page.focus("#snapshot");
       await page.keyboard.press("Home");
       await page.waitForFunction(() => document.querySelector("#snapshot").value === "0");
+      await page.goto("about:blank"); // a page that listens to a server that has gone complains, rightly
     } finally {
       child.kill("SIGINT");
       await new Promise((done) => child.on("exit", done));

@@ -10,9 +10,7 @@ import { attentionOptions, axes, note, section } from "./common";
 
 /** Loss, learning rate and speed as they come, and one sentence's attention through time. */
 export async function trainingView(context: Context): Promise<View> {
-  const { source, info, t, theme, state } = context;
-  if (source.kind === "server" && !info.training)
-    return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => null };
+  const { source, t, theme, state } = context;
   const training = await source.training();
   if (training.steps.length === 0 && !training.running)
     return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => training };
