@@ -16,11 +16,21 @@ const folder = new URL("../../docs/screenshots/", import.meta.url).pathname;
 const date = { model: "m0", text: "Samstag, 3. Mai 2025", target: "2025-05-03" };
 
 const shots = [
-  { name: "heads", state: { ...date, view: "heads", layer: "last", threshold: 0.1 }, hover: ["#heads-picture", 0, 8] },
+  {
+    name: "heads",
+    whole: true,
+    state: { ...date, view: "heads", layer: "last", threshold: 0.1 },
+    hover: ["#heads-picture", 0, 8],
+  },
   { name: "model", state: { ...date, view: "model" } },
   { name: "matrix", state: { ...date, view: "matrix", layer: "last", head: 1, query: 9, key: 9 } },
   { name: "neurons", state: { ...date, view: "neurons", layer: "last", head: 1, query: 9, key: 9 } },
-  { name: "steps", state: { ...date, view: "steps", layer: "last", head: 1, query: 9 }, scroll: "#step-products" },
+  {
+    name: "steps",
+    state: { ...date, view: "steps", layer: "last", head: 1, query: 9 },
+    from: "#step-products",
+    tall: 1250,
+  },
   { name: "alignment", state: { ...date, view: "alignment" } },
   {
     name: "generation",
@@ -38,6 +48,7 @@ const shots = [
   { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" } },
   {
     name: "heads-dark",
+    whole: true,
     state: { ...date, view: "heads", layer: "last", threshold: 0.1, theme: "dark" },
     hover: ["#heads-picture", 0, 8],
   },
@@ -55,9 +66,10 @@ const shots = [
       key: 5,
     },
   },
-  { name: "model-phone", state: { ...date, view: "model" }, viewport: { width: 390, height: 844 } },
+  { name: "model-phone", whole: true, state: { ...date, view: "model" }, viewport: { width: 390, height: 844 } },
   {
     name: "heads-phone-zh",
+    whole: true,
     state: {
       ...date,
       view: "heads",
@@ -105,7 +117,7 @@ try {
   await server.stop();
 }
 
-async function take({ name, state, viewport = { width: 1120, height: 860 }, ...shot }, address) {
+async function take({ name, state, viewport = { width: 1120, height: 1180 }, ...shot }, address) {
   const page = await browser.newPage({ viewport, locale: "en-GB" });
   const { run } = await page.request
     .post(`${address}api/runs`, { data: { model: state.model, text: state.text, target: state.target } })
@@ -114,12 +126,11 @@ async function take({ name, state, viewport = { width: 1120, height: 860 }, ...s
   if (shot.fill) await page.fill(...shot.fill);
   if (shot.wait) await page.waitForFunction(shot.wait);
   if (shot.click) await page.click(shot.click);
-  if (shot.scroll) await page.locator(shot.scroll).evaluate((element) => window.scrollTo(0, element.offsetTop - 20));
   if (shot.hover) {
     const box = await page.locator(shot.hover[0]).boundingBox();
     await page.mouse.move(box.x + 120, box.y + 30 + 24 * shot.hover[2] + 12);
   }
-  await save(page, name);
+  await save(page, name, shot);
 }
 
 /** A training that is watched until its attention has taken shape. */
@@ -165,17 +176,21 @@ async function takeTraining() {
     );
     await page.selectOption("#layer", { index: (await page.locator("#layer option").count()) - 1 });
     await page.waitForTimeout(800);
-    await save(page, "training", true);
+    await save(page, "training", { tall: 1400 });
   } finally {
     child.kill("SIGINT");
     await new Promise((done) => child.on("exit", done));
   }
 }
 
-async function save(page, name, fullPage = false) {
+/** The view itself, as far down as it is told; or all of a small page. */
+async function save(page, name, { whole = false, tall = 900, from = "" } = {}) {
   await page.waitForTimeout(400);
   const path = join(folder, `${name}.png`);
-  await page.screenshot({ path, fullPage });
+  const box = await page.locator("main").boundingBox();
+  if (from) box.y = (await page.locator(from).boundingBox()).y;
+  const clip = { x: box.x - 16, y: box.y - 16, width: box.width + 32, height: Math.min(box.height + 32, tall) };
+  await page.screenshot(whole ? { path } : { path, clip, fullPage: true });
   console.log(`${name}.png ${(statSync(path).size / 1000).toFixed(0)} kB`);
   await page.close();
 }

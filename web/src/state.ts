@@ -33,6 +33,7 @@ export interface State {
   text2: string;
   layer2: number;
   head2: number;
+  unit: "" | "words" | "tokens"; // Alignment; "": words, unless they are too few
   align: string; // Alignment: layer and head, "all" or "1.0"
   beam: number;
   length: number;
@@ -66,6 +67,7 @@ export const kDefaults: State = {
   text2: "",
   layer2: -1,
   head2: 0,
+  unit: "",
   align: "all",
   beam: 4,
   length: 64,
@@ -86,6 +88,7 @@ const kChoices: Partial<Record<keyof State, readonly string[]>> = {
   kind: ["tokens", "positions"],
   lang: ["en", "zh"],
   theme: ["light", "dark"],
+  unit: ["words", "tokens"],
   pair: ["aa", "ab", "ba", "bb"],
 };
 

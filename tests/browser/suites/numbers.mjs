@@ -89,7 +89,7 @@ async function compareModel(page, address, file, state) {
 }
 
 async function compareAlignment(page, address, file, state) {
-  await open(page, address, { ...state, view: "alignment" });
+  await open(page, address, { ...state, view: "alignment", unit: "words" });
   const shown = await exported(page);
   assert.deepEqual([shown.source, shown.target], [file.alignment.source, file.alignment.target]);
   near(shown.weights, file.alignment.weights, kTolerance, "alignment");

@@ -31,7 +31,7 @@ const views: Record<ViewName, ViewText> = {
   steps: { name: "Steps", text: "The whole arithmetic for one token, in order, with this model’s own numbers." },
   alignment: {
     name: "Alignment",
-    text: "Which source word each target word came from. Framed cells are the word alignment read from the weights.",
+    text: "Which part of the source each part of the target came from. Framed cells are the alignment read from the weights.",
   },
   generation: {
     name: "Generation",
@@ -183,13 +183,15 @@ export const en = {
     `Computed here from the weights shown; it differs from what the model computed by at most ${difference.toExponential(1)}.`,
   alignmentNone:
     "This model reads one text, so there is nothing to align. Alignment shows translators: transformer and rnn-attention.",
-  alignmentFile: "The mean over all layers and heads.",
+  unit: "By",
+  byWord: "Words",
+  byToken: "Tokens",
   alignmentLabel: (source: number, target: number) =>
     `${source} source words across, ${target} target words down. Arrow keys move between cells.`,
   alignmentHelp:
-    "Each row is a target word and adds up to at most 1: marks that are not words are left out. Frames mark the word alignment.",
+    "Each row is what is being written, each column what was read; a row adds up to at most 1, since marks that are not words are left out. Frames mark the alignment: by tokens, the largest weight of the row.",
   alignedWith: "Aligned with",
-  links: (count: number) => `${count} aligned pairs of words`,
+  links: (count: number) => `Framed pairs: ${count}`,
   allLayers: "All layers, all heads",
   allHeads: "All heads",
   generationNone: "This model does not write text: it classifies.",

@@ -8,6 +8,7 @@ import { visible } from "../data/words";
 import { el } from "../dom";
 import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { loadAlignment } from "./alignment_data";
 import { note } from "./common";
 
 /** Source against target: Bahdanau's picture, with the word alignment framed. */
@@ -15,8 +16,7 @@ export async function alignmentView(context: Context): Promise<View> {
   const { run, state, source, t, theme, update } = context;
   if (!run.attention.some((one) => one.kind === "cross"))
     return { element: el("div", {}, note(t.alignmentNone)), pictures: [], data: () => null };
-  const [layer = "all", head = "all"] = source.kind === "file" ? [] : state.align.split(".");
-  const found = await source.alignment(run.id, layer, head);
+  const { found, byWord } = await loadAlignment(context);
   const [rows, columns] = [wordLabels(found.target), wordLabels(found.source)];
   const weights = new Grid(Float32Array.from(found.weights.flat()), [rows.length, columns.length]);
   const marks = found.links.map(([s, target]): [number, number] => [target, s]);
@@ -57,10 +57,14 @@ export async function alignmentView(context: Context): Promise<View> {
     }),
     summary: t.asTable,
   });
-  const bar =
-    source.kind === "file"
-      ? note(t.alignmentFile)
-      : controls(select("align", t.layer, choices(context), state.align, (align) => update({ align })));
+  const units = [
+    { value: "words", text: t.byWord },
+    { value: "tokens", text: t.byToken },
+  ];
+  const bar = controls(
+    source.kind === "server" && select("align", t.layer, choices(context), state.align, (align) => update({ align })),
+    select("unit", t.unit, units, byWord ? "words" : "tokens", (unit) => update({ unit: unit as "words" | "tokens" })),
+  );
   return {
     element: el("div", {}, bar, readout, picture.element, note(t.alignmentHelp)),
     pictures: [picture],

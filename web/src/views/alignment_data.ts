@@ -1,0 +1,28 @@
+import type { Context } from "../context";
+import { Grid, largest } from "../data/grid";
+import type { Alignment, Attention } from "../data/types";
+
+/** Words by the library's word alignment; or token by token, where words are too few to say anything (a date is one). */
+export async function loadAlignment(context: Context): Promise<{ found: Alignment; byWord: boolean }> {
+  const { run, state, source } = context;
+  const [layer = "all", head = "all"] = source.kind === "file" ? [] : state.align.split(".");
+  const words = await source.alignment(run.id, layer, head);
+  const few = Math.min(words.source.length, words.target.length) < 3;
+  const byWord = state.unit === "words" || (state.unit === "" && !few);
+  return byWord ? { found: words, byWord } : { found: await byToken(context, layer, head), byWord };
+}
+
+/** A row is the token that is written while the decoder looks: the one after the token that asks. */
+async function byToken({ run, source }: Context, layer: string, head: string): Promise<Alignment> {
+  const cross = run.attention.filter((one) => one.kind === "cross" && (layer === "all" || one.layer === Number(layer)));
+  const name = (one: Attention) => (head === "all" ? `average/${one.index}` : `weights/${one.index}/${head}`);
+  const grids = await Promise.all(cross.map((one) => source.array(run.id, name(one))));
+  const mean = Grid.zeros(grids[0]!.rows, grids[0]!.columns);
+  for (const grid of grids) grid.data.forEach((weight, i) => (mean.data[i]! += weight / grids.length));
+  const written = run.sides[cross[0]!.querySide]!.tokens.slice(1).map((token) => token.text);
+  const target = Array.from({ length: mean.rows }, (_, r) => written[r] ?? "⏹");
+  const read = run.sides[cross[0]!.keySide]!.tokens.map((token) => token.text);
+  const weights = target.map((_, r) => Array.from(mean.row(r)));
+  const links = weights.map((row, r): [number, number] => [largest(row, 1)[0]![0], r]);
+  return { source: read, target, weights, links };
+}
