@@ -1,6 +1,7 @@
 // Drives Chromium over pages served by the real command with small models:
 //   node main.mjs ATTEND WORK [NAME]     ATTEND: the command; WORK: a folder for models; NAME: only suites so named
 // Ends with 77 where there is no Chromium, which CTest reports as skipped.
+import { spawnSync } from "node:child_process";
 import { resolve } from "node:path";
 import { findChromium, Harness, launch } from "./harness.mjs";
 import { trainModels } from "./models.mjs";
@@ -28,6 +29,10 @@ const [attend, work, only] = [
 const chromium = findChromium();
 if (!chromium) {
   console.log("browser: skipped, there is no Chromium (Debian: apt install chromium)");
+  process.exit(77);
+}
+if (spawnSync(attend, ["view", "--help"]).status !== 0) {
+  console.log("browser: skipped, this command has no view");
   process.exit(77);
 }
 const models = await trainModels(attend, work);

@@ -100,6 +100,7 @@ function drawnAt(page, id) {
   return page
     .waitForFunction((name) => document.querySelector(name)?.dataset.drawn && window.performance.now(), id, {
       polling: "raf",
+      timeout: 120_000,
     })
     .then((handle) => handle.jsonValue());
 }
