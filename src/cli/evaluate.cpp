@@ -135,8 +135,9 @@ void evaluate_text(const Arguments& arguments, const ModelFolder& folder, const 
   LanguageMeasures measures;
   {
     ProgressLine line("Reading");
-    measures = measure_language(language_model(folder), *folder.tokenizer, corpus, arguments.by_line,
-                                [&](double share) { line.show(share); });
+    measures = measure_language(
+        language_model(folder), *folder.tokenizer, corpus, arguments.by_line, [&](double share) { line.show(share); },
+        folder.rules);
   }
   report(arguments, {{"model", folder.path}}, measures);
 }

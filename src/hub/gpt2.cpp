@@ -8,7 +8,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
   c.expect("add_cross_attention", false);
   GptConfig config{.words = c.size("vocab_size", kMostWords, 50257),
-                   .context = c.size("n_positions", kMostContext, 1024),
+                   .context = c.size("n_positions", kMostContext, c.size("n_ctx", kMostContext, 1024)),
                    .dim = c.size("n_embd", kMostWidth, 768),
                    .heads = c.size("n_head", kMostWidth, 12),
                    .layers = c.size("n_layer", kMostLayers, 12),

@@ -47,11 +47,12 @@ bool is_space(char32_t code) { return code == ' ' || (code >= '\t' && code <= '\
 /// Adds up what is known of plain text, one batch of texts after the other.
 class LanguageMeasurer {
  public:
-  LanguageMeasurer(const LanguageModel& model, const Tokenizer& tokenizer) : model_(model), tokenizer_(tokenizer) {}
+  LanguageMeasurer(const LanguageModel& model, const Tokenizer& tokenizer, const GenerationRules& rules)
+      : model_(model), tokenizer_(tokenizer), rules_(rules) {}
 
   void add_texts(const std::vector<std::string>& texts) {
     if (texts.empty()) return;
-    const std::vector<TextScore> scores = score_texts(model_, tokenizer_, texts);
+    const std::vector<TextScore> scores = score_texts(model_, tokenizer_, texts, {.rules = rules_});
     add(result_.likelihood, scores);
     const int32_t unknown = tokenizer_.special().unknown;
     for (const TextScore& score : scores) result_.unknown += std::ranges::count(score.ids, unknown);
@@ -80,6 +81,7 @@ class LanguageMeasurer {
 
   const LanguageModel& model_;
   const Tokenizer& tokenizer_;
+  const GenerationRules& rules_;
   LanguageMeasures result_;
   bool is_chinese_ = false;
 };
@@ -173,10 +175,11 @@ double LanguageMeasures::word_perplexity() const {
 }
 
 LanguageMeasures measure_language(const LanguageModel& model, const Tokenizer& tokenizer, const Corpus& corpus,
-                                  bool by_line, const std::function<void(double share)>& progress) {
+                                  bool by_line, const std::function<void(double share)>& progress,
+                                  const GenerationRules& rules) {
   const auto start = Clock::now();
   const double total = bytes_of(corpus.files);
-  LanguageMeasurer measurer(model, tokenizer);
+  LanguageMeasurer measurer(model, tokenizer, rules);
   for (const std::string& file : corpus.files) {
     Corpus one = corpus;
     one.files = {file};

@@ -42,8 +42,10 @@ struct HubFiles {
 /// A GPT-2 of width 8 with two layers.
 inline HubFiles tiny_gpt2() {
   HubFiles files;
-  files.config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"vocab_size", 11}, {"n_embd", 8},
-                  {"n_head", 2},          {"n_layer", 2},                         {"n_positions", 16}};
+  files.config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+                  {"vocab_size", 11},     {"n_embd", 8},
+                  {"n_head", 2},          {"n_layer", 2},
+                  {"n_positions", 16}};
   uint64_t seed = 1;
   const auto add = [&](const std::string& name, const Shape& shape) {
     files.tensors["transformer." + name] = random_weights(shape, seed++);
@@ -51,7 +53,8 @@ inline HubFiles tiny_gpt2() {
   add("wte.weight", {11, 8});
   add("wpe.weight", {16, 8});
   for (const std::string layer : {"h.0.", "h.1."}) {
-    for (const std::string norm : {"ln_1", "ln_2"}) add(layer + norm + ".weight", {8}), add(layer + norm + ".bias", {8});
+    for (const std::string norm : {"ln_1", "ln_2"})
+      add(layer + norm + ".weight", {8}), add(layer + norm + ".bias", {8});
     add(layer + "attn.c_attn.weight", {8, 24}), add(layer + "attn.c_attn.bias", {24});
     add(layer + "attn.c_proj.weight", {8, 8}), add(layer + "attn.c_proj.bias", {8});
     add(layer + "mlp.c_fc.weight", {8, 32}), add(layer + "mlp.c_fc.bias", {32});

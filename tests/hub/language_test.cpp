@@ -54,6 +54,7 @@ TEST(HubLanguage, LlamaOptions) {
   expect_as_reference(tiny_llama({{"rms_norm_eps", 0.3}}), "eps");
   expect_as_reference(tiny_llama({{"rope_theta", 50}}), "theta");
   expect_as_reference(tiny_llama({{"head_dim", 10}}), "head_dim");
+  expect_as_reference(tiny_llama({{"head_dim", 8}, {"partial_rotary_factor", 0.5}}), "partial_rotary_factor");
   expect_as_reference(tiny_llama({{"num_key_value_heads", 1}}), "one key head");
   expect_as_reference(tiny_llama({{"num_key_value_heads", 4}}), "all key heads");
 }
@@ -161,9 +162,9 @@ TEST(HubLanguage, Gpt2Options) {
   };
   const double plain = first_logit(json::object());
   EXPECT_EQ(plain, first_logit({{"activation_function", "gelu_pytorch_tanh"}}));
-  for (const json& change :
-       {json{{"activation_function", "relu"}}, json{{"layer_norm_epsilon", 0.5}}, json{{"scale_attn_weights", false}},
-        json{{"scale_attn_by_inverse_layer_idx", true}}, json{{"tie_word_embeddings", false}}}) {
+  for (const json& change : {json{{"activation_function", "relu"}}, json{{"activation_function", "quick_gelu"}},
+                             json{{"layer_norm_epsilon", 0.5}}, json{{"scale_attn_weights", false}},
+                             json{{"scale_attn_by_inverse_layer_idx", true}}, json{{"tie_word_embeddings", false}}}) {
     EXPECT_NE(plain, first_logit(change)) << change;
   }
   const TemporaryFolder folder;

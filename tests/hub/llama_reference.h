@@ -43,6 +43,9 @@ class LlamaReference {
   int64_t dim() const { return c_["hidden_size"]; }
   int64_t heads() const { return c_["num_attention_heads"]; }
   int64_t key_heads() const { return c_.value("num_key_value_heads", heads()); }
+  int64_t turned() const {
+    return static_cast<int64_t>(static_cast<double>(head_dim()) * c_.value("partial_rotary_factor", 1.0));
+  }
   int64_t head_dim() const { return c_.value("head_dim", dim() / heads()); }
 
   Vector weight(const std::string& name) const { return files_.tensors.at(name).to_vector<double>(); }
@@ -77,7 +80,7 @@ class LlamaReference {
                                    : c_.contains("rope_scaling")  ? c_["rope_scaling"]
                                                                   : nlohmann::json::object();
     const double theta = scaling.value("rope_theta", c_.value("rope_theta", 10000.0));
-    const double plain = std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim()));
+    const double plain = std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(turned()));
     const std::string type = scaling.value("rope_type", scaling.value("type", "default"));
     if (type == "linear") return plain / scaling["factor"].get<double>();
     if (type != "llama3") return plain;
@@ -98,7 +101,7 @@ class LlamaReference {
       Vector head = row(all, h, head_dim());
       if (files_.tensors.contains(norm_name)) head = norm(head, weight(norm_name));
       if (position >= 0) {
-        const int64_t half = head_dim() / 2;
+        const int64_t half = turned() / 2;
         for (int64_t i = 0; i < half; ++i) {
           const double angle = static_cast<double>(position) * frequency(i), a = head[size_t(i)],
                        b = head[size_t(i + half)];

@@ -91,7 +91,7 @@ TEST(Norms, GradientsWithAndWithoutParameters) {
 
 TEST(FeedForward, GradientsOfEveryKind) {
   for (const Activation kind : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
-                                Activation::tanh, Activation::sigmoid}) {
+                                Activation::tanh, Activation::sigmoid, Activation::quick_gelu}) {
     for (const bool gated : {false, true}) {
       Rng rng{.seed = 5};
       const auto module = FeedForward::create({.dim = 3, .hidden = 4, .activation = kind, .gated = gated}, rng);

@@ -73,9 +73,11 @@ struct LanguageMeasures {
   double word_perplexity() const;  ///< e^(nats / words); 1 if there are none
 };
 /// Scores plain text, each file a text or, with `by_line`, each line. Every token but the first few has at least half a
-/// context before it. Holds about a MiB of text at a time, and begins a new text after so much.
+/// context before it. Holds about a MiB of text at a time, and begins a new text after so much. `rules` are those of
+/// the model's folder.
 LanguageMeasures measure_language(const LanguageModel& model, const Tokenizer& tokenizer, const Corpus& corpus,
-                                  bool by_line = false, const std::function<void(double share)>& progress = {});
+                                  bool by_line = false, const std::function<void(double share)>& progress = {},
+                                  const GenerationRules& rules = {});
 
 struct LabelScore {
   std::string label;
