@@ -144,7 +144,7 @@ TEST_F(HubEncoders, FineTuneAClassifier) {
   for (int i = 0; i < 60; ++i) data += i % 2 == 0 ? "fox\tthe quick brown fox jumps\n" : "天气\t今天天气很好\n";
   write("train.tsv", data);
   const Finished trained = attend({"train", "encoder", path("train.tsv"), "--from", path("bert"), "-o", path("tuned"),
-                                   "--steps", "40", "--set", "lr=0.01"});
+                                   "--steps", "40", "--lr", "0.01"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(out({"classify", path("tuned"), "the quick brown fox", "今天天气很好"}), "fox\n天气\n");
 }

@@ -23,9 +23,9 @@ void fill_layers(Filler& fill) {
   const auto attention = [&](const std::string& name) {
     for (const char* part : {"q_proj", "k_proj", "v_proj", "out_proj"}) fill.both(name + "." + part, kDim, kDim);
   };
-  for (const auto& [layer, hidden] : {std::pair<std::string, int64_t>("model.encoder.layers.0.", 12),
-                                      {"model.encoder.layers.1.", 12},
-                                      {"model.decoder.layers.0.", 20}}) {
+  const std::vector<std::pair<std::string, int64_t>> layers{
+      {"model.encoder.layers.0.", 12}, {"model.encoder.layers.1.", 12}, {"model.decoder.layers.0.", 20}};
+  for (const auto& [layer, hidden] : layers) {
     attention(layer + "self_attn");
     fill.norm(layer + "self_attn_layer_norm");
     fill.both(layer + "fc1", hidden, kDim);

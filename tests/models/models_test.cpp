@@ -262,7 +262,7 @@ const std::vector<Settings>& encoder_variants() {
       {},
       {{"norm_first", "no"}, {"types", "2"}, {"pooling", "first"}, {"pooler", "tanh"}, {"eps", "1e-12"}},
       {{"positions", "rotary"}, {"pooler", "relu"}, {"tied", "no"}},
-      {{"positions", "sinusoidal"}, {"masked", "no"}},
+      {{"positions", "sinusoidal"}, {"masked_head", "no"}},
       {{"positions", "alibi"}}};
   return all;
 }
@@ -296,7 +296,7 @@ TEST(Encoder, AllSettingsLearnAndRoundTrip) {
     if (settings.contains("types")) inputs.types = ids({0, 0, 1, 1, 0, 1, 1, 1}, 2);
     Rng rng{1};
     backward(cross_entropy(encoder.classify(inputs, {.rng = &rng}), tensor<int64_t>({2, 0}, {2})));
-    if (!settings.contains("masked")) {
+    if (!settings.contains("masked_head")) {
       backward(encoder.masked_head().loss(encoder.masked_hidden(inputs, {.rng = &rng}), inputs.ids));
     }
     for (const auto& [name, parameter] : model->parameters()) EXPECT_TRUE(grad(parameter)) << name;
@@ -320,7 +320,7 @@ TEST(Encoder, TypesAndPoolersChangeTheResult) {
 }
 
 TEST(Encoder, SaysWhatItCannotDo) {
-  const auto unmasked = tiny("encoder", {{"masked", "no"}});
+  const auto unmasked = tiny("encoder", {{"masked_head", "no"}});
   const TextInputs inputs{.ids = ids({2, 5, 6, 3}, 1), .lengths = {}};
   const auto message = [&](const std::function<void(const EncoderModel&)>& action) -> std::string {
     try {

@@ -43,7 +43,7 @@ struct EncoderConfig {
         setting("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes),
         setting("pooling", &C::pooling, "which vector stands for the text"),
         setting("pooler", &C::pooler, "a layer between that vector and the classifier"),
-        setting("masked", &C::masked, "layers for masked-word training"),
+        setting("masked_head", &C::masked, "layers for masked-word training"),
         setting("tied", &C::tied, "the embedding is the output layer of masked words"),
         setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
