@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "attend/generate/classify.h"
+#include "attend/hub/hub.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/model_options.h"
@@ -20,13 +21,14 @@ Examples:
   attend classify reviews "I would buy it again." "物有所值"
   attend classify reviews -i new.txt --probabilities
   cat new.txt | attend classify reviews --json
+  attend classify vit-base cat.jpg dog.png --probabilities
 
 One label for each line, in the same order; an empty line stays empty. --probabilities adds a column for each label, the
-likeliest first.)";
+likeliest first. A model of pictures takes PNG and JPEG files instead of texts: its labels stand behind their names.)";
 
 struct Arguments {
   CommonOptions common;
-  bool probabilities = false;
+  bool probabilities = false, pairs = false;
 };
 
 /// Numbers of the labels, likeliest first.
@@ -58,16 +60,36 @@ Json to_json(const Classified& result, const std::string& text, const std::vecto
   return json;
 }
 
+void classify_pictures(const Arguments& arguments, const ModelFolder& folder) {
+  const ImageModel& model = image_model(folder);
+  const std::vector<std::string> labels = model.labels();
+  const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size());
+  TextInput input(arguments.common.input);  // names of files
+  TextOutput output(arguments.common.output);
+  for (auto files = input.chunk(); !files.empty(); files = input.chunk()) {
+    for (const std::string& file : files) {
+      const Classified result = classify(model, preparation, read_image(file));
+      output.line(arguments.common.json
+                      ? json_line(to_json(result, file, labels))
+                      : in_one_line(file) + "\t" + text_line(result, labels, arguments.probabilities));
+      output.flush();
+    }
+  }
+  output.finish();
+}
+
 void run_classify(const Arguments& arguments) {
   use_threads(arguments.common);
   const ModelFolder folder = open_model(arguments.common.model);
+  if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
   const EncoderModel& model = encoder_model(folder);
   const std::vector<std::string> labels = model.labels();
   TextInput input(arguments.common.input);
   TextOutput output(arguments.common.output);
   Speed speed;
   for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) {
-    const auto results = classify(model, *folder.tokenizer, lines);
+    const auto results =
+        arguments.pairs ? classify_pairs(model, *folder.tokenizer, lines) : classify(model, *folder.tokenizer, lines);
     for (size_t i = 0; i < lines.size(); ++i) {
       speed.add(results[i].tokens);
       output.line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels))
@@ -82,11 +104,12 @@ void run_classify(const Arguments& arguments) {
 }  // namespace
 
 void add_classify(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("classify", "Label text with a trained model");
+  CLI::App* command = app.add_subcommand("classify", "Label texts or pictures with a trained model");
   const auto arguments = std::make_shared<Arguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   command->add_flag("--probabilities", arguments->probabilities, "Add a column for each label with its probability");
+  command->add_flag("--pairs", arguments->pairs, "Each line is two texts with a tab between them");
   command->footer(kExamples);
   command->callback([arguments] { run_classify(*arguments); });
 }

@@ -109,14 +109,14 @@ void evaluate_pairs(const Arguments& arguments, const ModelFolder& folder, const
   Lines sources, targets;
   CorpusReader reader(corpus);
   for (Example example; reader.next(example);) {
-    sources.push_back(std::move(example.source));
+    sources.push_back(example.source.empty() ? "" : folder.rules.prefix + example.source);
     targets.push_back(std::move(example.target));
   }
   std::optional<TextOutput> output;
   if (!arguments.output.empty()) output.emplace(arguments.output);  // refuses now what it cannot write later
   ProgressLine line("Translating");
   const TranslationMeasures measures = measure_translation(pair_model(folder), *folder.tokenizer, sources, targets,
-                                                           {.search = arguments.search,
+                                                           {.search = with_rules(arguments.search, folder.rules),
                                                             .metrics = metric_options(arguments),
                                                             .progress = [&](double share) { line.show(share); }});
   if (output) {
@@ -166,6 +166,8 @@ void evaluate_model(const Arguments& arguments) {
       return evaluate_text(arguments, folder, files);
     case Task::classification:
       return evaluate_labels(arguments, folder, files);
+    case Task::pictures:
+      throw Error(folder.path + ": a model of pictures is used by attend classify");
   }
 }
 

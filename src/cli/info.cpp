@@ -80,6 +80,12 @@ Json file_sizes(const std::string& folder) {
   return json;
 }
 
+/// A model of pictures has none.
+Json vocabulary(const Tokenizer* tokenizer) {
+  if (!tokenizer) return {{"size", 0}, {"special", Json::object()}};
+  return {{"size", tokenizer->size()}, {"special", special_tokens(*tokenizer)}};
+}
+
 Json describe(const ModelFolder& folder) {
   const Model& model = *folder.model;
   Json config = Json::parse(model.config());
@@ -89,7 +95,7 @@ Json describe(const ModelFolder& folder) {
           {"kind", folder.kind},
           {"settings", std::move(config)},
           {"parameters", {{"total", total_parameters(model)}, {"parts", parameter_parts(model)}}},
-          {"vocabulary", {{"size", folder.tokenizer->size()}, {"special", special_tokens(*folder.tokenizer)}}},
+          {"vocabulary", vocabulary(folder.tokenizer.get())},
           {"unused", folder.unused},
           {"training", last_of_training(folder.path)},
           {"files", file_sizes(folder.path)}};

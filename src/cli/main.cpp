@@ -11,6 +11,7 @@
 #include "cli/compare.h"
 #include "cli/convert.h"
 #include "cli/demo.h"
+#include "cli/embed.h"
 #include "cli/evaluate.h"
 #include "cli/explain.h"
 #include "cli/generate.h"
@@ -72,6 +73,7 @@ int run(int argc, char** argv) {
   attend::cli::add_translate(app);
   attend::cli::add_generate(app);
   attend::cli::add_classify(app);
+  attend::cli::add_embed(app);
   attend::cli::add_score(app);
   attend::cli::add_evaluate(app);
   attend::cli::add_compare(app);

@@ -14,6 +14,7 @@ const char* command_for(Task task) {
     case Task::language:
       return "attend generate";
     case Task::classification:
+    case Task::pictures:
       return "attend classify";
   }
   return "";
@@ -38,12 +39,14 @@ std::string tokenizer_place(const std::string& path) {
 
 ModelFolder open_model(const std::string& path) {
   LoadedModel loaded = load_any_model(path);
+  const bool reads_pictures = loaded.model->task() == Task::pictures;
   ModelFolder folder{.path = path,
                      .model = std::move(loaded.model),
-                     .tokenizer = load_tokenizer(tokenizer_place(path)),
+                     .tokenizer = reads_pictures ? nullptr : load_tokenizer(tokenizer_place(path)),
                      .rules = std::move(loaded.rules),
                      .kind = std::move(loaded.kind),
                      .unused = std::move(loaded.unused)};
+  if (reads_pictures) return folder;
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
   return folder;
@@ -52,5 +55,6 @@ ModelFolder open_model(const std::string& path) {
 const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }
 const LanguageModel& language_model(const ModelFolder& folder) { return model_as<LanguageModel>(folder); }
 const EncoderModel& encoder_model(const ModelFolder& folder) { return model_as<EncoderModel>(folder); }
+const ImageModel& image_model(const ModelFolder& folder) { return model_as<ImageModel>(folder); }
 
 }  // namespace attend::cli

@@ -12,7 +12,7 @@ namespace attend::cli {
 struct ModelFolder {
   std::string path;
   std::unique_ptr<Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< none for a model of pictures
   GenerationRules rules;
   std::string kind;                 ///< see LoadedModel
   std::vector<std::string> unused;  ///< see LoadedModel
@@ -24,5 +24,6 @@ ModelFolder open_model(const std::string& path);
 const PairModel& pair_model(const ModelFolder& folder);
 const LanguageModel& language_model(const ModelFolder& folder);
 const EncoderModel& encoder_model(const ModelFolder& folder);
+const ImageModel& image_model(const ModelFolder& folder);
 
 }  // namespace attend::cli

@@ -179,7 +179,7 @@ void run_score(const Arguments& arguments) {
   require<Error>(is_pairs || arguments.source.empty(), folder.path, ": a model of architecture ",
                  folder.model->architecture(), " scores plain text, not --source and --target");
   require<Error>(!is_pairs || !arguments.whole_text, folder.path, ": --whole-text is for language models");
-  require<Error>(folder.model->task() != Task::classification, folder.path,
+  require<Error>(folder.model->task() != Task::classification && folder.model->task() != Task::pictures, folder.path,
                  ": a classifier gives no text a probability; see attend classify --probabilities");
   Report report(arguments, *folder.tokenizer);
   is_pairs ? score_pairs_of(arguments, folder, report) : score_texts_of(arguments, folder, report);

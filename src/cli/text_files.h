@@ -48,6 +48,8 @@ class TextOutput {
   explicit TextOutput(const std::string& path);
 
   void line(const std::string& text);
+  /// Something that is not lines.
+  void bytes(const std::string& content) { pending_ += content; }
   /// Passes on what was written so far. Throws Error if it cannot be.
   void flush();
   void finish();

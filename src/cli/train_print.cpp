@@ -60,6 +60,7 @@ std::string next_command(const Model& model, const std::string& path) {
     case Task::language:
       return "attend generate " + path + " \"…\"";
     case Task::classification:
+    case Task::pictures:
       break;
   }
   return dynamic_cast<const EncoderModel&>(model).labels().empty() ? "attend train encoder LABELLED.tsv --from " + path

@@ -23,10 +23,12 @@ Examples:
   attend translate en-de -i test.en -o test.de --beam 5
   cat long.txt | attend translate en-de --beam 5 --n-best 3 --scores
   attend translate en-de "A dog runs." --alignments
+  attend translate t5-small "A dog runs." --prefix "translate English to German: "
 
 Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
 line's number in front (--n-best, from 0), then the text, its score (--scores), its alignment (--alignments: source word - target
-word, counted from 0, by where the decoder looked). A score is log p / length^A.)";
+word, counted from 0, by where the decoder looked). A score is log p / length^A. A Hugging Face folder may say itself how
+wide the beam is, how long a text becomes and what is put before it; options go before that.)";
 
 struct Arguments {
   CommonOptions common;
@@ -34,6 +36,9 @@ struct Arguments {
   SamplingOptions sampling;
   AlignOptions align;
   bool sample = false, scores = false, alignments = false, no_cache = false;
+  std::optional<int64_t> beam;
+  std::optional<double> length_penalty;
+  std::optional<std::string> prefix;
   int64_t layer = 0, head = 0;
   CLI::Option *layer_option = nullptr, *head_option = nullptr;
   std::function<bool()> is_sampling_given;
@@ -64,6 +69,19 @@ Json to_json(const Translation& translation, const WordAlignment* alignment) {
   return json;
 }
 
+/// What the folder says, then what the user does.
+SearchOptions search_of(const Arguments& arguments, const GenerationRules& rules) {
+  SearchOptions search = with_rules(arguments.search, rules);
+  const bool samples = search.sampling.has_value();
+  search.beam = arguments.beam.value_or(rules.beam > 0 && !samples ? rules.beam : 1);
+  search.length_penalty = arguments.length_penalty.value_or(rules.length_penalty);
+  if (!samples && search.n_best > search.beam) {
+    throw CLI::ValidationError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
+                               std::to_string(search.beam));
+  }
+  return search;
+}
+
 /// Translates chunk by chunk.
 class Command {
  public:
@@ -71,14 +89,17 @@ class Command {
       : arguments_(arguments),
         folder_(open_model(arguments.common.model)),
         model_(pair_model(folder_)),
+        search_(search_of(arguments, folder_.rules)),
         input_(arguments.common.input),
         output_(arguments.common.output) {}
 
   void run() {
-    SearchOptions search = arguments_.search;
+    const std::string prefix = arguments_.prefix.value_or(folder_.rules.prefix);
     for (auto lines = input_.chunk(); !lines.empty(); lines = input_.chunk()) {
-      search.first_index = lines_;
-      const auto results = translate(model_, *folder_.tokenizer, lines, search);
+      search_.first_index = lines_;
+      std::vector<std::string> read = lines;
+      for (std::string& line : read) line = line.empty() ? "" : prefix + line;
+      const auto results = translate(model_, *folder_.tokenizer, read, search_);
       align_results(lines, results);
       for (const TranslatedLine& result : results) write(lines[static_cast<size_t>(result.index)], result);
       output_.flush();
@@ -115,14 +136,14 @@ class Command {
     Json list = Json::array();
     for (const Translation& translation : line.best) list.push_back(to_json(translation, next_alignment()));
     json.update(list[0]);
-    if (arguments_.search.n_best > 1) json["n_best"] = std::move(list);
+    if (search_.n_best > 1) json["n_best"] = std::move(list);
     output_.line(json_line(json));
   }
 
   void write_text(const TranslatedLine& line) {
     for (const Translation& translation : line.best) {
       std::string text;
-      if (arguments_.search.n_best > 1) text = std::to_string(lines_ + line.index) + "\t";
+      if (search_.n_best > 1) text = std::to_string(lines_ + line.index) + "\t";
       text += in_one_line(translation.text);
       const WordAlignment* alignment = next_alignment();
       const bool is_blank = line.source_tokens == 0;
@@ -143,6 +164,7 @@ class Command {
   const Arguments& arguments_;
   ModelFolder folder_;
   const PairModel& model_;
+  SearchOptions search_;
   TextInput input_;
   TextOutput output_;
   std::vector<WordAlignment> alignments_;
@@ -155,10 +177,8 @@ void run_translate(Arguments& arguments) {
   use_threads(arguments.common);
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
-  if (search.sampling && search.beam > 1) throw CLI::ValidationError("--beam and sampling exclude each other");
-  if (!search.sampling && search.n_best > search.beam) {
-    throw CLI::ValidationError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
-                               std::to_string(search.beam));
+  if (search.sampling && arguments.beam.value_or(1) > 1) {
+    throw CLI::ValidationError("--beam and sampling exclude each other");
   }
   if (arguments.layer_option->count() > 0) arguments.align.layer = arguments.layer;
   if (arguments.head_option->count() > 0) arguments.align.head = arguments.head;
@@ -171,10 +191,10 @@ void run_translate(Arguments& arguments) {
 
 void add_search_options(CLI::App& command, Arguments& arguments) {
   SearchOptions& search = arguments.search;
-  command.add_option("--beam", search.beam, "Hypotheses kept side by side (default 1: greedy)")
+  command.add_option("--beam", arguments.beam, "Hypotheses kept side by side (default 1: greedy)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
-  command.add_option("--length-penalty", search.length_penalty, "A of log p / length^A (default 1)")
+  command.add_option("--length-penalty", arguments.length_penalty, "A of log p / length^A (default 1)")
       ->check(number_between(-10, 10))
       ->type_name("A");
   command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
@@ -191,6 +211,8 @@ void add_search_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--batch", search.batch_tokens, "Tokens read together (default 4096; 1: line by line)")
       ->check(whole_number(1, 10000000))
       ->type_name("TOKENS");
+  command.add_option("--prefix", arguments.prefix, "Put before every line: the name of a task, for T5")
+      ->type_name("TEXT");
   command.add_flag("--no-cache", arguments.no_cache, "Read everything again for each word: slow, to compare with");
 }
 

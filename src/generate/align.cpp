@@ -59,13 +59,14 @@ struct Side {
   std::vector<int32_t> ids;  // with the end
 };
 
-Side side_of(const Tokenizer& tokenizer, const std::string& text, int64_t context) {
+Side side_of(const Tokenizer& tokenizer, const std::string& text, EncodedText encoded) {
   Side side{.words = words_of(text),
             .ranges = word_tokens(tokenizer, text, word_places(text)),
-            .ids = encode_source(tokenizer, text, context).ids};
+            .ids = std::move(encoded.ids)};
+  const int64_t before = tokenizer.special().first >= 0 ? 1 : 0;
   const auto pieces = std::ssize(side.ids) - 1;  // a text that was cut has words without tokens
   for (TokenRange& range : side.ranges) {
-    range = {.first = std::min(range.first, pieces), .last = std::min(range.last, pieces)};
+    range = {.first = std::min(before + range.first, pieces), .last = std::min(before + range.last, pieces)};
   }
   return side;
 }
@@ -104,8 +105,8 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
   std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
-    from.push_back(side_of(tokenizer, sources[i], model.context()));
-    into.push_back(side_of(tokenizer, targets[i], model.context()));
+    from.push_back(side_of(tokenizer, sources[i], encode_source(tokenizer, sources[i], model.context())));
+    into.push_back(side_of(tokenizer, targets[i], encode_target(tokenizer, targets[i], model.context())));
     read.push_back(from[i].ids);
     written.push_back({vocabulary.begin});
     written.back().insert(written.back().end(), into[i].ids.begin(), into[i].ids.end() - 1);

@@ -77,13 +77,38 @@ class Beam final : public Writer {
     };
     for (size_t parent = 0; parent < live_.size(); ++parent) {
       const int64_t row = live_[parent].row;
-      if (length_ == limit_) {
+      if (const int32_t id = forced_word(); id >= 0) {
+        add(parent, id, 0);
+      } else if (length_ == limit_) {
         add(parent, vocabulary_.end(), step.log_probability(row, vocabulary_.end()));
       } else {
-        for (const Continuation& c : step.best[static_cast<size_t>(row)]) add(parent, c.id, c.value);
+        for (const Continuation& c : step.best[static_cast<size_t>(row)]) {
+          if (is_allowed(live_[parent], c.id)) add(parent, c.id, c.value);
+        }
       }
     }
     return all;
+  }
+
+  /// The word that the rules write now, whatever the model thinks; -1: none.
+  int32_t forced_word() const {
+    const GenerationRules& rules = options_.rules;
+    if (length_ == 0 && rules.forced_first >= 0) return rules.forced_first;
+    return length_ + (options_.ends_at_limit ? 0 : 1) == limit_ ? rules.forced_last : -1;
+  }
+  /// Whether the rules allow a word behind what is written.
+  bool is_allowed(const Live& live, int32_t id) const {
+    const GenerationRules& rules = options_.rules;
+    if (length_ + 1 < rules.min_length && vocabulary_.is_end(id)) return false;
+    return rules.no_repeat == 0 || !repeats(live.ids, id, static_cast<size_t>(rules.no_repeat));
+  }
+  /// Whether `id` would make the last `run` words, the start counted, stand there a second time.
+  bool repeats(const std::vector<int32_t>& ids, int32_t id, size_t run) const {
+    std::vector<int32_t> all{vocabulary_.begin};
+    all.insert(all.end(), ids.begin(), ids.end());
+    all.push_back(id);
+    if (all.size() <= run) return false;
+    return std::search(all.begin(), all.end() - 1, all.end() - static_cast<ptrdiff_t>(run), all.end()) != all.end() - 1;
   }
 
   void finish(const Candidate& candidate) {

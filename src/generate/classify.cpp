@@ -10,35 +10,81 @@
 #include "generate/top.h"
 
 namespace attend {
+namespace {
 
-std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
-                                 std::span<const std::string> texts, int64_t batch_tokens) {
+void decide(Classified& result, std::span<const double> probabilities) {
+  result.probabilities.assign(probabilities.begin(), probabilities.end());
+  result.label = std::ranges::max_element(result.probabilities) - result.probabilities.begin();
+}
+
+/// What the model reads for each text; empty for a blank one.
+struct Readings {
+  std::vector<std::vector<int32_t>> ids, types;  // types only where the model has several
+  std::vector<bool> is_cut;
+};
+
+std::vector<Classified> classify_readings(const EncoderModel& model, const Readings& readings, int64_t batch_tokens) {
   require<ShapeError>(batch_tokens >= 1, "classify: batch_tokens must be at least 1, got ", batch_tokens);
-  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
   const NoGrad scope;
-  std::vector<Classified> results(texts.size());
-  std::vector<std::vector<int32_t>> rows(texts.size());
+  std::vector<Classified> results(readings.ids.size());
   std::vector<int64_t> lengths;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EncodedText text = encode_classified(tokenizer, texts[i], model.context());
-    if (!text.is_blank) rows[i] = std::move(text.ids);
-    results[i].tokens = std::ssize(rows[i]);
-    results[i].is_cut = text.is_cut;
-    lengths.push_back(results[i].tokens);
+  for (size_t i = 0; i < results.size(); ++i) {
+    lengths.push_back(std::ssize(readings.ids[i]));
+    results[i].tokens = lengths[i];
+    results[i].is_cut = readings.is_cut[i];
   }
   for (const Batch& batch : group_by_length(lengths, {.tokens = batch_tokens})) {
     if (lengths[static_cast<size_t>(batch[0])] == 0) continue;  // blank ones are among themselves
-    const IdRows read = pad_rows(rows, batch);
-    const Tensor shares = softmax(model.classify({.ids = read.ids, .lengths = read.lengths}));
+    const IdRows read = pad_rows(readings.ids, batch);
+    TextInputs inputs{.ids = read.ids, .lengths = read.lengths};
+    if (!readings.types.empty()) inputs.types = pad_rows(readings.types, batch).ids;
+    const Tensor shares = softmax(model.classify(inputs));
     const auto values = shares.to_vector<double>();
+    const auto width = static_cast<size_t>(shares.dim(1));
     for (size_t row = 0; row < batch.size(); ++row) {
-      const auto first = values.begin() + static_cast<ptrdiff_t>(row) * shares.dim(1);
-      Classified& result = results[static_cast<size_t>(batch[row])];
-      result.probabilities.assign(first, first + shares.dim(1));
-      result.label = std::ranges::max_element(result.probabilities) - result.probabilities.begin();
+      decide(results[static_cast<size_t>(batch[row])], std::span(values).subspan(row * width, width));
     }
   }
   return results;
+}
+
+}  // namespace
+
+std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> texts, int64_t batch_tokens) {
+  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  Readings readings;
+  for (const std::string& one : texts) {
+    EncodedText text = encode_classified(tokenizer, one, model.context());
+    readings.ids.push_back(text.is_blank ? std::vector<int32_t>{} : std::move(text.ids));
+    readings.is_cut.push_back(text.is_cut);
+  }
+  return classify_readings(model, readings, batch_tokens);
+}
+
+std::vector<Classified> classify_pairs(const EncoderModel& model, const Tokenizer& tokenizer,
+                                       std::span<const std::string> lines, int64_t batch_tokens) {
+  Vocabulary::of(tokenizer, model.words());
+  Readings readings;
+  for (const std::string& line : lines) {
+    const size_t tab = line.find('\t');
+    require<FormatError>(line.empty() || tab != std::string::npos,
+                         "classify: a pair needs a tab between its texts, got '", line.substr(0, 60), "'");
+    EncodedPair pair;
+    if (!line.empty()) pair = tokenizer.encode_pair(line.substr(0, tab), line.substr(tab + 1), model.context());
+    readings.ids.push_back(std::move(pair.ids));
+    readings.is_cut.push_back(pair.is_cut);
+    if (model.token_types() > 1) readings.types.push_back(std::move(pair.types));
+  }
+  return classify_readings(model, readings, batch_tokens);
+}
+
+Classified classify(const ImageModel& model, const ImagePreparation& preparation, const Image& image) {
+  const NoGrad scope;
+  Classified result;
+  decide(result, softmax(model.classify(preparation.pixels(image))).to_vector<double>());
+  result.tokens = model.context();
+  return result;
 }
 
 }  // namespace attend

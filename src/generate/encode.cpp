@@ -7,9 +7,9 @@
 namespace attend {
 namespace {
 
-EncodedText between(const Tokenizer& tokenizer, std::string_view text, int64_t longest, int32_t begin) {
+EncodedText between(const Tokenizer& tokenizer, std::vector<int32_t> ids, int64_t longest, int32_t begin) {
   const int32_t end = tokenizer.special().end;
-  EncodedText result{.ids = tokenizer.encode(text)};
+  EncodedText result{.ids = std::move(ids)};
   result.is_blank = result.ids.empty();
   const int64_t room = std::max<int64_t>(longest - (begin >= 0 ? 1 : 0) - (end >= 0 ? 1 : 0), 0);
   result.is_cut = std::ssize(result.ids) > room;
@@ -22,11 +22,15 @@ EncodedText between(const Tokenizer& tokenizer, std::string_view text, int64_t l
 }  // namespace
 
 EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
-  return between(tokenizer, text, longest, -1);
+  return between(tokenizer, tokenizer.encode(text), longest, tokenizer.special().first);
+}
+
+EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
+  return between(tokenizer, tokenizer.encode_target(text), longest, tokenizer.special().first);
 }
 
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
-  return between(tokenizer, text, longest, tokenizer.special().begin);
+  return between(tokenizer, tokenizer.encode(text), longest, tokenizer.special().begin);
 }
 
 int32_t text_start(const Tokenizer& tokenizer) {

@@ -16,8 +16,10 @@ struct EncodedText {
   bool is_cut = false;    ///< pieces were left out to fit `longest`
 };
 
-/// What an encoder of pairs reads: pieces, end. At most `longest` ids.
+/// What an encoder of pairs reads: pieces, end; before them what the model wants first. At most `longest` ids.
 EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// What its decoder is to write, in the same way.
+EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is

@@ -39,8 +39,10 @@ class Sampler final : public Writer {
     Hypothesis& sample = samples_[copy];
     const auto row = static_cast<int64_t>(copy);
     sample.is_cut = length_ == limit_;
+    const bool is_forced = length_ == 0 && options_.rules.forced_first >= 0;
     const int32_t id =
-        sample.is_cut
+        is_forced ? options_.rules.forced_first
+        : sample.is_cut
             ? vocabulary_.end()
             : draw({.logits = step.logits_of(row, vocabulary_.words),
                     .history = sample.ids,

@@ -111,7 +111,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
     EncodedText source = encode_source(tokenizer, sources[i], model.context());
-    EncodedText target = encode_source(tokenizer, targets[i], model.context());
+    EncodedText target = encode_target(tokenizer, targets[i], model.context());
     Reading reading{.ids = {vocabulary.begin}, .labels = target.ids, .text = i};
     reading.ids.insert(reading.ids.end(), target.ids.begin(), target.ids.end() - 1);
     lengths.push_back(std::max(std::ssize(source.ids), std::ssize(target.ids)));

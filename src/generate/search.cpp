@@ -72,9 +72,13 @@ class BatchSearch {
     const Tensor log_probabilities = log_softmax(logits);
     std::vector<std::vector<Continuation>> best;
     if (!options_.sampling) {
-      best =
-          top_continuations(log_probabilities, static_cast<int64_t>(candidate_count(rows_, vocabulary_)), vocabulary_);
+      // Words that break a rule must not keep others out.
+      const int64_t ends = options_.rules.min_length > 0 ? std::ssize(vocabulary_.ends) : 0;
+      const int64_t repeated = options_.rules.no_repeat > 0 ? length_ + 1 : 0;
+      const auto count = static_cast<int64_t>(candidate_count(rows_, vocabulary_));
+      best = top_continuations(log_probabilities, count + ends + repeated, vocabulary_);
     }
+    ++length_;
     const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
     parallel_for(std::ssize(slots_), [&](int64_t s) {
       Slot& slot = slots_[static_cast<size_t>(s)];
@@ -119,14 +123,24 @@ class BatchSearch {
   int64_t rows_;
   Tensor first_;
   std::vector<Slot> slots_;
+  int64_t length_ = 0;  // words written
 };
 
 int64_t length_limit(const SearchOptions& options, int64_t source_length, int64_t context) {
   const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * source_length + 10;
-  return std::min(wanted, context - 1);  // the decoder reads begin, too
+  return std::min(wanted, options.ends_at_limit || options.sampling ? context - 1 : context);  // begin is read, too
 }
 
 }  // namespace
+
+SearchOptions with_rules(SearchOptions options, const GenerationRules& rules) {
+  options.rules = rules;
+  if (options.max_length == 0) options.max_length = std::max<int64_t>(rules.max_length - 1, 0);  // without the start
+  if (!rules.as_transformers) return options;
+  if (options.stop == SearchStop::best) options.stop = rules.is_eager ? SearchStop::eager : SearchStop::likely;
+  options.ends_at_limit = false;
+  return options;
+}
 
 void check_search(const SearchOptions& options) {
   const auto from_one = [](const char* name, int64_t value) {

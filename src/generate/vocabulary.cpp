@@ -20,6 +20,10 @@ Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words, const
   for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {
     if (id >= 0 && !rules.as_transformers && !result.is_end(id) && !result.is_banned(id)) result.banned.push_back(id);
   }
+  for (const int32_t id : {rules.start, rules.forced_first, rules.forced_last}) {
+    require<FormatError>(id < model_words, "the rules of generation name token ", id, ", but the model has only ",
+                         model_words, " words");
+  }
   std::erase_if(result.ends, [&](int32_t id) { return id >= result.words; });
   return result;
 }

@@ -46,5 +46,13 @@ HubArchitecture llama();
 HubArchitecture mistral();
 HubArchitecture qwen2();
 HubArchitecture qwen3();
+HubArchitecture bert();
+HubArchitecture distilbert();
+/// Also of the models that differ from it in name alone.
+HubArchitecture roberta(const char* model_type);
+HubArchitecture bart();
+HubArchitecture marian();
+HubArchitecture t5(const char* model_type);
+HubArchitecture vit();
 
 }  // namespace attend::hub

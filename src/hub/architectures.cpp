@@ -3,7 +3,21 @@
 namespace attend::hub {
 
 const std::vector<HubArchitecture>& hub_architectures() {
-  static const std::vector<HubArchitecture> all{gpt2(), llama(), mistral(), qwen2(), qwen3()};
+  static const std::vector<HubArchitecture> all{gpt2(),
+                                                llama(),
+                                                mistral(),
+                                                qwen2(),
+                                                qwen3(),
+                                                bert(),
+                                                distilbert(),
+                                                roberta("roberta"),
+                                                roberta("xlm-roberta"),
+                                                roberta("camembert"),
+                                                bart(),
+                                                marian(),
+                                                t5("t5"),
+                                                t5("mt5"),
+                                                vit()};
   return all;
 }
 

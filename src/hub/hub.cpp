@@ -71,7 +71,15 @@ LoadedModel load_any_model(const std::string& folder) {
   if (!fs::exists(folder + "/model.safetensors")) {
     if (const auto file = hub::find_llama2c(folder)) return hub::load_llama2c(*file);
   }
-  return {.model = load_model(folder, {.in_place = true}), .rules = {}, .kind = "attend", .unused = {}};
+  LoadedModel result{.model = load_model(folder, {.in_place = true}), .rules = {}, .kind = "attend", .unused = {}};
+  if (fs::exists(folder + "/generation_config.json")) {  // it went on from somebody else's model
+    result.rules = hub::generation_rules(folder, hub::HubConfig("{}", folder + "/config.json"));
+  }
+  return result;
+}
+
+void save_generation_rules(const GenerationRules& rules, const std::string& folder) {
+  write_file(folder + "/generation_config.json", hub::generation_text(rules) + "\n");
 }
 
 }  // namespace attend

@@ -58,8 +58,8 @@ void check_links(const std::string& folder) {
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
   require<FormatError>(!error, folder, ": cannot be read: ", error.message());
-  const fs::path blobs = root.parent_path().filename() == "snapshots" ? root.parent_path().parent_path() / "blobs"
-                                                                      : fs::path();
+  const fs::path blobs =
+      root.parent_path().filename() == "snapshots" ? root.parent_path().parent_path() / "blobs" : fs::path();
   for (const auto& entry : fs::recursive_directory_iterator(root, fs::directory_options::skip_permission_denied)) {
     if (!entry.is_symlink()) continue;
     const fs::path target = fs::canonical(entry.path(), error);

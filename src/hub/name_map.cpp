@@ -101,7 +101,7 @@ Tensor in_our_layout(const Tensor& theirs, const Rule& rule) {
 std::string found_name(const HubWeights& weights, const NameMap& map, const Rule& rule) {
   if (rule.is_bare || map.prefix.empty()) return rule.theirs;
   return weights.contains(map.prefix + rule.theirs) || !weights.contains(rule.theirs) ? map.prefix + rule.theirs
-                                                                                       : rule.theirs;
+                                                                                      : rule.theirs;
 }
 
 void check_shape(const Bound& bound, const std::string& name, const HubWeights& weights) {

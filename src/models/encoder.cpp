@@ -1,7 +1,9 @@
 #include "attend/models/encoder.h"
 
 #include "attend/nn/init.h"
+#include "attend/ops/activation.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/embedding.h"
 #include "attend/ops/padding.h"
 #include "attend/ops/position.h"
 #include "attend/ops/reduce.h"
@@ -21,7 +23,8 @@ TransformerStackConfig layers_of(const EncoderConfig& config) {
                                .hidden = config.hidden > 0 ? config.hidden : 4 * config.dim,
                                .activation = config.activation,
                                .norm_first = config.norm_first,
-                               .dropout = config.dropout};
+                               .dropout = config.dropout,
+                               .eps = config.eps};
   set_positions(layer, config.positions);
   return {.layer = layer, .layers = config.layers, .final_norm = config.norm_first};
 }
@@ -38,6 +41,57 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
   return sum(zero_padding(x, lengths), 1) * tensor<float>(shares, {x.dim(0), 1});
 }
 
+/// The tokens of a padded batch without the padding.
+struct Packed {
+  std::vector<int64_t> places;     // of each token in the padded batch
+  std::vector<int64_t> positions;  // of each in its text
+  std::vector<int64_t> offsets;    // where texts begin, and where the last ends
+  std::vector<int64_t> slots;      // of the padded batch: which packed token it shows, any for padding
+
+  Packed(const Tensor& lengths, int64_t longest) : offsets{0} {
+    for (const int64_t length : lengths.to_vector<int64_t>()) {
+      const int64_t first = offsets.back(), row = std::ssize(offsets) - 1;
+      for (int64_t i = 0; i < length; ++i) places.push_back(row * longest + i), positions.push_back(i);
+      for (int64_t i = 0; i < longest; ++i) slots.push_back(i < length ? first + i : 0);
+      offsets.push_back(first + length);
+    }
+  }
+  int64_t tokens() const { return offsets.back(); }
+};
+
+Tensor indices(const std::vector<int64_t>& values) { return tensor<int64_t>(values, {std::ssize(values)}); }
+
+/// Words, positions and types, normed: what the first layer reads. `positions` where they are not 0, 1, 2 …
+Tensor embed(const Encoder& model, const Tensor& ids, const Tensor& types, const Tensor& positions,
+             const ForwardContext& context) {
+  const Tensor table = model.positions ? model.positions->weight : model.waves;
+  Tensor x = context.show("tokens", model.embedding.forward(ids));
+  if (model.types) {
+    x = x + (types ? model.types->forward(types) : select(model.types->weight, 0, 0));
+  }
+  x = table && positions ? x + embedding(positions, table) : add_positions(x, table);
+  return context.show("embedded", model.embedding_norm.forward(x));
+}
+
+/// The vectors of a padded batch, computed for its real tokens alone: packed into one row, each text to itself.
+Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const ForwardContext& context) {
+  const int64_t rows = inputs.ids.dim(0), longest = inputs.ids.dim(1);
+  const Packed packed(inputs.lengths, longest);
+  if (packed.tokens() == 0) return zeros({rows, longest, model.settings.dim});
+  const auto pick = [&](const Tensor& ids) {
+    const std::vector<int64_t> all = ids.to_vector<int64_t>();
+    std::vector<int64_t> real;
+    for (const int64_t place : packed.places) real.push_back(all[static_cast<size_t>(place)]);
+    return unsqueeze(indices(real), 0);
+  };
+  const Tensor positions = indices(packed.positions);
+  const Tensor x = embed(model, pick(inputs.ids), inputs.types ? pick(inputs.types) : Tensor{}, positions, context);
+  const Tensor y = model.layers.forward(x, {.offsets = indices(packed.offsets), .positions = positions},
+                                        context);  // [1, tokens, dim]
+  const Tensor padded = embedding(indices(packed.slots), select(y, 0, 0));
+  return zero_padding(reshape(padded, {rows, longest, model.settings.dim}), inputs.lengths);
+}
+
 }  // namespace
 
 std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) {
@@ -51,12 +105,19 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
   if (config.positions == Positions::sinusoidal) model->waves = sinusoidal_positions(config.context, config.dim);
+  if (config.types > 0) {
+    model->types = Embedding::create({.words = config.types, .dim = config.dim, .deviation = kDeviation}, rng);
+  }
   model->embedding_norm = create_norm(stack.layer);
   model->layers = TransformerEncoder::create(stack, rng);
   draw_normal(model->layers, kDeviation, 0, rng);
-  model->masked_dense = small_linear(config.dim, config.dim, rng);
-  model->masked_norm = create_norm(stack.layer);
-  model->masked_bias = constant_parameter({config.words}, 0);
+  if (config.pooler != Pooler::none) model->pooler = small_linear(config.dim, config.dim, rng);
+  if (config.masked) {
+    model->masked_dense = small_linear(config.dim, config.dim, rng);
+    model->masked_norm = create_norm(stack.layer);
+    model->masked_bias = constant_parameter({config.words}, 0);
+    if (!config.tied) model->masked_output = normal_parameter({config.words, config.dim}, kDeviation, rng);
+  }
   const auto labels = static_cast<int64_t>(config.labels.size());
   if (labels > 0) model->classifier = small_linear(config.dim, labels, rng);
   return model;
@@ -66,22 +127,34 @@ std::string Encoder::config() const { return config_text(architecture(), setting
 
 Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) const {
   check_length("encoder", inputs.ids.dim(1), settings.context);
-  const Tensor table = positions ? positions->weight : waves;
-  const Tensor tokens = context.show("tokens", embedding.forward(inputs.ids));
-  const Tensor x = context.show("embedded", embedding_norm.forward(add_positions(tokens, table)));
+  const bool is_plain = !context.rng && !context.observer;  // who watches or learns sees the batch as it came
+  if (inputs.lengths && is_plain) return hidden_packed(*this, inputs, context);
+  const Tensor x = embed(*this, inputs.ids, inputs.types, {}, context);
   const ObservedPart part(context.observer, "stack");
   return layers.forward(drop(x, settings.dropout, context), {.lengths = inputs.lengths}, context);
 }
 
-Tensor Encoder::classify(const TextInputs& inputs, const ForwardContext& context) const {
-  require<Error>(classifier.has_value(), "encoder: this model was trained without labels and cannot classify");
+Tensor Encoder::pooled(const TextInputs& inputs, const ForwardContext& context) const {
   const Tensor x = hidden(inputs, context);
   const Tensor vector = settings.pooling == Pooling::mean ? mean_vector(x, inputs.lengths) : select(x, 1, 0);
-  return classifier->forward(drop(vector, settings.dropout, context));
+  if (!pooler) return vector;
+  const Tensor dense = pooler->forward(vector);
+  return settings.pooler == Pooler::tanh ? tanh(dense) : relu(dense);
+}
+
+Tensor Encoder::classify(const TextInputs& inputs, const ForwardContext& context) const {
+  require<Error>(classifier.has_value(), "encoder: this model was trained without labels and cannot classify");
+  return classifier->forward(drop(pooled(inputs, context), settings.dropout, context));
 }
 
 Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardContext& context) const {
-  return masked_norm.forward(activate(settings.activation, masked_dense.forward(hidden(inputs, context))));
+  require<Error>(settings.masked, "encoder: this model has no layers for masked words");
+  return masked_norm->forward(activate(settings.activation, masked_dense->forward(hidden(inputs, context))));
+}
+
+Head Encoder::masked_head() const {
+  require<Error>(settings.masked, "encoder: this model has no layers for masked words");
+  return {masked_output ? masked_output : embedding.weight, masked_bias};
 }
 
 }  // namespace attend

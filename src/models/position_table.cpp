@@ -10,6 +10,7 @@
 namespace attend {
 
 void set_positions(TransformerLayerConfig& layer, Positions positions) {
+  require<ShapeError>(positions != Positions::relative, "relative positions are for the transformer alone");
   if (positions == Positions::rotary) layer.rope = RopeOptions{};
   layer.alibi = positions == Positions::alibi;
 }

@@ -6,7 +6,8 @@
 
 namespace attend {
 
-/// Sets what a layer's attention needs to know of positions.
+/// Sets what a layer's attention needs to know of positions. Throws ShapeError for relative ones, of which a layer knows
+/// nothing.
 void set_positions(TransformerLayerConfig& layer, Positions positions);
 
 /// x[batch, length, dim] plus rows of `table` [context, dim]: the first ones, or those of a step of generation. An

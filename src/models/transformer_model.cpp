@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attend/autograd/autograd.h"
+#include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/position.h"
 #include "attend/ops/shape.h"
@@ -19,28 +20,61 @@ TransformerConfig layers_of(const TransformerModelConfig& config) {
                                .activation = config.activation,
                                .gated = config.gated,
                                .norm_first = config.norm_first,
+                               .bias = config.bias,
                                .dropout = config.dropout,
+                               .eps = config.eps,
                                .rms_norm = config.rms_norm,
-                               .key_heads = config.key_heads};
-  set_positions(layer, config.positions);
+                               .key_heads = config.key_heads,
+                               .head_dim = config.head_dim};
+  if (config.positions != Positions::relative) set_positions(layer, config.positions);
+  if (!config.scale_scores) layer.scale = 1;
+  TransformerLayerConfig decoder_layer = layer;
+  if (config.decoder_heads > 0) decoder_layer.heads = config.decoder_heads;
+  if (config.decoder_hidden > 0) decoder_layer.hidden = config.decoder_hidden;
   return {.layer = layer,
+          .decoder_layer = decoder_layer,
           .encoder_layers = config.encoder_layers,
           .decoder_layers = config.decoder_layers,
           .final_norms = config.norm_first};
 }
 
-Tensor embed(const TransformerModel& model, const Tensor& ids, const Tensor& table, const ForwardContext& context,
-             const CacheStep* step = nullptr) {
-  const Tensor x =
-      context.show("tokens", model.embedding.forward(ids) * std::sqrt(static_cast<double>(model.settings.dim)));
-  return drop(context.show("embedded", add_positions(x, table, step)), model.settings.dropout, context);
+/// What turns the ids of one side into vectors.
+struct Side {
+  const Embedding& embedding;
+  const Tensor& table;
+  const std::optional<Norm>& norm;
+};
+Side source_side(const TransformerModel& m) {
+  return {m.embedding, m.source_positions ? m.source_positions->weight : m.waves, m.source_norm};
+}
+Side target_side(const TransformerModel& m) {
+  return {m.target_embedding ? *m.target_embedding : m.embedding,
+          m.target_positions ? m.target_positions->weight : m.waves, m.target_norm};
 }
 
-const Tensor& source_table(const TransformerModel& m) {
-  return m.source_positions ? m.source_positions->weight : m.waves;
+Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids, const ForwardContext& context,
+             const CacheStep* step = nullptr) {
+  Tensor x = side.embedding.forward(ids);
+  if (model.settings.scale_embedding) x = x * std::sqrt(static_cast<double>(model.settings.dim));
+  x = add_positions(context.show("tokens", x), side.table, step);
+  if (side.norm) x = side.norm->forward(x);
+  return drop(context.show("embedded", x), model.settings.dropout, context);
 }
-const Tensor& target_table(const TransformerModel& m) {
-  return m.target_positions ? m.target_positions->weight : m.waves;
+
+/// What the head reads: T5 brings its tied matrix down to size here.
+Tensor head_input(const TransformerModel& model, const Tensor& y) {
+  return model.settings.scale_output ? y * (1 / std::sqrt(static_cast<double>(model.settings.dim))) : y;
+}
+
+Tensor distance_bias(const std::optional<RelativeBias>& distances, int64_t length) {
+  return distances ? distances->forward({.queries = length, .keys = length}) : Tensor{};
+}
+
+/// The columns of a table of waves with all sines first, as Marian has them.
+Tensor in_halves(const Tensor& waves) {
+  const int64_t length = waves.dim(0), dim = waves.dim(1);
+  const Tensor sines = waves.as_strided({length, (dim + 1) / 2}, {dim, 2}, 0);
+  return dim > 1 ? concat({sines, waves.as_strided({length, dim / 2}, {dim, 2}, 1)}, 1) : waves;
 }
 
 class TransformerDecoding final : public Decoding {
@@ -60,7 +94,8 @@ class TransformerDecoding final : public Decoding {
     step_.count = ids.dim(1);
     check_length("transformer", step_.longest(), model_.settings.context);
     const ObservedPart stack(context.observer, "decoder");
-    Tensor y = embed(model_, ids, target_table(model_), context, &step_);
+    step_.bias = step_bias();
+    Tensor y = embed(model_, target_side(model_), ids, context, &step_);
     for (size_t i = 0; i < caches_.size(); ++i) {
       const ObservedPart part(context.observer, "layers", i);
       y = model_.decoder.layers[i].forward_cached(y, caches_[i], step_, {.lengths = memory_lengths_}, context);
@@ -68,7 +103,7 @@ class TransformerDecoding final : public Decoding {
     for (int64_t& held : step_.held) held += step_.count;
     y = select_last(y);
     if (model_.decoder.norm) y = model_.decoder.norm->forward(y);
-    return model_.head().logits(y);
+    return model_.head().logits(head_input(model_, y));
   }
 
   void select(std::span<const int64_t> order) override {
@@ -90,11 +125,26 @@ class TransformerDecoding final : public Decoding {
  private:
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 
+  /// The bias of one more token is the end of a row that serves all steps: distances … −2, −1, 0.
+  Tensor step_bias() {
+    if (!model_.target_distances) return {};
+    const int64_t longest = step_.longest(), held = longest - step_.count;
+    if (step_.count > 1) {
+      return model_.target_distances->forward({.queries = step_.count, .keys = longest, .first = held});
+    }
+    if (!distance_row_ || distance_row_.dim(3) < longest) {
+      const int64_t room = std::max<int64_t>(2 * longest, 32);
+      distance_row_ = model_.target_distances->forward({.queries = 1, .keys = room, .first = room - 1});
+    }
+    return slice(distance_row_, 3, distance_row_.dim(3) - longest, distance_row_.dim(3));
+  }
+
   const TransformerModel& model_;
   int64_t rows_;  // of each sentence
   Tensor memory_lengths_;
   std::vector<DecoderCache> caches_;
   CacheStep step_;
+  Tensor distance_row_;  // [1, heads, 1, room]
 };
 
 }  // namespace
@@ -105,17 +155,42 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
                       " and ", config.decoder_layers);
   auto model = std::make_unique<TransformerModel>();
   model->settings = config;
-  model->embedding = Embedding::create(
-      {.words = config.words, .dim = config.dim, .deviation = 1 / std::sqrt(static_cast<double>(config.dim))}, rng);
+  const TransformerConfig stacks_config = layers_of(config);
+  const double deviation = 1 / std::sqrt(static_cast<double>(config.dim));  // of logits about 1
+  const EmbeddingConfig table{
+      .words = config.words, .dim = config.dim, .deviation = config.scale_output ? 1 : deviation};
+  model->embedding = Embedding::create(table, rng);
+  if (!config.shared) model->target_embedding = Embedding::create(table, rng);
   if (config.positions == Positions::learned) {
     model->source_positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
     model->target_positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
-  if (config.positions == Positions::sinusoidal) model->waves = sinusoidal_positions(config.context, config.dim);
-  Transformer stacks = Transformer::create(layers_of(config), rng);
+  if (config.positions == Positions::sinusoidal) {
+    model->waves = sinusoidal_positions(config.context, config.dim);
+    if (config.wave_halves) model->waves = in_halves(model->waves);
+  }
+  if (config.positions == Positions::relative) {
+    RelativeBiasConfig distances{.heads = config.heads, .buckets = config.buckets, .max_distance = config.max_distance};
+    model->source_distances = RelativeBias::create(distances, rng);
+    distances.heads = stacks_config.decoder_layer->heads;
+    distances.looks_both_ways = false;
+    model->target_distances = RelativeBias::create(distances, rng);
+  }
+  if (config.embedding_norm) {
+    model->source_norm = create_norm(stacks_config.layer);
+    model->target_norm = create_norm(stacks_config.layer);
+  }
+  Transformer stacks = Transformer::create(stacks_config, rng);
   model->encoder = std::move(stacks.encoder);
   model->decoder = std::move(stacks.decoder);
+  if (!config.tied) model->output_weight = normal_parameter({config.words, config.dim}, deviation, rng);
+  if (config.output_bias) model->output_bias = constant_parameter({config.words}, 0);
   return model;
+}
+
+Head TransformerModel::head() const {
+  if (output_weight) return {output_weight, output_bias};
+  return {target_embedding ? target_embedding->weight : embedding.weight, output_bias};
 }
 
 std::string TransformerModel::config() const { return config_text(architecture(), settings); }
@@ -124,15 +199,21 @@ Tensor TransformerModel::encode(const Tensor& source, const Tensor& source_lengt
                                 const ForwardContext& context) const {
   check_length("transformer", source.dim(1), settings.context);
   const ObservedPart part(context.observer, "encoder");
-  return encoder.forward(embed(*this, source, source_table(*this), context), {.lengths = source_lengths}, context);
+  const Tensor x = embed(*this, source_side(*this), source, context);
+  return encoder.forward(x, {.lengths = source_lengths, .bias = distance_bias(source_distances, source.dim(1))},
+                         context);
 }
 
 Tensor TransformerModel::hidden(const PairInputs& inputs, const ForwardContext& context) const {
   check_length("transformer", inputs.target.dim(1), settings.context);
   const Tensor memory = encode(inputs.source, inputs.source_lengths, context);
   const ObservedPart part(context.observer, "decoder");
-  return decoder.forward(embed(*this, inputs.target, target_table(*this), context), memory,
-                         {.memory = {.lengths = inputs.source_lengths}}, context);
+  const Tensor y =
+      decoder.forward(embed(*this, target_side(*this), inputs.target, context), memory,
+                      {.target = {.causal = true, .bias = distance_bias(target_distances, inputs.target.dim(1))},
+                       .memory = {.lengths = inputs.source_lengths}},
+                      context);
+  return head_input(*this, y);
 }
 
 std::vector<Tensor> TransformerModel::cross_weights(const std::vector<AttentionTrace>& traces) const {

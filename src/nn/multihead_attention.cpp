@@ -87,8 +87,10 @@ AttentionOptions attention_options(const MultiheadAttentionConfig& config, const
     options.alignment = masks.alignment;
     options.window = config.window;
     options.lengths = masks.lengths;
+    options.q_offsets = options.k_offsets = masks.offsets;
     return options;
   }
+  require<ShapeError>(!masks.offsets, "MultiheadAttention: packed sequences have no room for extra keys");
   if (masks.lengths) options.mask = logical_and(over_rows(length_mask(masks.lengths, counts.real)), options.mask);
   if (masks.causal || config.window > 0) {
     const Tensor seen = position_mask({.queries = counts.queries,
@@ -193,7 +195,11 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
   Tensor k = split_heads(key.forward(inputs.key), config.key_heads, key_norm);
   Tensor v = split_heads(value.forward(inputs.value), config.key_heads);
   const int64_t real = k.dim(2);
-  if (config.rope) q = rope(q, *config.rope), k = rope(k, *config.rope);  // extra keys have no position: before them
+  if (config.rope) {  // extra keys have no position: before them
+    RopeOptions turning = *config.rope;
+    if (masks.positions) turning.positions = masks.positions;
+    q = rope(q, turning), k = rope(k, turning);
+  }
   if (config.bias_kv) k = append_row(k, bias_key), v = append_row(v, bias_value);
   if (config.zero_key) {
     const Tensor zero = zeros({config.key_heads * config.head_dim}, {k.dtype(), k.device()});
@@ -218,6 +224,7 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
   AttentionOptions options =
       attention_options(config, cached_masks(config, step), {.queries = q.dim(2), .real = all.keys.dim(2), .extra = 0});
   if (!step.is_even()) options.window = 0;  // the mask has it
+  options.bias = step.bias;
   return attend_heads(*this, {.q = q, .k = all.keys, .v = all.values}, options, context).output;
 }
 

@@ -31,6 +31,7 @@ JsonTokenizer::JsonTokenizer(std::string source, const TokenizerConfig& files) :
                               files.config["split_special_tokens"] == true;
   added_ = AddedTokens(part(json, "added_tokens"), model_->vocabulary(), normalizer_, !splits_special);
   template_ = make_template(part(json, "post_processor"));
+  pair_template_ = make_pair_template(part(json, "post_processor"));
   decoder_ = make_decoder(part(json, "decoder"));
   tokens_ = model_->vocabulary();
   for (const AddedToken& token : added_.all()) tokens_.add(token.content, token.id);
@@ -39,6 +40,11 @@ JsonTokenizer::JsonTokenizer(std::string source, const TokenizerConfig& files) :
   }
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });
   if (special_.unknown < 0) special_.unknown = model_->unknown();
+  if (files.start >= 0 && !template_.empty()) special_.first = template_.front();  // kNone where nothing is in front
+  if (pair_template_.empty()) pair_template_ = usual_pair_template(special_);
+  for (const PairPart& part : pair_template_) {
+    require<FormatError>(part.id < tokens_.size(), "the template adds token ", part.id, " of ", tokens_.size());
+  }
   if (!files.config.is_null()) config_source_ = files.config.dump(2);
 }
 
@@ -67,6 +73,10 @@ std::vector<int32_t> JsonTokenizer::encode(std::string_view text, bool add_speci
     });
   });
   return add_special ? fill(template_, ids) : ids;
+}
+
+EncodedPair JsonTokenizer::encode_pair(std::string_view a, std::string_view b, int64_t longest) const {
+  return fill_pair(pair_template_, encode(a, false), encode(b, false), longest);
 }
 
 std::string JsonTokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {

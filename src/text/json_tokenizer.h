@@ -21,6 +21,7 @@ class JsonTokenizer final : public Tokenizer {
   JsonTokenizer(std::string source, const TokenizerConfig& files);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
+  EncodedPair encode_pair(std::string_view a, std::string_view b, int64_t longest) const override;
   std::string decode(std::span<const int32_t> ids, bool keep_special) const override;
   int64_t size() const override { return tokens_.size(); }
   std::string token(int32_t id) const override;
@@ -37,6 +38,7 @@ class JsonTokenizer final : public Tokenizer {
   std::unique_ptr<const SubwordModel> model_;
   AddedTokens added_;
   TextTemplate template_;
+  PairTemplate pair_template_;
   Decoder decoder_;
   Vocabulary tokens_;  // the model's and the added ones
   SpecialTokens special_;

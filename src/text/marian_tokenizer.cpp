@@ -36,7 +36,7 @@ MarianTokenizer::MarianTokenizer(MarianFiles files, const TokenizerConfig& confi
   }
 }
 
-std::vector<int32_t> MarianTokenizer::encode(std::string_view text, bool add_special) const {
+std::vector<int32_t> MarianTokenizer::encode_with(const SentencePieceModel& model, std::string_view text) const {
   require_utf8(text);
   std::vector<int32_t> ids;
   const auto add = [&](std::string_view piece) {
@@ -47,11 +47,18 @@ std::vector<int32_t> MarianTokenizer::encode(std::string_view text, bool add_spe
     if (part.id != kNone) return ids.push_back(part.id);
     const size_t code = language_code(part.text);
     if (code > 0) add(part.text.substr(0, code));
-    source_.encode(part.text.substr(code), [&](std::string_view piece, int32_t) { add(piece); });
+    model.encode(part.text.substr(code), [&](std::string_view piece, int32_t) { add(piece); });
   });
+  return ids;
+}
+
+std::vector<int32_t> MarianTokenizer::encode(std::string_view text, bool add_special) const {
+  std::vector<int32_t> ids = encode_with(source_, text);
   if (add_special) ids.push_back(special_.end);
   return ids;
 }
+
+std::vector<int32_t> MarianTokenizer::encode_target(std::string_view text) const { return encode_with(target_, text); }
 
 /// Special tokens stand between the texts of the pieces, each with a blank behind it.
 std::string MarianTokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {

@@ -24,6 +24,7 @@ class MarianTokenizer final : public Tokenizer {
   MarianTokenizer(MarianFiles files, const TokenizerConfig& config);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
+  std::vector<int32_t> encode_target(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids, bool keep_special) const override;
   int64_t size() const override { return tokens_.size(); }
   std::string token(int32_t id) const override;
@@ -32,6 +33,7 @@ class MarianTokenizer final : public Tokenizer {
   void save(const std::string& folder) const override;
 
  private:
+  std::vector<int32_t> encode_with(const SentencePieceModel& model, std::string_view text) const;
   bool is_special(int32_t id) const { return id == special_.pad || id == special_.unknown || id == special_.end; }
 
   MarianFiles files_;

@@ -5,6 +5,7 @@
 
 #include "attend/base/error.h"
 #include "io/mapped_file.h"
+#include "text/vocabulary.h"
 
 namespace attend::text {
 namespace {
@@ -25,6 +26,18 @@ std::string name_in(const Json& json, const char* key) {
   if (found == json.end()) return "";
   if (found->is_string()) return found->get<std::string>();
   return found->is_object() ? field<std::string>(*found, "content", "") : "";
+}
+
+/// Where a model's decoder starts, if one of its files says so.
+int32_t start_in(const Json& generation, const Json& model) {
+  for (const Json* file : {&generation, &model}) {
+    const auto id =
+        file->is_object() && file->contains("decoder_start_token_id") ? (*file)["decoder_start_token_id"] : Json();
+    if (id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < kMostTokens) {
+      return static_cast<int32_t>(id.get<int64_t>());
+    }
+  }
+  return -1;
 }
 
 using Names = std::initializer_list<const char*>;
@@ -52,8 +65,10 @@ std::string read_text_file(const std::string& path) {
 
 TokenizerConfig read_tokenizer_config(const std::string& folder) {
   const std::string base = folder.empty() ? "" : folder + "/";
-  return {read_optional_json(base + "tokenizer_config.json"), read_optional_json(base + "special_tokens_map.json"),
-          read_optional_json(base + "config.json")};
+  TokenizerConfig files{read_optional_json(base + "tokenizer_config.json"),
+                        read_optional_json(base + "special_tokens_map.json"), read_optional_json(base + "config.json")};
+  files.start = start_in(read_optional_json(base + "generation_config.json"), files.model);
+  return files;
 }
 
 SpecialTokens find_special_tokens(const TokenizerConfig& files, const FindToken& find) {
@@ -65,6 +80,7 @@ SpecialTokens find_special_tokens(const TokenizerConfig& files, const FindToken&
   found.end = first_of(files, find, {"eos_token", "sep_token"},
                        {"</s>", "[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>"});
   found.mask = first_of(files, find, {"mask_token"}, {"<mask>", "[MASK]"});
+  if (files.start >= 0) found.begin = files.start;
   return found;
 }
 

@@ -11,9 +11,10 @@ namespace attend::text {
 
 /// What stands beside a tokenizer's own file; null where there is no such file.
 struct TokenizerConfig {
-  Json config;       ///< tokenizer_config.json
-  Json special_map;  ///< special_tokens_map.json
-  Json model;        ///< config.json of the model
+  Json config;         ///< tokenizer_config.json
+  Json special_map;    ///< special_tokens_map.json
+  Json model;          ///< config.json of the model
+  int32_t start = -1;  ///< decoder_start_token_id of generation_config.json or config.json; -1: none
 };
 /// Reads them; throws FormatError naming the file if one is damaged.
 TokenizerConfig read_tokenizer_config(const std::string& folder);

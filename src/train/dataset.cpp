@@ -213,7 +213,7 @@ int64_t write_cache(const std::string& path, const Corpus& corpus, const Dataset
       const std::vector<int32_t> label{label_number(labels, e.target, corpus)};
       writer.add({framed(tokenizer, e.source, options.max_length), label});
     } else {
-      const std::vector<int32_t> source = tokenizer.encode(e.source), target = tokenizer.encode(e.target);
+      const std::vector<int32_t> source = tokenizer.encode(e.source), target = tokenizer.encode_target(e.target);
       writer.add({source, target});
     }
   });

@@ -124,13 +124,16 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   if (!job.from.empty()) data.tokenizer = job.from;
 
   NewFolder fresh(folder);
+  const LoadedModel from = job.from.empty() ? LoadedModel{} : load_any_model(job.from);
+  // The tokenizer, saved beside them, needs the rules: where the decoder starts.
+  if (from.rules.as_transformers) save_generation_rules(from.rules, fresh.path());
   TrainingFolder result;
   result.folder_ = folder;
   result.options_ = job.training;
   result.data_ = prepare_dataset(data, fresh.path(), progress);
   Rng rng{static_cast<uint64_t>(job.training.seed) ^ 0x696e6974, 0};
   result.model_ = create_model(config_for(job, result.data_), rng);
-  if (!job.from.empty()) take_weights(*result.model_, *load_any_model(job.from).model);
+  if (from.model) take_weights(*result.model_, *from.model);
   result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(job.training) + "\n");
   save_model(*result.model_, fresh.path());

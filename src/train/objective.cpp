@@ -64,6 +64,8 @@ std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& dat
       require<Error>(data.kind == CorpusKind::text, "a model of architecture ", model.architecture(),
                      " learns from plain text");
       return language_objective(dynamic_cast<const LanguageModel&>(model), data, options);
+    case Task::pictures:
+      throw Error("a model of pictures cannot be trained here");
     case Task::classification:
       break;
   }

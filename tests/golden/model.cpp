@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -51,12 +52,24 @@ void ModelCase::expect_within(const std::string& name, const Tensor& ours, doubl
   problems_.push_back(text.str());
 }
 
+void ModelCase::expect_same(const std::string& what, const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double largest = 0, worst = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    largest = std::max(largest, std::abs(y[i]));
+    if (!(std::abs(x[i] - y[i]) <= worst)) worst = std::abs(x[i] - y[i]);
+  }
+  if (!(worst <= 1e-4 * largest)) problems_.push_back(what + " is not the whole");
+}
+
 void ModelCase::expect_ids(const std::string& name, const std::vector<int64_t>& ours) {
   const auto expected = ids(name);
   if (ours == expected) return;
   const auto shown = [](const std::vector<int64_t>& list) { return nlohmann::json(list).dump(); };
   problems_.push_back(name + ": expected " + shown(expected) + ", got " + shown(ours));
 }
+
+void ModelCase::note(const std::string& text) const { std::cout << "NOTE " << folder_ << ": " << text << '\n'; }
 
 std::string ModelCase::finish() const {
   for (const TensorInfo& info : file_.tensors()) {
@@ -68,7 +81,10 @@ std::string ModelCase::finish() const {
 }
 
 std::string check_model(const std::string& path) {
-  static const std::map<std::string, void (*)(ModelCase&)> kinds{{"causal_lm", check_causal_lm}};
+  static const std::map<std::string, void (*)(ModelCase&)> kinds{{"causal_lm", check_causal_lm},
+                                                                 {"encoder", check_encoder},
+                                                                 {"image_classifier", check_image_classifier},
+                                                                 {"seq2seq", check_seq2seq}};
   ModelCase reference(path);
   const std::string kind = reference.metadata("kind");
   const auto found = kinds.find(kind);

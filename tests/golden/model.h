@@ -29,7 +29,12 @@ class ModelCase {
   void expect_close(const std::string& name, const Tensor& ours, const Tensor& real = {});
   /// |ours − expected| ≤ 1e-5: weights of attention.
   void expect_weights(const std::string& name, const Tensor& ours);
+  /// The same value by two ways of ours: |a − b| ≤ 1e-4 · max|b|.
+  void expect_same(const std::string& what, const Tensor& a, const Tensor& b);
   void expect_ids(const std::string& name, const std::vector<int64_t>& ours);
+
+  /// Says something about the reference that a reader of the result should know.
+  void note(const std::string& text) const;
 
   /// Empty if all is right, else what is wrong. Throws FormatError for what nothing looked at.
   std::string finish() const;
@@ -61,5 +66,11 @@ std::string check_model(const std::string& path);
 
 // One for each "kind".
 void check_causal_lm(ModelCase& reference);
+void check_encoder(ModelCase& reference);
+void check_image_classifier(ModelCase& reference);
+void check_seq2seq(ModelCase& reference);
+
+/// How many tokens of each row of an attention mask are real: they come first.
+Tensor lengths_of(const Tensor& mask);
 
 }  // namespace attend::golden

@@ -154,7 +154,43 @@ INSTANTIATE_TEST_SUITE_P(
                                {"activation", "silu"},
                                {"key_heads", "2"}}},
                       Variant{"learned", "transformer", {{"positions", "learned"}, {"activation", "gelu"}}},
-                      Variant{"alibi", "transformer", {{"positions", "alibi"}}}),
+                      Variant{"alibi", "transformer", {{"positions", "alibi"}}},
+                      Variant{"marian",
+                              "transformer",
+                              {{"activation", "silu"},
+                               {"wave_halves", "yes"},
+                               {"output_bias", "yes"},
+                               {"decoder_heads", "2"},
+                               {"decoder_hidden", "96"}}},
+                      Variant{"bart",
+                              "transformer",
+                              {{"positions", "learned"},
+                               {"activation", "gelu"},
+                               {"scale_embedding", "no"},
+                               {"embedding_norm", "yes"},
+                               {"shared", "no"}}},
+                      Variant{"t5",
+                              "transformer",
+                              {{"positions", "relative"},
+                               {"buckets", "8"},
+                               {"max_distance", "20"},
+                               {"norm_first", "yes"},
+                               {"rms_norm", "yes"},
+                               {"bias", "no"},
+                               {"scale_scores", "no"},
+                               {"scale_embedding", "no"},
+                               {"scale_output", "yes"},
+                               {"head_dim", "24"}}},
+                      Variant{"t5_gated",
+                              "transformer",
+                              {{"positions", "relative"},
+                               {"norm_first", "yes"},
+                               {"rms_norm", "yes"},
+                               {"bias", "no"},
+                               {"gated", "yes"},
+                               {"activation", "gelu_tanh"},
+                               {"scale_scores", "no"},
+                               {"tied", "no"}}}),
     [](const auto& variant) { return variant.param.name; });
 
 class GptModels : public ::testing::TestWithParam<Variant> {
@@ -219,6 +255,85 @@ TEST(Encoder, PaddingChangesNothing) {
     const Tensor alone = encoder.classify({.ids = ids({2, 7, 3}, 1), .lengths = {}});
     EXPECT_LT(distance(slice(both, 0, 1, 2), alone), 1e-5);
   }
+}
+
+const std::vector<Settings>& encoder_variants() {
+  static const std::vector<Settings> all{
+      {},
+      {{"norm_first", "no"}, {"types", "2"}, {"pooling", "first"}, {"pooler", "tanh"}, {"eps", "1e-12"}},
+      {{"positions", "rotary"}, {"pooler", "relu"}, {"tied", "no"}},
+      {{"positions", "sinusoidal"}, {"masked_head", "no"}},
+      {{"positions", "alibi"}}};
+  return all;
+}
+
+TEST(Encoder, PackedTokensGiveWhatPaddedOnesGive) {
+  const Tensor text = ids({2, 5, 6, 8, 3, 2, 7, 3, 0, 0, 4, 5, 9, 3, 0}, 3), lengths = tensor<int64_t>({5, 3, 4}, {3});
+  for (const Settings& settings : encoder_variants()) {
+    const auto model = tiny("encoder", settings);
+    const auto& encoder = dynamic_cast<const EncoderModel&>(*model);
+    TextInputs inputs{.ids = text, .lengths = lengths};
+    if (settings.contains("types")) inputs.types = ids({0, 0, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0}, 3);
+    AttentionRecorder recorder;  // who looks sees the padded batch
+    const Tensor padded = encoder.hidden(inputs, {.observer = &recorder}), packed = encoder.hidden(inputs);
+    EXPECT_EQ(recorder.traces[0].q.dim(0), 3);
+    const auto counts = lengths.to_vector<int64_t>();
+    for (int64_t row = 0; row < 3; ++row) {
+      const int64_t length = counts[static_cast<size_t>(row)];
+      const Tensor a = slice(select(padded, 0, row), 0, 0, length), b = slice(select(packed, 0, row), 0, 0, length);
+      EXPECT_LT(distance(a, b), 2e-5) << "row " << row;
+      for (const float value : slice(select(packed, 0, row), 0, length, 5).to_vector()) EXPECT_EQ(value, 0);
+    }
+    EXPECT_LT(distance(encoder.classify(inputs), encoder.classify(inputs, {.observer = &recorder})), 2e-5);
+  }
+}
+
+TEST(Encoder, AllSettingsLearnAndRoundTrip) {
+  for (const Settings& settings : encoder_variants()) {
+    const auto model = tiny("encoder", settings);
+    const auto& encoder = dynamic_cast<const EncoderModel&>(*model);
+    TextInputs inputs{.ids = ids({2, 5, 6, 3, 2, 7, 3, 0}, 2), .lengths = tensor<int64_t>({4, 3}, {2})};
+    if (settings.contains("types")) inputs.types = ids({0, 0, 1, 1, 0, 1, 1, 1}, 2);
+    Rng rng{1};
+    backward(cross_entropy(encoder.classify(inputs, {.rng = &rng}), tensor<int64_t>({2, 0}, {2})));
+    if (!settings.contains("masked_head")) {
+      backward(encoder.masked_head().loss(encoder.masked_hidden(inputs, {.rng = &rng}), inputs.ids));
+    }
+    for (const auto& [name, parameter] : model->parameters()) EXPECT_TRUE(grad(parameter)) << name;
+    const testing::TemporaryFolder folder;
+    save_model(*model, folder.file("m"));
+    const auto read = load_model(folder.file("m"));
+    EXPECT_EQ(read->config(), model->config());
+    EXPECT_EQ(distance(dynamic_cast<const EncoderModel&>(*read).classify(inputs), encoder.classify(inputs)), 0);
+  }
+}
+
+TEST(Encoder, TypesAndPoolersChangeTheResult) {
+  const auto model = tiny("encoder", {{"types", "2"}, {"pooler", "tanh"}});
+  const auto& encoder = dynamic_cast<const EncoderModel&>(*model);
+  TextInputs inputs{.ids = ids({2, 5, 6, 3}, 1), .lengths = {}};
+  const Tensor first = encoder.classify(inputs);
+  inputs.types = ids({0, 0, 0, 0}, 1);
+  EXPECT_EQ(distance(encoder.classify(inputs), first), 0);
+  inputs.types = ids({0, 0, 1, 1}, 1);
+  EXPECT_GT(distance(encoder.classify(inputs), first), 1e-6);
+}
+
+TEST(Encoder, SaysWhatItCannotDo) {
+  const auto unmasked = tiny("encoder", {{"masked_head", "no"}});
+  const TextInputs inputs{.ids = ids({2, 5, 6, 3}, 1), .lengths = {}};
+  const auto message = [&](const std::function<void(const EncoderModel&)>& action) -> std::string {
+    try {
+      action(dynamic_cast<const EncoderModel&>(*unmasked));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string expected = "encoder: this model has no layers for masked words";
+  EXPECT_EQ(message([&](const EncoderModel& m) { m.masked_hidden(inputs); }), expected);
+  EXPECT_EQ(message([](const EncoderModel& m) { m.masked_head(); }), expected);
+  EXPECT_THROW(tiny("encoder", {{"positions", "relative"}}), ShapeError);
 }
 
 TEST(Encoder, LearnsLabelsAndMaskedWords) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attend/models/model.h"
+#include "attend/models/vision.h"
 #include "attend/text/tokenizer.h"
 
 namespace attend {
@@ -21,5 +22,12 @@ struct Classified {
 /// `batch_tokens`. Throws FormatError if a text is not UTF-8 or the tokenizer does not fit the model.
 std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> texts, int64_t batch_tokens = 4096);
+
+/// The label of each pair of texts, a tab between them (natural language inference, paraphrases). Throws FormatError for
+/// a line without a tab.
+std::vector<Classified> classify_pairs(const EncoderModel& model, const Tokenizer& tokenizer,
+                                       std::span<const std::string> lines, int64_t batch_tokens = 4096);
+/// The label of a picture.
+Classified classify(const ImageModel& model, const ImagePreparation& preparation, const Image& image);
 
 }  // namespace attend

@@ -32,9 +32,12 @@ struct SearchOptions {
   int64_t batch_tokens = 4096;              ///< sources are read together up to sources · longest · hypotheses
   bool use_cache = true;                    ///< false: read all that was written again for each word, to compare with
   int64_t first_index = 0;                  ///< number of the first source: sampling draws by it
-  GenerationRules rules{};                  ///< what the model's folder says beside its tokenizer
+  GenerationRules rules{};                  ///< what the model's folder says; words it forces count 0 in log p
 };
 
+/// The options with the rules of a model's folder, which decide where they leave it open: the longest text, and with
+/// GenerationRules::as_transformers when a search is done and what happens where the length runs out.
+SearchOptions with_rules(SearchOptions options, const GenerationRules& rules);
 /// Throws ShapeError for a number out of its range, by name.
 void check_search(const SearchOptions& options);
 

@@ -6,6 +6,7 @@
 
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
+#include "attend/models/vision.h"
 
 // Models as people download them: folders of config.json, model.safetensors (or shards with an index) and tokenizer
 // files, as Hugging Face's transformers writes them. Nothing in them is trusted.
@@ -29,6 +30,13 @@ struct LoadedModel {
 /// and what is wrong with it: an unknown architecture, an option that is not supported, a tensor that is missing or of
 /// another shape.
 LoadedModel load_hub_model(const std::string& folder);
+
+/// Writes the rules into a folder of ours, as generation_config.json; load_any_model reads them again.
+void save_generation_rules(const GenerationRules& rules, const std::string& folder);
+
+/// How the folder of a model of pictures wants them, from its preprocessor_config.json; without one as ViT's are, in
+/// the size that the model takes. Throws FormatError for what is not supported, or gives another size.
+ImagePreparation read_image_preparation(const std::string& folder, int64_t image_size);
 
 /// Reads a folder of any kind: ours (see attend/models/registry.h), a Hugging Face one, or one with a model of llama2.c
 /// (or that file itself).

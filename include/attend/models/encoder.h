@@ -17,37 +17,52 @@ struct EncoderConfig {
   int64_t hidden = 0;
   Activation activation = Activation::gelu;
   bool norm_first = true;
+  double eps = 1e-5;
   Positions positions = Positions::learned;
+  int64_t types = 0;
   Pooling pooling = Pooling::mean;
+  Pooler pooler = Pooler::none;
+  bool masked = true;
+  bool tied = true;
   double dropout = 0.1;
 
   static constexpr auto settings() {
     using C = EncoderConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary", kMostWords),
-                      setting("labels", &C::labels, "what the classes are called"),
-                      setting("context", &C::context, "longest text, in tokens", kMostContext),
-                      setting("dim", &C::dim, "width of every layer", kMostWidth),
-                      setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
-                      setting("layers", &C::layers, "number of layers", kMostLayers),
-                      setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
-                      setting("activation", &C::activation, "of the feed-forward network"),
-                      setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
-                      setting("positions", &C::positions, "how positions are known"),
-                      setting("pooling", &C::pooling, "which vector stands for the text"),
-                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+    return std::tuple{
+        setting("words", &C::words, "size of the vocabulary", kMostWords),
+        setting("labels", &C::labels, "what the classes are called"),
+        setting("context", &C::context, "longest text, in tokens", kMostContext),
+        setting("dim", &C::dim, "width of every layer", kMostWidth),
+        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
+        setting("layers", &C::layers, "number of layers", kMostLayers),
+        setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
+        setting("activation", &C::activation, "of the feed-forward network"),
+        setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
+        setting("eps", &C::eps, "added to the variance in norms", kMostEps),
+        setting("positions", &C::positions, "how positions are known"),
+        setting("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes),
+        setting("pooling", &C::pooling, "which vector stands for the text"),
+        setting("pooler", &C::pooler, "a layer between that vector and the classifier"),
+        setting("masked_head", &C::masked, "layers for masked-word training"),
+        setting("tied", &C::tied, "the embedding is the output layer of masked words"),
+        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
 };
 
-/// An encoder alone, for classification and masked-word training (Devlin et al. 2019).
+/// An encoder alone, for classification and masked-word training (Devlin et al. 2019). Other settings make it a BERT, a
+/// DistilBERT (Sanh et al. 2019) or a RoBERTa (Liu et al. 2019).
 struct Encoder final : EncoderModel {
   EncoderConfig settings;
   Embedding embedding;
   std::optional<LearnedPositions> positions;
+  std::optional<Embedding> types;
   Norm embedding_norm;
   TransformerEncoder layers;
-  Linear masked_dense;  ///< of masked-word training, whose output layer is the embedding's matrix and a bias
-  Norm masked_norm;
+  std::optional<Linear> pooler;
+  std::optional<Linear> masked_dense;  ///< of masked words, whose output layer is the embedding's matrix and a bias
+  std::optional<Norm> masked_norm;
   Tensor masked_bias;
+  Tensor masked_output;              ///< [words, dim] unless tied
   std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
   Tensor waves;                      ///< sines and cosines, [context, dim]: computed, not a parameter
 
@@ -60,17 +75,29 @@ struct Encoder final : EncoderModel {
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   std::vector<std::string> labels() const override { return settings.labels; }
+  int64_t token_types() const override { return settings.types; }
+  /// With lengths and nobody who watches or learns, only real tokens are computed: packed without padding, whose
+  /// vectors are then 0.
   Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
+  /// The vector that stands for each text, after the pooler: [batch, dim].
+  Tensor pooled(const TextInputs& inputs, const ForwardContext& context = {}) const;
   Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const override;
   Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
-  Head masked_head() const override { return {embedding.weight, masked_bias}; }
+  Head masked_head() const override;
 
   static constexpr auto fields() {
     using Self = Encoder;
-    return std::tuple{field("embedding", &Self::embedding),           field("positions", &Self::positions),
-                      field("embedding_norm", &Self::embedding_norm), field("stack", &Self::layers),
-                      field("masked_dense", &Self::masked_dense),     field("masked_norm", &Self::masked_norm),
-                      field("masked_bias", &Self::masked_bias),       field("classifier", &Self::classifier)};
+    return std::tuple{field("embedding", &Self::embedding),
+                      field("positions", &Self::positions),
+                      field("types", &Self::types),
+                      field("embedding_norm", &Self::embedding_norm),
+                      field("stack", &Self::layers),
+                      field("pooler", &Self::pooler),
+                      field("masked_dense", &Self::masked_dense),
+                      field("masked_norm", &Self::masked_norm),
+                      field("masked_bias", &Self::masked_bias),
+                      field("masked_output", &Self::masked_output),
+                      field("classifier", &Self::classifier)};
   }
 };
 

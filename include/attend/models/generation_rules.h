@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace attend {
@@ -17,6 +18,9 @@ struct GenerationRules {
   std::vector<int32_t> banned;                  ///< never written
   int64_t beam = 0;
   int64_t max_length = 0;  ///< of what is written, the start counted
+  int64_t min_length = 0;  ///< no end before so many tokens, the start counted
+  int64_t no_repeat = 0;   ///< no run of so many tokens twice; 0: any
+  std::string prefix;      ///< put before every text that is read: the name of a task
   double length_penalty = 1;
   bool is_eager = false;  ///< a search is done once it has as many hypotheses as its beam is wide
 };

@@ -14,7 +14,7 @@
 // file of its own that fulfils one of these.
 namespace attend {
 
-enum class Task { translation, language, classification };
+enum class Task { translation, language, classification, pictures };
 
 /// The last layer: logits = hidden · weightᵀ + bias.
 struct Head {
@@ -91,6 +91,7 @@ class LanguageModel : public Model {
 struct TextInputs {
   Tensor ids;      ///< i64 [batch, length]
   Tensor lengths;  ///< i64 [batch]; empty: no padding
+  Tensor types{};  ///< i64 [batch, length]: which of two texts a token belongs to; empty: all to the first
 };
 
 /// A text in, a label out.
@@ -98,6 +99,8 @@ class EncoderModel : public Model {
  public:
   Task task() const final { return Task::classification; }
   virtual std::vector<std::string> labels() const = 0;
+  /// How many kinds of tokens it tells apart, see TextInputs::types; 0: none.
+  virtual int64_t token_types() const = 0;
   /// A vector for each token: [batch, length, dim].
   virtual Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   /// [batch, labels].
@@ -105,6 +108,20 @@ class EncoderModel : public Model {
   /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
   virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   virtual Head masked_head() const = 0;
+};
+
+/// A picture in, a label out.
+class ImageModel : public Model {
+ public:
+  Task task() const final { return Task::pictures; }
+  virtual std::vector<std::string> labels() const = 0;
+  virtual int64_t image_size() const = 0;  ///< width and height of the pictures it takes, in pixels
+  virtual int64_t patch_size() const = 0;
+  /// A vector for the whole, then one for each patch from the top left: [batch, 1 + patches, dim], for pixels
+  /// [batch, 3, size, size] as the model's preprocessing leaves them.
+  virtual Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const = 0;
+  /// [batch, labels].
+  virtual Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const = 0;
 };
 
 }  // namespace attend

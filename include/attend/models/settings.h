@@ -31,15 +31,20 @@ constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member
 }
 /// The largest share of values that may be dropped.
 constexpr double kMostDropout = 0.99;
+/// The largest number that norms may add to a variance.
+constexpr double kMostEps = 1;
 // Beyond what any model has: a config that says more is damaged or hostile.
 constexpr double kMostLayers = 1000, kMostWidth = 1 << 20, kMostWords = 1 << 24, kMostContext = 1 << 24;
+constexpr double kMostTypes = 1 << 16;
 
 /// How a model knows the order of its tokens.
-enum class Positions { none, sinusoidal, learned, rotary, alibi };
+enum class Positions { none, sinusoidal, learned, rotary, alibi, relative };
 /// How a recurrent decoder compares its state with the encoder's.
 enum class Score { additive, dot, general };
 /// How an encoder turns the vectors of a text into one.
 enum class Pooling { mean, first };
+/// What becomes of that one vector before the classifier: nothing, or a layer of its width with this activation.
+enum class Pooler { none, tanh, relu };
 
 /// Which projections of attention have biases.
 enum class AttentionBias { as_others, none, inputs, all };
@@ -47,13 +52,14 @@ enum class AttentionBias { as_others, none, inputs, all };
 enum class RopeScaling { none, linear, llama3 };
 
 // What the values of an enumeration are called, in order.
-constexpr std::array<std::string_view, 5> names_of(Positions) {
-  return {"none", "sinusoidal", "learned", "rotary", "alibi"};
+constexpr std::array<std::string_view, 6> names_of(Positions) {
+  return {"none", "sinusoidal", "learned", "rotary", "alibi", "relative"};
 }
 constexpr std::array<std::string_view, 4> names_of(AttentionBias) { return {"as-others", "none", "inputs", "all"}; }
 constexpr std::array<std::string_view, 3> names_of(RopeScaling) { return {"none", "linear", "llama3"}; }
 constexpr std::array<std::string_view, 3> names_of(Score) { return {"additive", "dot", "general"}; }
 constexpr std::array<std::string_view, 2> names_of(Pooling) { return {"mean", "first"}; }
+constexpr std::array<std::string_view, 3> names_of(Pooler) { return {"none", "tanh", "relu"}; }
 constexpr std::array<std::string_view, 4> names_of(CellKind) { return {"tanh", "relu", "gru", "lstm"}; }
 constexpr std::array<std::string_view, 7> names_of(Activation) {
   return {"relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "quick_gelu"};

@@ -3,6 +3,7 @@
 #include "attend/models/model.h"
 #include "attend/models/settings.h"
 #include "attend/nn/embedding.h"
+#include "attend/nn/relative_bias.h"
 #include "attend/nn/transformer.h"
 
 namespace attend {
@@ -12,14 +13,29 @@ struct TransformerModelConfig {
   int64_t dim = 512;
   int64_t heads = 8;
   int64_t key_heads = 0;
+  int64_t head_dim = 0;
   int64_t hidden = 2048;
   int64_t encoder_layers = 6;
   int64_t decoder_layers = 6;
+  int64_t decoder_heads = 0;
+  int64_t decoder_hidden = 0;
   Activation activation = Activation::relu;
   bool gated = false;
   bool norm_first = false;
   bool rms_norm = false;
+  double eps = 1e-5;
+  bool bias = true;
+  bool scale_scores = true;
   Positions positions = Positions::sinusoidal;
+  bool wave_halves = false;
+  int64_t buckets = 32;
+  int64_t max_distance = 128;
+  bool scale_embedding = true;
+  bool embedding_norm = false;
+  bool shared = true;
+  bool tied = true;
+  bool scale_output = false;
+  bool output_bias = false;
   double dropout = 0.1;
   int64_t context = 1024;
 
@@ -30,28 +46,49 @@ struct TransformerModelConfig {
         setting("dim", &C::dim, "width of every layer", kMostWidth),
         setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
         setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth),
+        setting("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth),
         setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
         setting("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers),
         setting("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers),
+        setting("decoder_heads", &C::decoder_heads, "attention heads of the decoder (0: as many)", kMostWidth),
+        setting("decoder_hidden", &C::decoder_hidden, "the same inside the decoder (0: as wide)", kMostWidth),
         setting("activation", &C::activation, "of the feed-forward network"),
         setting("gated", &C::gated, "gated feed-forward network"),
         setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
         setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
+        setting("eps", &C::eps, "added to the variance in norms", kMostEps),
+        setting("bias", &C::bias, "biases on projections and norms"),
+        setting("scale_scores", &C::scale_scores, "scores divided by the root of the head's width"),
         setting("positions", &C::positions, "how positions are known"),
+        setting("wave_halves", &C::wave_halves, "sinusoidal: all sines, then all cosines, instead of by turns"),
+        setting("buckets", &C::buckets, "relative: how many kinds of distances", kMostWidth),
+        setting("max_distance", &C::max_distance, "relative: from here on all distances are alike", kMostContext),
+        setting("scale_embedding", &C::scale_embedding, "word vectors times the root of dim"),
+        setting("embedding_norm", &C::embedding_norm, "norm after the embedding"),
+        setting("shared", &C::shared, "one table of word vectors for source and target"),
+        setting("tied", &C::tied, "the target's word vectors are the output layer"),
+        setting("scale_output", &C::scale_output, "the output layer's input divided by the root of dim"),
+        setting("output_bias", &C::output_bias, "a bias on the output layer"),
         setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
         setting("context", &C::context, "longest sentence, in tokens", kMostContext)};
   }
 };
 
 /// Encoder and decoder of "Attention Is All You Need" (2017) §3: one matrix embeds both languages, times √dim, and is
-/// the output layer too; sines and cosines tell positions.
+/// the output layer too; sines and cosines tell positions. Other settings make it a Marian, a BART (Lewis et al. 2020)
+/// or a T5 (Raffel et al. 2020).
 struct TransformerModel final : PairModel {
   TransformerModelConfig settings;
-  Embedding embedding;
+  Embedding embedding;                        ///< of both languages, or the source's
+  std::optional<Embedding> target_embedding;  ///< unless shared
   std::optional<LearnedPositions> source_positions, target_positions;
+  std::optional<RelativeBias> source_distances, target_distances;  ///< shared by the layers of a stack
+  std::optional<Norm> source_norm, target_norm;                    ///< of embeddings
   TransformerEncoder encoder;
   TransformerDecoder decoder;
-  Tensor waves;  ///< sines and cosines, [context, dim]: computed, not a parameter
+  Tensor output_weight;  ///< [words, dim] unless tied
+  Tensor output_bias;    ///< [words] or empty
+  Tensor waves;          ///< sines and cosines, [context, dim]: computed, not a parameter
 
   static std::unique_ptr<TransformerModel> create(const TransformerModelConfig& config, Rng& rng);
 
@@ -63,15 +100,24 @@ struct TransformerModel final : PairModel {
   int64_t context() const override { return settings.context; }
   Tensor encode(const Tensor& source, const Tensor& source_lengths, const ForwardContext& context = {}) const;
   Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
-  Head head() const override { return {embedding.weight, {}}; }
+  Head head() const override;
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
   std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const override;
 
   static constexpr auto fields() {
     using Self = TransformerModel;
-    return std::tuple{field("embedding", &Self::embedding), field("source_positions", &Self::source_positions),
-                      field("target_positions", &Self::target_positions), field("encoder", &Self::encoder),
-                      field("decoder", &Self::decoder)};
+    return std::tuple{field("embedding", &Self::embedding),
+                      field("target_embedding", &Self::target_embedding),
+                      field("source_positions", &Self::source_positions),
+                      field("target_positions", &Self::target_positions),
+                      field("source_distances", &Self::source_distances),
+                      field("target_distances", &Self::target_distances),
+                      field("source_norm", &Self::source_norm),
+                      field("target_norm", &Self::target_norm),
+                      field("encoder", &Self::encoder),
+                      field("decoder", &Self::decoder),
+                      field("output.weight", &Self::output_weight),
+                      field("output.bias", &Self::output_bias)};
   }
 };
 

@@ -18,6 +18,7 @@ struct KeyValues {
 struct CacheStep {
   std::vector<int64_t> held;
   int64_t count = 1;
+  Tensor bias{};  ///< added to the scores of every layer's attention to itself, [1 or rows, heads, count, longest()]
 
   int64_t longest() const;   ///< of the rows, with what comes
   bool is_even() const;      ///< all rows hold the same number

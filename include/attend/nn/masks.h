@@ -14,6 +14,8 @@ struct MaskOptions {
   Tensor keys;                                ///< boolean [batch, keys]: which keys are real, not padding
   Tensor lengths;                             ///< i64 [batch]: keys from lengths[b] on are padding
   Tensor bias;                                ///< added to the scores; broadcast like `mask`; differentiable
+  Tensor offsets;    ///< i64 [sequences + 1]: self-attention of sequences packed into a batch of 1, each to itself
+  Tensor positions;  ///< i64 [length]: where tokens stand, for rotary positions of packed sequences
 };
 
 /// True where x is false: turns a mask that says "ignore" into one that says "may attend".

@@ -121,6 +121,7 @@ struct TransformerDecoder {
 
 struct TransformerConfig {
   TransformerLayerConfig layer;
+  std::optional<TransformerLayerConfig> decoder_layer;  ///< the decoder's, where they differ
   int64_t encoder_layers = 6;
   int64_t decoder_layers = 6;
   bool final_norms = true;

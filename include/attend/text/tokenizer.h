@@ -18,6 +18,14 @@ struct SpecialTokens {
   int32_t begin = -1;  ///< first token of a sequence, and what a decoder starts from
   int32_t end = -1;    ///< last token of a sequence, and where generation stops
   int32_t mask = -1;   ///< a word held out, for masked-word training
+  int32_t first = -1;  ///< stands before both texts of a pair, as BART's <s>; most models have none
+};
+
+/// Two texts as one sequence, for models that compare them.
+struct EncodedPair {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;  ///< 0 for what belongs to the first text, 1 for the second
+  bool is_cut = false;         ///< ends of texts were left out to fit
 };
 
 /// Text into ids and back. Immutable after loading or training: safe to use from many threads.
@@ -28,6 +36,12 @@ class Tokenizer {
   /// With `add_special`, what the tokenizer's own template puts around a text ([CLS] … [SEP], <s> …). Throws
   /// FormatError if the text is not UTF-8.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = false) const = 0;
+  /// The same for a text in the language that is written, where the two have tokenizers of their own (Marian).
+  virtual std::vector<int32_t> encode_target(std::string_view text) const { return encode(text); }
+  /// Two texts with what the tokenizer's template puts around and between them ([CLS] a [SEP] b [SEP]; without a template
+  /// begin a end b end, where the vocabulary has them). At most `longest` ids: the longer text is cut first. Throws
+  /// FormatError if a text is not UTF-8.
+  virtual EncodedPair encode_pair(std::string_view a, std::string_view b, int64_t longest) const;
   /// The text of ids. Special tokens are left out unless `keep_special`, and ids out of range always (models may have
   /// more rows than their vocabulary). Pieces that are not whole UTF-8 become U+FFFD.
   virtual std::string decode(std::span<const int32_t> ids, bool keep_special = false) const = 0;

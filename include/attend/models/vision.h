@@ -1,0 +1,87 @@
+#pragma once
+
+#include "attend/io/image.h"
+#include "attend/models/model.h"
+#include "attend/models/settings.h"
+#include "attend/nn/embedding.h"
+#include "attend/nn/transformer.h"
+
+namespace attend {
+
+struct VisionConfig {
+  int64_t image = 224;
+  int64_t patch = 16;
+  int64_t channels = 3;
+  std::vector<std::string> labels;
+  int64_t dim = 768;
+  int64_t heads = 12;
+  int64_t layers = 12;
+  int64_t hidden = 3072;
+  Activation activation = Activation::gelu;
+  double eps = 1e-12;
+  double dropout = 0;
+
+  static constexpr auto settings() {
+    using C = VisionConfig;
+    return std::tuple{setting("image", &C::image, "width and height of a picture, in pixels", kMostWidth),
+                      setting("patch", &C::patch, "width and height of a patch", kMostWidth),
+                      setting("channels", &C::channels, "numbers of a pixel", kMostWidth),
+                      setting("labels", &C::labels, "what the classes are called"),
+                      setting("dim", &C::dim, "width of every layer", kMostWidth),
+                      setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
+                      setting("layers", &C::layers, "number of layers", kMostLayers),
+                      setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
+                      setting("activation", &C::activation, "of the feed-forward network"),
+                      setting("eps", &C::eps, "added to the variance in norms", kMostEps),
+                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+  }
+};
+
+/// An encoder that reads pictures (Dosovitskiy et al. 2021): patches are its words, a learned vector in front of them
+/// stands for the whole.
+struct Vision final : ImageModel {
+  VisionConfig settings;
+  Linear patches;  ///< [dim, channels · patch · patch]
+  Tensor whole;    ///< [1, dim]: what is read before the patches
+  LearnedPositions positions;
+  TransformerEncoder layers;
+  std::optional<Linear> classifier;
+
+  /// Throws ShapeError where patches do not fill a picture, or there are more of them than can be.
+  static std::unique_ptr<Vision> create(const VisionConfig& config, Rng& rng);
+
+  std::string architecture() const override { return "vision"; }
+  std::string config() const override;
+  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
+  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
+  int64_t words() const override { return 0; }
+  int64_t context() const override { return positions.weight.dim(0); }
+  std::vector<std::string> labels() const override { return settings.labels; }
+  int64_t image_size() const override { return settings.image; }
+  int64_t patch_size() const override { return settings.patch; }
+  Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const override;
+  Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const override;
+
+  static constexpr auto fields() {
+    using Self = Vision;
+    return std::tuple{field("patches", &Self::patches), field("whole", &Self::whole),
+                      field("positions", &Self::positions), field("stack", &Self::layers),
+                      field("classifier", &Self::classifier)};
+  }
+};
+
+/// How a picture becomes the numbers a model reads.
+struct ImagePreparation {
+  bool is_resized = true;
+  ImageSize size{224, 224};
+  int64_t shortest_edge = 0;  ///< instead of `size`: the shorter side becomes this, the longer keeps its proportion
+  Resampling resampling = Resampling::bilinear;
+  ImageSize crop{};  ///< the middle of what was resized; 0: none
+  double factor = 1.0 / 255;
+  std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};  ///< of each channel, after the factor
+
+  /// [1, 3, height, width].
+  Tensor pixels(const Image& image) const;
+};
+
+}  // namespace attend

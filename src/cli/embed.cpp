@@ -1,0 +1,166 @@
+#include "cli/embed.h"
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "attend/base/error.h"
+#include "attend/generate/embed.h"
+#include "attend/hub/sentence_transformers.h"
+#include "cli/json_text.h"
+#include "cli/model_folder.h"
+#include "cli/model_options.h"
+#include "cli/options.h"
+#include "io/npy.h"
+
+namespace attend::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend embed all-MiniLM-L6-v2 "A dog runs." "一只狗在跑。" --similarity
+  attend embed all-MiniLM-L6-v2 -i texts.txt -o vectors.npy --npy
+  attend embed bert-base -i texts.txt --pooling first --normalize --json
+
+A vector for each line, in the same order: numbers with tabs between them, JSON (--json), or one array for all of them
+(--npy). A sentence-transformers folder says itself how it pools; other models give the mean of their last layer unless
+told otherwise. --similarity prints the cosine of every two texts instead.)";
+
+struct Arguments {
+  CommonOptions common;
+  std::string pooling;
+  bool normalize = false, npy = false, similarity = false;
+  int64_t batch_tokens = 8192;
+};
+
+constexpr std::pair<const char*, TextPooling> kPoolings[]{
+    {"first", TextPooling::first},         {"max", TextPooling::max},           {"mean", TextPooling::mean},
+    {"mean-sqrt", TextPooling::mean_sqrt}, {"weighted", TextPooling::weighted}, {"last", TextPooling::last}};
+
+std::string text_line(const std::vector<float>& vector) {
+  std::string line;
+  char number[32];
+  for (const float value : vector) {
+    std::snprintf(number, sizeof number, "%.9g", static_cast<double>(value));
+    line.append(line.empty() ? "" : "\t").append(number);
+  }
+  return line;
+}
+
+/// Embeds chunk by chunk.
+class Command {
+ public:
+  explicit Command(const Arguments& arguments) : arguments_(arguments), output_(arguments.common.output) {
+    const std::string& path = arguments.common.model;
+    if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
+    folder_ = open_model(sentence_.model.empty() ? path : sentence_.model);
+    options_ = {.sentence = sentence_.settings, .batch_tokens = arguments.batch_tokens};
+    for (const auto& [name, pooling] : kPoolings) {
+      if (arguments.pooling == name) options_.sentence.pooling = {pooling};
+    }
+    options_.sentence.is_normalized |= arguments.normalize;
+  }
+
+  void run() {
+    TextInput input(arguments_.common.input);
+    for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) add(lines);
+    if (arguments_.npy) write_npy();
+    if (arguments_.similarity) write_similarity();
+    output_.finish();
+    if (cut_ > 0) {
+      std::cerr << "attend: " << cut_ << (cut_ == 1 ? " line was" : " lines were")
+                << " too long and not read to the end\n";
+    }
+    speed_.print(arguments_.common.bench);
+  }
+
+ private:
+  void add(const std::vector<std::string>& lines) {
+    std::vector<std::string> texts = lines;
+    for (std::string& text : texts) text.insert(0, sentence_.prompt);
+    require<Error>(folder_.tokenizer != nullptr, folder_.path, ": a model of pictures is used by attend classify");
+    const auto results = embed(*folder_.model, *folder_.tokenizer, texts, options_);
+    for (size_t i = 0; i < results.size(); ++i) {
+      cut_ += results[i].is_cut ? 1 : 0;
+      speed_.add(results[i].tokens);
+      if (arguments_.npy || arguments_.similarity) {
+        texts_.push_back(lines[i]);
+        vectors_.push_back(results[i].vector);
+      } else {
+        output_.line(arguments_.common.json ? json_line(Json{{"text", lines[i]}, {"vector", results[i].vector}})
+                                            : text_line(results[i].vector));
+      }
+    }
+    output_.flush();
+  }
+
+  void write_npy() {
+    std::vector<float> all;
+    for (const auto& vector : vectors_) all.insert(all.end(), vector.begin(), vector.end());
+    const int64_t rows = std::ssize(vectors_), width = rows > 0 ? std::ssize(vectors_[0]) : 0;
+    output_.bytes(npy_bytes(all, rows, width));
+  }
+
+  void write_similarity() {
+    for (size_t i = 0; i < vectors_.size(); ++i) {
+      Json row = Json::array();
+      std::string line;
+      for (const auto& other : vectors_) {
+        const double value = cosine(vectors_[i], other);
+        char number[16];
+        std::snprintf(number, sizeof number, "%.4f", value);
+        row.push_back(value);
+        line.append(number).append("\t");
+      }
+      output_.line(arguments_.common.json ? json_line(Json{{"text", texts_[i]}, {"similarity", row}})
+                                          : line + in_one_line(texts_[i]));
+    }
+  }
+
+  const Arguments& arguments_;
+  SentenceFolder sentence_;
+  ModelFolder folder_;
+  EmbedOptions options_;
+  TextOutput output_;
+  std::vector<std::string> texts_;
+  std::vector<std::vector<float>> vectors_;
+  int64_t cut_ = 0;
+  Speed speed_;
+};
+
+void run_embed(const Arguments& arguments) {
+  use_threads(arguments.common);
+  if (arguments.npy && (arguments.common.json || arguments.similarity)) {
+    throw CLI::ValidationError("--npy excludes --json and --similarity");
+  }
+  if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
+    throw CLI::ValidationError("--npy needs a file: --output FILE");
+  }
+  Command(arguments).run();
+}
+
+}  // namespace
+
+void add_embed(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
+  const auto arguments = std::make_shared<Arguments>();
+  add_model_options(*command, arguments->common);
+  add_text_options(*command, arguments->common);
+  std::vector<std::string> names;
+  for (const auto& [name, pooling] : kPoolings) names.emplace_back(name);
+  command->add_option("--pooling", arguments->pooling, "How tokens become one vector: first, max, mean, mean-sqrt, …")
+      ->check(CLI::IsMember(names))
+      ->type_name("HOW");
+  command->add_flag("--normalize", arguments->normalize, "Vectors of length 1");
+  command->add_flag("--npy", arguments->npy, "Write one array of f32 in NumPy's format, [texts, width]");
+  command->add_flag("--similarity", arguments->similarity, "Print the cosine of every two texts");
+  command->add_option("--batch", arguments->batch_tokens, "Tokens read together (default 8192)")
+      ->check(whole_number(1, 10000000))
+      ->type_name("TOKENS");
+  command->footer(kExamples);
+  command->callback([arguments] { run_embed(*arguments); });
+}
+
+}  // namespace attend::cli

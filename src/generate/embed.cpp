@@ -1,0 +1,100 @@
+#include "attend/generate/embed.h"
+
+#include <cmath>
+#include <functional>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/models/transformer_model.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+#include "generate/encode.h"
+#include "generate/id_rows.h"
+#include "generate/top.h"
+
+namespace attend {
+namespace {
+
+/// The vectors of a batch of texts: [rows, longest, dim].
+using Reader = std::function<Tensor(const IdRows& rows)>;
+
+Reader reader_of(const Model& model) {
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) {
+    return [=](const IdRows& rows) { return encoder->hidden({.ids = rows.ids, .lengths = rows.lengths}); };
+  }
+  if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) {
+    return [=](const IdRows& rows) { return language->hidden(rows.ids); };  // nobody sees the padding behind a text
+  }
+  if (const auto* pair = dynamic_cast<const TransformerModel*>(&model)) {
+    return [=](const IdRows& rows) { return pair->encode(rows.ids, rows.lengths); };
+  }
+  throw Error("embed: a model of architecture " + model.architecture() + " gives no vectors of texts");
+}
+
+/// What the model reads: an encoder with its template around the text, a language model the text alone.
+EncodedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
+  switch (model.task()) {
+    case Task::translation:
+      return encode_source(tokenizer, text, longest);
+    case Task::language: {
+      EncodedText result{.ids = tokenizer.encode(text, true)};
+      result.is_blank = result.ids.empty();
+      result.is_cut = std::ssize(result.ids) > longest;
+      if (result.is_cut) result.ids.resize(static_cast<size_t>(longest));
+      return result;
+    }
+    default:
+      return encode_classified(tokenizer, text, longest);
+  }
+}
+
+}  // namespace
+
+std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+                                const EmbedOptions& options) {
+  require<ShapeError>(options.batch_tokens >= 1, "embed: batch_tokens must be at least 1, got ", options.batch_tokens);
+  require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one way of pooling");
+  const Reader read = reader_of(model);
+  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  const NoGrad scope;
+  const int64_t longest =
+      options.sentence.longest > 0 ? std::min(options.sentence.longest, model.context()) : model.context();
+  std::vector<EmbeddedText> results(texts.size());
+  std::vector<std::vector<int32_t>> rows(texts.size());
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EncodedText text = encoded(model, tokenizer, texts[i], longest);
+    rows[i] = std::move(text.ids);
+    results[i].tokens = std::ssize(rows[i]);
+    results[i].is_cut = text.is_cut;
+    lengths.push_back(results[i].tokens);
+  }
+  size_t width = 0;
+  for (const Batch& batch : group_by_length(lengths, {.tokens = options.batch_tokens})) {
+    if (lengths[static_cast<size_t>(batch[0])] == 0) continue;
+    const Tensor hidden = contiguous(to(read(pad_rows(rows, batch)), DType::f32));
+    const auto values = hidden.data<const float>();
+    const int64_t dim = hidden.dim(2), row_values = hidden.dim(1) * dim;
+    for (size_t row = 0; row < batch.size(); ++row) {
+      EmbeddedText& result = results[static_cast<size_t>(batch[row])];
+      const auto tokens =
+          values.subspan(row * static_cast<size_t>(row_values), static_cast<size_t>(result.tokens * dim));
+      result.vector = pooled_text(tokens, dim, options.sentence);
+      width = result.vector.size();
+    }
+  }
+  for (EmbeddedText& result : results) result.vector.resize(width);
+  return results;
+}
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  require<ShapeError>(a.size() == b.size(), "cosine: the vectors have ", a.size(), " and ", b.size(), " numbers");
+  double product = 0, left = 0, right = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i], y = b[i];
+    product += x * y, left += x * x, right += y * y;
+  }
+  return left > 0 && right > 0 ? product / std::sqrt(left * right) : 0;
+}
+
+}  // namespace attend

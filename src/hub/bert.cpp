@@ -1,0 +1,123 @@
+#include "hub/encoder_heads.h"
+
+// BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in their heads and in where positions begin.
+namespace attend::hub {
+namespace {
+
+constexpr const char* kBert = "bert.";
+constexpr const char* kRoberta = "roberta.";
+
+/// What both have in common. Refuses what makes them decoders.
+EncoderConfig base_config(const HubFolder& folder) {
+  const HubConfig& c = folder.config;
+  c.expect("is_decoder", false);
+  c.expect("add_cross_attention", false);
+  c.expect("position_embedding_type", "absolute");
+  return {.words = c.size("vocab_size", kMostWords, 30522),
+          .context = c.size("max_position_embeddings", kMostContext, 512),
+          .dim = c.size("hidden_size", kMostWidth, 768),
+          .heads = c.size("num_attention_heads", kMostWidth, 12),
+          .layers = c.size("num_hidden_layers", kMostLayers, 12),
+          .hidden = c.size("intermediate_size", kMostWidth, 3072),
+          .activation = c.activation("hidden_act", "gelu"),
+          .norm_first = false,
+          .eps = c.number("layer_norm_eps", 1e-12, 0, kMostEps),
+          .types = c.count("type_vocab_size", kMostTypes, 2),
+          .pooling = Pooling::first,
+          .dropout = c.number("hidden_dropout_prob", 0.1, 0, kMostDropout)};
+}
+
+std::unique_ptr<Model> create_bert(const HubFolder& folder) {
+  EncoderConfig config = base_config(folder);
+  config.labels = text_labels(folder, "classifier.weight");
+  config.pooler = has_tensor(folder, kBert, "pooler.dense.weight") ? Pooler::tanh : Pooler::none;
+  config.masked = folder.weights.contains("cls.predictions.transform.dense.weight");
+  config.tied = folder.config.flag("tie_word_embeddings", true);
+  Rng rng;
+  return Encoder::create(config, rng);
+}
+
+/// The first row of RoBERTa's table that a text uses: those up to the padding's number never are.
+int64_t first_position(const HubFolder& folder) { return std::max(folder.config.token("pad_token_id"), 0) + 1; }
+
+std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
+  EncoderConfig config = base_config(folder);
+  const int64_t first = first_position(folder);
+  if (config.context <= first) folder.config.refuse("'max_position_embeddings' leaves no room for a text");
+  config.context -= first;
+  config.labels = text_labels(folder, "classifier.out_proj.weight");
+  const bool pools = !config.labels.empty() || has_tensor(folder, kRoberta, "pooler.dense.weight");
+  config.pooler = pools ? Pooler::tanh : Pooler::none;
+  config.masked = folder.weights.contains("lm_head.dense.weight");
+  config.tied = folder.config.flag("tie_word_embeddings", true);
+  if (config.masked && config.activation != Activation::gelu) {
+    folder.config.refuse("a masked-word head with another 'hidden_act' than gelu is not supported");
+  }
+  Rng rng;
+  return Encoder::create(config, rng);
+}
+
+/// Embeddings and layers.
+NameMap body(const HubFolder& folder, const char* prefix, int64_t skipped_positions) {
+  NameMap map{.prefix = prefix};
+  map.add("embeddings.word_embeddings.weight", "embedding.weight");
+  map.add("embeddings.position_embeddings.weight", "positions.weight");
+  map.rules.back().skipped_rows = skipped_positions;
+  map.add("embeddings.token_type_embeddings.weight", "types.weight");
+  add_norm(map, folder, "embeddings.LayerNorm", "embedding_norm");
+  const std::string theirs = "encoder.layer.{}.", ours = "stack.layers.{}.";
+  for (const char* part : {"query", "key", "value"}) {
+    map.add_both(theirs + "attention.self." + part, ours + "attention." + part);
+  }
+  map.add_both(theirs + "attention.output.dense", ours + "attention.output");
+  add_norm(map, folder, theirs + "attention.output.LayerNorm", ours + "attention_norm");
+  map.add_both(theirs + "intermediate.dense", ours + "feed_forward.up");
+  map.add_both(theirs + "output.dense", ours + "feed_forward.down");
+  add_norm(map, folder, theirs + "output.LayerNorm", ours + "feed_forward_norm");
+  map.ignored = {"embeddings.position_ids", "embeddings.token_type_ids"};
+  return map;
+}
+
+NameMap bert_names(const HubFolder& folder, const Model& model) {
+  const auto& settings = dynamic_cast<const Encoder&>(model).settings;
+  NameMap map = body(folder, kBert, 0);
+  map.add_both("pooler.dense", "pooler");
+  add_bare(map, "cls.predictions.transform.dense", "masked_dense");
+  const bool is_old = folder.weights.contains("cls.predictions.transform.LayerNorm.gamma");
+  add_bare_tensor(map, std::string("cls.predictions.transform.LayerNorm.") + (is_old ? "gamma" : "weight"),
+                  "masked_norm.weight");
+  add_bare_tensor(map, std::string("cls.predictions.transform.LayerNorm.") + (is_old ? "beta" : "bias"),
+                  "masked_norm.bias");
+  add_bare_tensor(map, "cls.predictions.bias", "masked_bias");
+  if (!settings.tied) add_bare_tensor(map, "cls.predictions.decoder.weight", "masked_output");
+  add_bare(map, "classifier", "classifier");
+  for (const char* name : {"cls.seq_relationship.*", "cls.predictions.decoder.*"}) map.ignored.emplace_back(name);
+  return map;
+}
+
+NameMap roberta_names(const HubFolder& folder, const Model& model) {
+  const auto& settings = dynamic_cast<const Encoder&>(model).settings;
+  NameMap map = body(folder, kRoberta, first_position(folder));
+  if (settings.labels.empty()) {
+    map.add_both("pooler.dense", "pooler");
+  } else {  // its classifier brings a pooler of its own
+    add_bare(map, "classifier.dense", "pooler");
+    add_bare(map, "classifier.out_proj", "classifier");
+    map.ignored.emplace_back("pooler.*");
+  }
+  add_bare(map, "lm_head.dense", "masked_dense");
+  add_bare(map, "lm_head.layer_norm", "masked_norm");
+  add_bare_tensor(map, "lm_head.bias", "masked_bias");
+  if (!settings.tied) add_bare_tensor(map, "lm_head.decoder.weight", "masked_output");
+  map.ignored.emplace_back("lm_head.decoder.*");
+  return map;
+}
+
+}  // namespace
+
+HubArchitecture bert() { return {.model_type = "bert", .create = create_bert, .names = bert_names}; }
+HubArchitecture roberta(const char* model_type) {
+  return {.model_type = model_type, .create = create_roberta, .names = roberta_names};
+}
+
+}  // namespace attend::hub

@@ -1,0 +1,60 @@
+#include "hub/encoder_heads.h"
+
+// DistilBERT (Sanh et al. 2019): a BERT of half the layers, without types.
+namespace attend::hub {
+namespace {
+
+constexpr const char* kPrefix = "distilbert.";
+
+std::unique_ptr<Model> create(const HubFolder& folder) {
+  const HubConfig& c = folder.config;
+  EncoderConfig config{.words = c.size("vocab_size", kMostWords, 30522),
+                       .labels = text_labels(folder, "classifier.weight"),
+                       .context = c.size("max_position_embeddings", kMostContext, 512),
+                       .dim = c.size("dim", kMostWidth, 768),
+                       .heads = c.size("n_heads", kMostWidth, 12),
+                       .layers = c.size("n_layers", kMostLayers, 6),
+                       .hidden = c.size("hidden_dim", kMostWidth, 3072),
+                       .activation = c.activation("activation", "gelu"),
+                       .norm_first = false,
+                       .eps = 1e-12,
+                       .pooling = Pooling::first,
+                       .masked = folder.weights.contains("vocab_transform.weight"),
+                       .tied = c.flag("tie_word_embeddings", true),
+                       .dropout = c.number("dropout", 0.1, 0, kMostDropout)};
+  if (!config.labels.empty()) config.pooler = Pooler::relu;
+  Rng rng;
+  return Encoder::create(config, rng);
+}
+
+NameMap names(const HubFolder& folder, const Model& model) {
+  NameMap map{.prefix = kPrefix};
+  map.add("embeddings.word_embeddings.weight", "embedding.weight");
+  map.add("embeddings.position_embeddings.weight", "positions.weight");
+  add_norm(map, folder, "embeddings.LayerNorm", "embedding_norm");
+  const std::string theirs = "transformer.layer.{}.", ours = "stack.layers.{}.";
+  map.add_both(theirs + "attention.q_lin", ours + "attention.query");
+  map.add_both(theirs + "attention.k_lin", ours + "attention.key");
+  map.add_both(theirs + "attention.v_lin", ours + "attention.value");
+  map.add_both(theirs + "attention.out_lin", ours + "attention.output");
+  map.add_both(theirs + "sa_layer_norm", ours + "attention_norm");
+  map.add_both(theirs + "ffn.lin1", ours + "feed_forward.up");
+  map.add_both(theirs + "ffn.lin2", ours + "feed_forward.down");
+  map.add_both(theirs + "output_layer_norm", ours + "feed_forward_norm");
+  add_bare(map, "vocab_transform", "masked_dense");
+  add_bare(map, "vocab_layer_norm", "masked_norm");
+  add_bare_tensor(map, "vocab_projector.bias", "masked_bias");
+  if (!dynamic_cast<const Encoder&>(model).settings.tied) {
+    add_bare_tensor(map, "vocab_projector.weight", "masked_output");
+  }
+  add_bare(map, "pre_classifier", "pooler");
+  add_bare(map, "classifier", "classifier");
+  map.ignored = {"embeddings.position_ids", "vocab_projector.weight"};
+  return map;
+}
+
+}  // namespace
+
+HubArchitecture distilbert() { return {.model_type = "distilbert", .create = create, .names = names}; }
+
+}  // namespace attend::hub

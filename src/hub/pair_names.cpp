@@ -1,0 +1,90 @@
+#include "hub/pair_names.h"
+
+#include <algorithm>
+
+#include "hub/encoder_heads.h"
+
+namespace attend::hub {
+namespace {
+
+void add_attention(NameMap& map, const std::string& theirs, const std::string& ours) {
+  map.add_both(theirs + ".q_proj", ours + ".query");
+  map.add_both(theirs + ".k_proj", ours + ".key");
+  map.add_both(theirs + ".v_proj", ours + ".value");
+  map.add_both(theirs + ".out_proj", ours + ".output");
+}
+
+void add_layers(NameMap& map, const std::string& stack) {
+  const std::string layer = stack + ".layers.{}.";
+  add_attention(map, layer + "self_attn", layer + "attention");
+  map.add_both(layer + "self_attn_layer_norm", layer + "attention_norm");
+  map.add_both(layer + "fc1", layer + "feed_forward.up");
+  map.add_both(layer + "fc2", layer + "feed_forward.down");
+  map.add_both(layer + "final_layer_norm", layer + "feed_forward_norm");
+}
+
+}  // namespace
+
+void expect_architecture(const HubFolder& folder, std::initializer_list<const char*> known) {
+  const std::string architecture = folder.config.architecture();
+  if (architecture.empty() || std::ranges::find(known, architecture) != known.end()) return;
+  std::string all;
+  for (const char* name : known) all += (all.empty() ? "" : ", ") + std::string(name);
+  folder.config.refuse("the model is a " + architecture + ", which is not supported; of its kind " + all + " is");
+}
+
+void check_waves(const HubFolder& folder, const TransformerModelConfig& config) {
+  constexpr double kMostWaves = 1 << 27;
+  if (static_cast<double>(config.context) * static_cast<double>(config.dim) > kMostWaves) {
+    folder.config.refuse("'max_position_embeddings' " + std::to_string(config.context) + " is too long");
+  }
+}
+
+std::string first_present(const HubFolder& folder, const std::string& prefix,
+                          std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (has_tensor(folder, prefix, name)) return name;
+  }
+  return *names.begin();
+}
+
+TransformerModelConfig pair_config(const HubFolder& folder) {
+  const HubConfig& c = folder.config;
+  return {.words = c.size("vocab_size", kMostWords),
+          .dim = c.size("d_model", kMostWidth, 1024),
+          .heads = c.size("encoder_attention_heads", kMostWidth, 16),
+          .hidden = c.size("encoder_ffn_dim", kMostWidth, 4096),
+          .encoder_layers = c.size("encoder_layers", kMostLayers, 12),
+          .decoder_layers = c.size("decoder_layers", kMostLayers, 12),
+          .decoder_heads = c.size("decoder_attention_heads", kMostWidth, 16),
+          .decoder_hidden = c.size("decoder_ffn_dim", kMostWidth, 4096),
+          .activation = c.activation("activation_function", "gelu"),
+          .scale_embedding = c.flag("scale_embedding", false),
+          .tied = c.flag("tie_word_embeddings", true),
+          .output_bias = folder.weights.contains("final_logits_bias"),
+          .dropout = c.number("dropout", 0.1, 0, kMostDropout),
+          .context = c.size("max_position_embeddings", kMostContext, 1024)};
+}
+
+NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {
+  NameMap map{.prefix = "model."};
+  if (model.settings.shared) {
+    map.add(first_present(folder, map.prefix,
+                          {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}),
+            "embedding.weight");
+  } else {
+    map.add("encoder.embed_tokens.weight", "embedding.weight");
+    map.add("decoder.embed_tokens.weight", "target_embedding.weight");
+  }
+  add_layers(map, "encoder");
+  add_layers(map, "decoder");
+  add_attention(map, "decoder.layers.{}.encoder_attn", "decoder.layers.{}.cross_attention");
+  map.add_both("decoder.layers.{}.encoder_attn_layer_norm", "decoder.layers.{}.cross_attention_norm");
+  if (!model.settings.tied) add_bare_tensor(map, "lm_head.weight", "output.weight");
+  add_bare_tensor(map, "final_logits_bias", "output.bias");
+  map.rules.back().layout = Layout::reshaped;
+  map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};
+  return map;
+}
+
+}  // namespace attend::hub

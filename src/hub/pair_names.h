@@ -1,0 +1,22 @@
+#pragma once
+
+#include "attend/models/transformer_model.h"
+#include "hub/architecture.h"
+
+// What bart and marian have in common: the layers of Fairseq's Transformer.
+namespace attend::hub {
+
+/// Sizes, activation and dropout.
+TransformerModelConfig pair_config(const HubFolder& folder);
+/// The layers, the embedding that both sides share, and the output layer.
+NameMap pair_names(const HubFolder& folder, const TransformerModel& model);
+
+/// Refuses, by name, a folder whose first "architectures" is none of these (or none at all).
+void expect_architecture(const HubFolder& folder, std::initializer_list<const char*> known);
+/// Refuses a table of computed positions beyond what any model has.
+void check_waves(const HubFolder& folder, const TransformerModelConfig& config);
+
+/// The first of these names that the files have, with the prefix or without it; else the first of all.
+std::string first_present(const HubFolder& folder, const std::string& prefix, std::initializer_list<const char*> names);
+
+}  // namespace attend::hub

@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "hub/encoder_heads.h"
+#include "hub/pair_names.h"
+
+// T5 (Raffel et al. 2020), its version 1.1 with gates (Shazeer 2020), and mT5.
+namespace attend::hub {
+namespace {
+
+constexpr int64_t kContext = 4096;  // distances have no end; scores need memory for each pair all the same
+
+/// "relu", "gated-gelu" …: whether there are gates, and the activation of what is left.
+struct FeedForwardKind {
+  bool is_gated = false;
+  Activation activation = Activation::relu;
+};
+FeedForwardKind feed_forward_of(const HubConfig& c) {
+  const std::string kind = c.text("feed_forward_proj", "relu");
+  FeedForwardKind result{.is_gated = kind.starts_with("gated-")};
+  const std::string name = kind == "gated-gelu" ? "gelu_new" : result.is_gated ? kind.substr(6) : kind;
+  const HubConfig only(Json{{"feed_forward_proj", name}}.dump(), c.file());
+  result.activation = only.activation("feed_forward_proj", "relu");
+  return result;
+}
+
+std::unique_ptr<Model> create(const HubFolder& folder) {
+  expect_architecture(folder, {"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model",
+                               "MT5ForConditionalGeneration", "MT5Model"});
+  const HubConfig& c = folder.config;
+  const FeedForwardKind feed_forward = feed_forward_of(c);
+  const int64_t layers = c.size("num_layers", kMostLayers, 6);
+  TransformerModelConfig config{.words = c.size("vocab_size", kMostWords, 32128),
+                                .dim = c.size("d_model", kMostWidth, 512),
+                                .heads = c.size("num_heads", kMostWidth, 8),
+                                .head_dim = c.size("d_kv", kMostWidth, 64),
+                                .hidden = c.size("d_ff", kMostWidth, 2048),
+                                .encoder_layers = layers,
+                                .decoder_layers = c.size("num_decoder_layers", kMostLayers, layers),
+                                .activation = feed_forward.activation,
+                                .gated = feed_forward.is_gated,
+                                .norm_first = true,
+                                .rms_norm = true,
+                                .eps = c.number("layer_norm_epsilon", 1e-6, 0, kMostEps),
+                                .bias = false,
+                                .scale_scores = false,
+                                .positions = Positions::relative,
+                                .buckets = c.size("relative_attention_num_buckets", kMostWidth, 32),
+                                .max_distance = c.size("relative_attention_max_distance", kMostContext, 128),
+                                .scale_embedding = false,
+                                .tied = c.flag("tie_word_embeddings", true),
+                                .dropout = c.number("dropout_rate", 0.1, 0, kMostDropout),
+                                .context = kContext};
+  config.scale_output = c.flag("scale_decoder_outputs", config.tied);
+  Rng rng;
+  return TransformerModel::create(config, rng);
+}
+
+void add_attention(NameMap& map, const std::string& theirs, const std::string& ours) {
+  map.add(theirs + ".q.weight", ours + ".query.weight");
+  map.add(theirs + ".k.weight", ours + ".key.weight");
+  map.add(theirs + ".v.weight", ours + ".value.weight");
+  map.add(theirs + ".o.weight", ours + ".output.weight");
+}
+
+void add_feed_forward(NameMap& map, const std::string& theirs, const std::string& ours, bool is_gated) {
+  map.add(theirs + (is_gated ? ".wi_1.weight" : ".wi.weight"), ours + ".up.weight");
+  if (is_gated) map.add(theirs + ".wi_0.weight", ours + ".gate.weight");
+  map.add(theirs + ".wo.weight", ours + ".down.weight");
+}
+
+NameMap names(const HubFolder& folder, const Model& model) {
+  const auto& settings = dynamic_cast<const TransformerModel&>(model).settings;
+  NameMap map;
+  map.add(first_present(folder, "", {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}),
+          "embedding.weight");
+  for (const std::string stack : {"encoder", "decoder"}) {
+    const std::string theirs = stack + ".block.{}.layer.", ours = stack + ".layers.{}.";
+    const bool looks_back = stack == "decoder";
+    const std::string last = looks_back ? "2" : "1";
+    map.add(stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+            (looks_back ? "target" : "source") + std::string("_distances.weight"));
+    add_attention(map, theirs + "0.SelfAttention", ours + "attention");
+    map.add(theirs + "0.layer_norm.weight", ours + "attention_norm.weight");
+    if (looks_back) {
+      add_attention(map, theirs + "1.EncDecAttention", ours + "cross_attention");
+      map.add(theirs + "1.layer_norm.weight", ours + "cross_attention_norm.weight");
+    }
+    add_feed_forward(map, theirs + last + ".DenseReluDense", ours + "feed_forward", settings.gated);
+    map.add(theirs + last + ".layer_norm.weight", ours + "feed_forward_norm.weight");
+    map.add(stack + ".final_layer_norm.weight", stack + ".norm.weight");
+  }
+  if (!settings.tied) add_bare_tensor(map, "lm_head.weight", "output.weight");
+  map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+                 "decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight"};
+  return map;
+}
+
+}  // namespace
+
+HubArchitecture t5(const char* model_type) { return {.model_type = model_type, .create = create, .names = names}; }
+
+}  // namespace attend::hub

@@ -1,0 +1,92 @@
+#include <png.h>
+
+#include <csetjmp>
+#include <cstring>
+#include <memory>
+
+#include "attend/base/error.h"
+#include "io/image_codecs.h"
+
+namespace attend {
+namespace {
+
+/// What libpng's callbacks need: where it reads, and what went wrong.
+struct Source {
+  std::span<const std::byte> bytes;
+  size_t next = 0;
+  char message[160] = "";
+};
+
+void read_bytes(png_structp png, png_bytep out, size_t count) {
+  auto& source = *static_cast<Source*>(png_get_io_ptr(png));
+  if (count > source.bytes.size() - source.next) png_error(png, "it ends too soon");
+  std::memcpy(out, source.bytes.data() + source.next, count);
+  source.next += count;
+}
+
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  auto& source = *static_cast<Source*>(png_get_error_ptr(png));
+  std::strncpy(source.message, message, sizeof source.message - 1);
+  std::longjmp(png_jmpbuf(png), 1);  // libpng is C: no exception may cross it
+}
+
+void on_warning(png_structp, png_const_charp) {}
+
+/// libpng's two objects.
+struct Decoder {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+
+  explicit Decoder(Source& source)
+      : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, on_warning)),
+        info(png ? png_create_info_struct(png) : nullptr) {
+    if (png) png_set_read_fn(png, &source, read_bytes);
+  }
+  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+// The functions with setjmp hold nothing that needs a destructor: a jump over one would be undefined.
+
+bool read_header(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png))) return false;
+  png_set_user_limits(decoder.png, 1 << 20, 1 << 20);
+  png_set_chunk_malloc_max(decoder.png, 1 << 24);
+  png_read_info(decoder.png, decoder.info);
+  png_set_expand(decoder.png);
+  png_set_strip_16(decoder.png);
+  png_set_gray_to_rgb(decoder.png);
+  png_set_strip_alpha(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  return true;
+}
+
+bool read_rows(Decoder& decoder, png_bytep* rows) {
+  if (setjmp(png_jmpbuf(decoder.png))) return false;
+  png_read_image(decoder.png, rows);
+  return true;
+}
+
+}  // namespace
+
+Image decode_png(std::span<const std::byte> bytes) {
+  Source source{.bytes = bytes};
+  Decoder decoder(source);
+  require<Error>(decoder.info != nullptr, "there is no memory for a PNG");
+  require<FormatError>(read_header(decoder), "not a PNG that can be read: ", source.message);
+  Image image{.width = png_get_image_width(decoder.png, decoder.info),
+              .height = png_get_image_height(decoder.png, decoder.info),
+              .pixels = {}};
+  check_image_size(image.width, image.height);
+  const auto row_bytes = static_cast<size_t>(image.width) * 3;
+  require<FormatError>(png_get_rowbytes(decoder.png, decoder.info) == row_bytes, "not a PNG that can be read");
+  image.pixels.resize(row_bytes * static_cast<size_t>(image.height));
+  std::vector<png_bytep> rows;
+  for (int64_t y = 0; y < image.height; ++y) rows.push_back(image.pixels.data() + static_cast<size_t>(y) * row_bytes);
+  require<FormatError>(read_rows(decoder, rows.data()), "not a PNG that can be read: ", source.message);
+  return image;
+}
+
+}  // namespace attend

@@ -1,0 +1,107 @@
+#include "attend/models/vision.h"
+
+#include "attend/nn/init.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+#include "models/position_table.h"
+#include "models/settings_json.h"
+
+namespace attend {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+TransformerStackConfig layers_of(const VisionConfig& config) {
+  const TransformerLayerConfig layer{.dim = config.dim,
+                                     .heads = config.heads,
+                                     .hidden = config.hidden,
+                                     .activation = config.activation,
+                                     .norm_first = true,
+                                     .dropout = config.dropout,
+                                     .eps = config.eps};
+  return {.layer = layer, .layers = config.layers, .final_norm = true};
+}
+
+Linear small_linear(int64_t in, int64_t out, Rng& rng) {
+  return {.weight = normal_parameter({out, in}, kDeviation, rng), .bias = constant_parameter({out}, 0)};
+}
+
+/// pixels [batch, channels, size, size] cut into patches, row by row: [batch, patches, channels · patch · patch].
+Tensor cut(const Tensor& pixels, int64_t patch) {
+  const int64_t batch = pixels.dim(0), channels = pixels.dim(1), across = pixels.dim(3) / patch;
+  const int64_t down = pixels.dim(2) / patch;
+  Tensor grid = reshape(pixels, {batch, channels, down, patch, across, patch});
+  grid = transpose(transpose(transpose(grid, 1, 2), 2, 3), 2, 4);  // [batch, down, across, channels, patch, patch]
+  return reshape(grid, {batch, down * across, channels * patch * patch});
+}
+
+}  // namespace
+
+std::unique_ptr<Vision> Vision::create(const VisionConfig& config, Rng& rng) {
+  require<ShapeError>(config.image >= 1 && config.patch >= 1 && config.channels >= 1 && config.layers >= 1,
+                      "vision: image, patch, channels and layers must be at least 1, got ", config.image, ", ",
+                      config.patch, ", ", config.channels, " and ", config.layers);
+  require<ShapeError>(config.image % config.patch == 0, "vision: patches of ", config.patch,
+                      " pixels do not fill a picture of ", config.image);
+  const int64_t across = config.image / config.patch;
+  require<ShapeError>(static_cast<double>(across) * static_cast<double>(across) < kMostContext, "vision: a picture of ",
+                      config.image, " pixels has too many patches of ", config.patch);
+  require<ShapeError>(
+      static_cast<double>(config.channels) * static_cast<double>(config.patch) * static_cast<double>(config.patch) <=
+          kMostWidth,
+      "vision: a patch of ", config.patch, " pixels with ", config.channels, " channels is too large");
+  auto model = std::make_unique<Vision>();
+  model->settings = config;
+  model->patches = small_linear(config.channels * config.patch * config.patch, config.dim, rng);
+  model->whole = normal_parameter({1, config.dim}, kDeviation, rng);
+  model->positions = LearnedPositions::create({.length = across * across + 1, .dim = config.dim}, rng);
+  model->layers = TransformerEncoder::create(layers_of(config), rng);
+  draw_normal(model->layers, kDeviation, 0, rng);
+  const auto labels = static_cast<int64_t>(config.labels.size());
+  if (labels > 0) model->classifier = small_linear(config.dim, labels, rng);
+  return model;
+}
+
+std::string Vision::config() const { return config_text(architecture(), settings); }
+
+Tensor Vision::hidden(const Tensor& pixels, const ForwardContext& context) const {
+  const Shape expected{pixels.rank() == 4 ? pixels.dim(0) : 1, settings.channels, settings.image, settings.image};
+  require<ShapeError>(pixels.shape() == expected, "vision: expected pixels of shape ", expected, ", got ",
+                      pixels.shape());
+  const Tensor tokens = context.show("tokens", patches.forward(cut(pixels, settings.patch)));
+  const Tensor front = expand(unsqueeze(whole, 0), {pixels.dim(0), 1, settings.dim});
+  const Tensor x = context.show("embedded", positions.forward(concat({front, tokens}, 1)));
+  const ObservedPart part(context.observer, "stack");
+  return layers.forward(drop(x, settings.dropout, context), {}, context);
+}
+
+Tensor Vision::classify(const Tensor& pixels, const ForwardContext& context) const {
+  require<Error>(classifier.has_value(), "vision: this model has no classifier");
+  return classifier->forward(select(hidden(pixels, context), 1, 0));
+}
+
+Tensor ImagePreparation::pixels(const Image& image) const {
+  Image picture = image;
+  if (is_resized) {
+    ImageSize wanted = size;
+    if (shortest_edge > 0) {
+      const int64_t least = std::min(image.width, image.height);
+      wanted = {std::max<int64_t>(image.width * shortest_edge / least, 1),
+                std::max<int64_t>(image.height * shortest_edge / least, 1)};
+    }
+    picture = resized(picture, wanted, resampling);
+  }
+  if (crop.width > 0) picture = center_cropped(picture, crop);
+  const auto count = static_cast<size_t>(picture.width * picture.height);
+  std::vector<float> values(3 * count);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < count; ++i) {
+      const double value = picture.pixels[i * 3 + c] * factor;
+      values[c * count + i] = static_cast<float>((value - mean[c]) / deviation[c]);
+    }
+  }
+  return tensor<float>(values, {1, 3, picture.height, picture.width});
+}
+
+}  // namespace attend

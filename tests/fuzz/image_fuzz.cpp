@@ -1,0 +1,17 @@
+// Any bytes are a picture or throw FormatError in one line; a picture has as many pixels as it says.
+#include <cstdlib>
+#include <cstring>
+
+#include "attend/base/error.h"
+#include "attend/io/image.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const attend::Image image = attend::decode_image(std::as_bytes(std::span(data, size)), "fuzz");
+    if (image.pixels.size() != static_cast<size_t>(image.width * image.height * 3)) std::abort();
+    if (image.width * image.height < 1 << 16) attend::resized(image, {5, 3}, attend::Resampling::bicubic);
+  } catch (const attend::FormatError& error) {
+    if (std::strchr(error.what(), '\n') != nullptr) std::abort();
+  }
+  return 0;
+}
