@@ -66,12 +66,39 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
   }
 }
 
+/// Columns of a bf16 b as rows of f32, some of k at a time, and turned from there.
+inline void WidenPanel(const BFloat16* from, int64_t from_col, int64_t columns, int64_t depth, float* to,
+                       int64_t width) {
+  constexpr int64_t kStrip = 64;
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> half;
+  const hn::RebindToUnsigned<decltype(d)> words;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN float strip[kTileVectors * HWY_LANES(float) * kStrip];
+  for (int64_t p = 0; p < depth; p += kStrip) {
+    const int64_t count = std::min(kStrip, depth - p);
+    for (int64_t j = 0; j < columns; ++j) {
+      const BFloat16* line = from + j * from_col + p;
+      int64_t i = 0;
+      for (; i + lanes <= count; i += lanes) {
+        const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(half, &line[i].bits)));
+        hn::StoreU(hn::BitCast(d, bits), d, strip + j * kStrip + i);
+      }
+      for (; i < count; ++i) strip[j * kStrip + i] = to_float(line[i]);
+    }
+    TransposeScaled(strip, kStrip, columns, count, 1.0f, to + p * width, width);
+  }
+}
+
 /// One panel of b with any strides; columns over the edge of b become 0.
 template <class T>
 void GatherPanel(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t panel, Depth part, T* to) {
   const int64_t width = panels.width(panel), columns = panels.used(panel), depth = part.count();
-  const T* from = in.b + part.begin * in.b_step + panels.begin(panel) * in.b_col;
-  if (in.b_step == 1) {
+  const int64_t place = part.begin * in.b_step + panels.begin(panel) * in.b_col;
+  const T* from = in.b != nullptr ? in.b + place : nullptr;
+  if (in.b_bf16 != nullptr) {
+    if constexpr (std::is_same_v<T, float>) WidenPanel(in.b_bf16 + place, in.b_col, columns, depth, to, width);
+  } else if (in.b_step == 1) {
     TransposeScaled(from, in.b_col, columns, depth, T{1}, to, width);
   } else {
     for (int64_t p = 0; p < depth; ++p) {
@@ -86,7 +113,7 @@ template <class T>
 void PackPanels(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t depth = part.count(), stride = PackedStride<T>(panels.widest(), depth);
   int64_t panel = first;
-  if (in.b_col == 1) {
+  if (in.b != nullptr && in.b_col == 1) {
     const T* from = in.b + part.begin * in.b_step;
     const int64_t wide = std::max(first, std::min({last, panels.wide, panels.whole()}));
     CopyPanels<3>(from + panels.begin(first), in.b_step, wide - first, depth, to, stride);
