@@ -60,7 +60,7 @@ Json to_json(const Classified& result, const std::string& text, const std::vecto
 
 void run_classify(const Arguments& arguments) {
   use_threads(arguments.common);
-  const ModelFolder folder = open_model(arguments.common.model);
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights.format());
   const EncoderModel& model = encoder_model(folder);
   const std::vector<std::string> labels = model.labels();
   TextInput input(arguments.common.input);

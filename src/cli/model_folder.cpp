@@ -36,7 +36,7 @@ std::string tokenizer_place(const std::string& path) {
 
 }  // namespace
 
-ModelFolder open_model(const std::string& path) {
+ModelFolder open_model(const std::string& path, WeightFormat format) {
   LoadedModel loaded = load_any_model(path);
   ModelFolder folder{.path = path,
                      .model = std::move(loaded.model),
@@ -46,6 +46,7 @@ ModelFolder open_model(const std::string& path) {
                      .unused = std::move(loaded.unused)};
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  set_weight_format(*folder.model, format);
   return folder;
 }
 

@@ -69,7 +69,7 @@ class Command {
  public:
   explicit Command(const Arguments& arguments)
       : arguments_(arguments),
-        folder_(open_model(arguments.common.model)),
+        folder_(open_model(arguments.common.model, arguments.common.weights.format())),
         model_(pair_model(folder_)),
         input_(arguments.common.input),
         output_(arguments.common.output) {}
