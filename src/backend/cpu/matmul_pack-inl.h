@@ -66,27 +66,42 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
   }
 }
 
-/// Columns of a bf16 b as rows of f32, some of k at a time, and turned from there.
+/// to[c][r] = from[r][c] for a block of 4 × 4, widened to f32 on the way.
+inline void WidenBlock(const BFloat16* HWY_RESTRICT from, int64_t from_row, float* HWY_RESTRICT to, int64_t to_row) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<uint32_t, 4> words;
+  const hn::FixedTag<uint16_t, 4> halves;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto row = [&](int64_t r) HWY_ATTR {
+    const auto bits = hn::PromoteTo(words, hn::LoadU(halves, &from[r * from_row].bits));
+    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  };
+  const auto a = row(0), b = row(1), e = row(2), f = row(3);
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ef_low = hn::BitCast(pairs, hn::InterleaveLower(d, e, f)),
+             ef_high = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ef_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ef_low)), d, to + to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ef_high)), d, to + 2 * to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ef_high)), d, to + 3 * to_row);
+}
+
+/// Columns of a bf16 b, which are contiguous, as a panel of f32. As in TransposeScaled, the last block of each line of
+/// blocks begins early enough to be whole.
 inline void WidenPanel(const BFloat16* from, int64_t from_col, int64_t columns, int64_t depth, float* to,
                        int64_t width) {
-  constexpr int64_t kStrip = 64;
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<uint16_t, decltype(d)> half;
-  const hn::RebindToUnsigned<decltype(d)> words;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN float strip[kTileVectors * HWY_LANES(float) * kStrip];
-  for (int64_t p = 0; p < depth; p += kStrip) {
-    const int64_t count = std::min(kStrip, depth - p);
+  if (columns < 4 || depth < 4) {
     for (int64_t j = 0; j < columns; ++j) {
-      const BFloat16* line = from + j * from_col + p;
-      int64_t i = 0;
-      for (; i + lanes <= count; i += lanes) {
-        const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(half, &line[i].bits)));
-        hn::StoreU(hn::BitCast(d, bits), d, strip + j * kStrip + i);
-      }
-      for (; i < count; ++i) strip[j * kStrip + i] = to_float(line[i]);
+      for (int64_t p = 0; p < depth; ++p) to[p * width + j] = to_float(from[j * from_col + p]);
     }
-    TransposeScaled(strip, kStrip, columns, count, 1.0f, to + p * width, width);
+    return;
+  }
+  for (int64_t block = 0; block < columns; block += 4) {
+    const int64_t j = HWY_MIN(block, columns - 4);
+    int64_t p = 0;
+    for (; p + 4 <= depth; p += 4) WidenBlock(from + j * from_col + p, from_col, to + p * width + j, width);
+    if (p < depth) WidenBlock(from + j * from_col + depth - 4, from_col, to + (depth - 4) * width + j, width);
   }
 }
 

@@ -18,8 +18,8 @@ inline constexpr int64_t kDotRows = 16;
 inline constexpr int64_t kWeightsAhead = 512;
 
 /// Bytes of weights that a thread takes at a time: half of what is left of its stretch, within these. Taking is an
-/// atomic operation, which waits for all reads under way: with 16 KiB at a time a fifth of the bandwidth was lost.
-inline constexpr int64_t kLeastChunk = 1 << 15, kMostChunk = 1 << 20;
+/// atomic operation, which waits for all reads under way: with 18 KiB at a time a fifth of the bandwidth was lost.
+inline constexpr int64_t kLeastChunk = 40 << 10, kMostChunk = 144 << 10;
 
 /// The rows of all products' weights, one after the other, and how they are shared out. A thread goes through a stretch
 /// of its own in order, for each jump costs the hardware's prefetching a microsecond to find its pace again, and helps

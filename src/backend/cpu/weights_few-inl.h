@@ -58,110 +58,65 @@ struct FewRows {
   int64_t stride, depth;
 };
 
-/// y[i][j] = x_i · weight_j for kFew × kMany rows.
-template <class Format, int kFew, int kMany>
-HWY_INLINE void DotRows(const FewRows& x, const typename Format::Element* weights, int64_t weight_row,
-                        float (&result)[kFew][kMany]) {
-  constexpr int kVectors = Format::kVectors;
-  constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors;
-  constexpr int64_t kAhead = kWeightsAhead / static_cast<int64_t>(sizeof(typename Format::Element));
+/// sum[i] += x_i · weights, whole blocks only and still in lanes, for kFew rows of x. One row of weights at a time:
+/// memory is read in a single stream, in order. Two rows side by side are read at two thirds of its rate, four at half.
+template <class Format, int kFew>
+HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* weights, int64_t whole,
+                       hn::Vec<F32> (&sum)[kFew]) {
+  constexpr int kVectors = Format::kVectors, kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
+  constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors, kBytes = sizeof(typename Format::Element);
   const F32 d;
-  hn::Vec<F32> sum[kFew][kMany];
-  HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-    HWY_UNROLL(4) for (int j = 0; j < kMany; ++j) sum[i][j] = hn::Zero(d);
+  hn::Vec<F32> part[kChains][kFew];
+  HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
+    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) part[c][i] = hn::Zero(d);
   }
   int64_t p = 0;
-  for (; p + kBlock <= x.depth; p += kBlock) {
-    HWY_UNROLL(4) for (int j = 0; j < kMany; ++j) {
-      const auto* line = weights + j * weight_row + p;
-      hwy::Prefetch(line + kAhead);
+  for (; p + kChains * kBlock <= whole; p += kChains * kBlock) {
+    HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
+      const int64_t at = p + c * kBlock;
+      if (c * kBlock * kBytes % 64 == 0) hwy::Prefetch(weights + at + kWeightsAhead / kBytes);
       hn::Vec<F32> weight[kVectors];
-      Format::Load(line, weight);
+      Format::Load(weights + at, weight);
       HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
         HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-          sum[i][j] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p + v * kLanes), weight[v], sum[i][j]);
+          part[c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at + v * kLanes), weight[v], part[c][i]);
         }
       }
     }
   }
-  for (int i = 0; i < kFew; ++i) {
-    for (int j = 0; j < kMany; ++j) {
-      float total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (int64_t rest = p; rest < x.depth; ++rest) {
-        total += x.data[i * x.stride + rest] * Format::Value(weights[j * weight_row + rest]);
-      }
-      result[i][j] = total;
-    }
-  }
-}
-
-/// One row of x with one row of weights: memory is read in one stream, in order, which the hardware follows best.
-/// Whole blocks only; the sum is still in lanes.
-template <class Format>
-HWY_INLINE hn::Vec<F32> DotRow(const float* x, const typename Format::Element* weights, int64_t depth) {
-  constexpr int kVectors = Format::kVectors, kChains = 4;
-  constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors;
-  constexpr int64_t kAhead = kWeightsAhead / static_cast<int64_t>(sizeof(typename Format::Element));
-  const F32 d;
-  hn::Vec<F32> sum[kChains][kVectors];
-  HWY_UNROLL(4) for (int i = 0; i < kChains; ++i) {
-    HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(d);
-  }
-  const auto add = [&](int64_t p, int chain) HWY_ATTR {
-    hwy::Prefetch(weights + p + kAhead);
+  for (; p < whole; p += kBlock) {
     hn::Vec<F32> weight[kVectors];
     Format::Load(weights + p, weight);
-    HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-      sum[chain][v] = hn::MulAdd(hn::LoadU(d, x + p + v * kLanes), weight[v], sum[chain][v]);
+    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
+      HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+        part[0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p + v * kLanes), weight[v], part[0][i]);
+      }
     }
-  };
-  int64_t p = 0;
-  for (; p + kChains * kBlock <= depth; p += kChains * kBlock) {
-    HWY_UNROLL(4) for (int i = 0; i < kChains; ++i) add(p + i * kBlock, i);
   }
-  for (; p + kBlock <= depth; p += kBlock) add(p, 0);
-  auto all = hn::Zero(d);
-  HWY_UNROLL(4) for (int i = 0; i < kChains; ++i) {
-    HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) all = hn::Add(all, sum[i][v]);
-  }
-  return all;
-}
-
-template <class Format>
-void DotOneRow(const FewRows& x, const WeightProduct& product, int64_t first, int64_t last) {
-  const auto* weights = static_cast<const typename Format::Element*>(product.weight.values.data);
-  const auto* bias = static_cast<const float*>(product.bias.data);
-  auto* y = static_cast<float*>(product.y.data);
-  const int64_t stride = product.weight.values.stride, whole = x.depth / Format::kBlock * Format::kBlock;
-  for (int64_t j = first; j < last; ++j) {
-    const auto* line = weights + j * stride;
-    float total = hn::GetLane(hn::SumOfLanes(F32(), DotRow<Format>(x.data, line, whole)));
-    for (int64_t p = whole; p < x.depth; ++p) total += x.data[p] * Format::Value(line[p]);
-    y[j] = total + (bias != nullptr ? bias[j] : 0);
+  HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
+    sum[i] = part[0][i];
+    HWY_UNROLL(4) for (int c = 1; c < kChains; ++c) sum[i] = hn::Add(sum[i], part[c][i]);
   }
 }
 
-/// The same with rows [first, last) of a product's weights, written to y.
+/// kFew rows of x, from `row` on, with rows [first, last) of a product's weights, written to y.
 template <class Format, int kFew>
 void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last) {
-  constexpr int kMany = kFew > 1 ? 3 : 4;  // at most 12 sums: with two vectors of weights and one of x, 15 registers
   const auto* weights = static_cast<const typename Format::Element*>(product.weight.values.data);
-  const int64_t weight_row = product.weight.values.stride;
   const auto* bias = static_cast<const float*>(product.bias.data);
   auto* y = static_cast<float*>(product.y.data) + row * product.y.stride;
   const FewRows rows{x.data + row * x.stride, x.stride, x.depth};
-  const auto take = [&](auto width, int64_t j) {
-    float result[kFew][width()];
-    DotRows<Format, kFew, width()>(rows, weights + j * weight_row, weight_row, result);
+  const int64_t whole = x.depth / Format::kBlock * Format::kBlock;
+  for (int64_t j = first; j < last; ++j) {
+    const auto* line = weights + j * product.weight.values.stride;
+    hn::Vec<F32> sum[kFew];
+    DotRow<Format, kFew>(rows, line, whole, sum);
     for (int i = 0; i < kFew; ++i) {
-      for (int n = 0; n < width(); ++n) {
-        y[i * product.y.stride + j + n] = result[i][n] + (bias != nullptr ? bias[j + n] : 0);
-      }
+      float total = hn::GetLane(hn::SumOfLanes(F32(), sum[i]));
+      for (int64_t p = whole; p < x.depth; ++p) total += rows.data[i * x.stride + p] * Format::Value(line[p]);
+      y[i * product.y.stride + j] = total + (bias != nullptr ? bias[j] : 0);
     }
-  };
-  int64_t j = first;
-  for (; j + kMany <= last; j += kMany) take(std::integral_constant<int, kMany>(), j);
-  for (; j < last; ++j) take(std::integral_constant<int, 1>(), j);
+  }
 }
 
 template <class Format>
@@ -178,9 +133,9 @@ void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
   }
   const FewRows rows{ordered.data(), x.cols, x.cols};
   for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
-    if (x.rows == 1) return DotOneRow<Format>(rows, product, begin, end);
-    for (int64_t first = begin; first < end; first += 12) {  // a dozen rows stay in cache for all of x
-      const int64_t last = std::min(first + 12, end);
+    const int64_t step = x.rows > 4 ? 12 : end - begin;  // a dozen rows stay in cache for all of x
+    for (int64_t first = begin; first < end; first += step) {
+      const int64_t last = std::min(first + step, end);
       int64_t row = 0;
       for (; row + 4 <= x.rows; row += 4) DotWeights<Format, 4>(rows, row, product, first, last);
       switch (x.rows - row) {
