@@ -77,7 +77,8 @@ TEST(WeightFormats, EveryMatrixIsHeldOnce) {
       reduced += is_reduced(tensor) ? 1 : 0;
       const bool is_matrix = tensor.rank() == 2 && !name.starts_with("positions") &&
                              !name.starts_with("source_positions") && !name.starts_with("target_positions") &&
-                             name.find("forward.") == std::string::npos && name.find("backward.") == std::string::npos;
+                             name.find(".forward.") == std::string::npos &&
+                             name.find(".backward.") == std::string::npos;
       EXPECT_EQ(is_reduced(tensor), is_matrix) << architecture << ' ' << name;
     }
     EXPECT_EQ(reduced, std::ssize(model->matrices())) << architecture;
