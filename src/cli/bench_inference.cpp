@@ -11,7 +11,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr GptConfig kGpt2{.words = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
+constexpr int64_t kGpt2Words = 50257;
 
 Tensor made_up_ids(const Shape& shape, int64_t words) {
   std::vector<int64_t> ids(static_cast<size_t>(shape.numel()));
@@ -21,7 +21,8 @@ Tensor made_up_ids(const Shape& shape, int64_t words) {
 
 std::shared_ptr<Gpt> gpt2(WeightFormat format) {
   Rng rng{1};
-  std::shared_ptr<Gpt> model = Gpt::create(kGpt2, rng);
+  std::shared_ptr<Gpt> model =
+      Gpt::create({.words = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng);
   set_weight_format(*model, format);
   return model;
 }
@@ -97,7 +98,7 @@ Workload prompt_workload(WeightFormat format) {
           .slow = true,
           .prepare = [format] {
             Prepared prepared;
-            prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2.words)] {
+            prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words)] {
               const NoGrad no_grad;
               return Results{model->start()->step(ids)};
             };
