@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "attend/base/device.h"
 #include "attend/base/random.h"
@@ -71,6 +72,30 @@ struct MatmulKernels {
   /// c.
   Kernel<void(ConstView a, ConstView b, View c, const MatmulOptions& options)> multiply{"matmul.multiply"};
   Kernel<bool()> has_bf16{"matmul.has_bf16"};  ///< whether MatmulOptions::bf16 may be asked for
+};
+
+/// Weights as they are held for inference, [out, in] with contiguous rows: f32, bf16, or i8 where row j stands for
+/// scales[j] · values[j].
+struct WeightMatrix {
+  ConstRows values;
+  const float* scales = nullptr;  ///< of i8: one for each row
+  const int32_t* sums = nullptr;  ///< of i8: the sum of each row's values
+};
+/// One of several products of the same x.
+struct WeightProduct {
+  WeightMatrix weight;
+  ConstRows bias;  ///< f32 [out], or empty
+  Rows y;          ///< f32 [rows, out]
+};
+struct WeightKernels {
+  /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. With i8 each row of x is rounded to 255 steps of
+  /// max |x| / 127 first, and the sums are exact.
+  Kernel<void(ConstRows x, std::span<const WeightProduct> products)> multiply{"weights.multiply"};
+  /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums the steps up. A row with NaN or infinity has scale
+  /// NaN.
+  Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
+  /// y[i] = row index[i] of the table, in f32.
+  Kernel<void(const WeightMatrix& table, ConstRows index, Rows y)> take_rows{"weights.take_rows"};
 };
 
 struct SoftmaxKernels {
@@ -207,6 +232,7 @@ struct Kernels {
   ElementwiseKernels elementwise;
   ReduceKernels reduce;
   MatmulKernels matmul;
+  WeightKernels weights;
   SoftmaxKernels softmax;
   NormKernels norm;
   CrossEntropyKernels cross_entropy;

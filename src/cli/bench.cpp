@@ -22,6 +22,7 @@ std::vector<Workload> all_workloads() {
   std::vector<Workload> workloads = attention_workloads();
   std::ranges::move(layer_workloads(), std::back_inserter(workloads));
   std::ranges::move(training_workloads(), std::back_inserter(workloads));
+  std::ranges::move(inference_workloads(), std::back_inserter(workloads));
   return workloads;
 }
 
@@ -54,22 +55,23 @@ std::string bytes_text(size_t bytes) {
 }
 
 void print_heading() {
-  std::cout << std::left << std::setw(34) << "workload" << std::right << std::setw(18) << "rate" << std::setw(18)
+  std::cout << std::left << std::setw(34) << "workload" << std::right << std::setw(26) << "rate" << std::setw(18)
             << "share" << std::setw(14) << "time" << std::setw(14) << "extra memory" << '\n';
 }
 
 void print_row(const Measurement& m) {
   std::ostringstream rate, share, time;
   rate << std::fixed << std::setprecision(1);
-  if (m.tokens_per_second > 0)
+  if (m.tokens_per_second > 0) {
     rate << std::setprecision(0) << m.tokens_per_second << " tokens/s";
-  else
+    if (m.bound == Bound::memory) rate << std::setprecision(1) << ", " << m.gbs << " GB/s";
+  } else
     m.bound == Bound::memory ? rate << m.gbs << " GB/s" : rate << m.gflops << " GFLOP/s";
   share << std::fixed << std::setprecision(m.bound == Bound::baseline ? 3 : 2) << m.share;
   share << (m.bound == Bound::memory ? " of bandwidth" : m.bound == Bound::baseline ? " × the time" : " of peak");
   time << std::fixed << std::setprecision(3) << m.seconds * 1e3 << " ms";
   const int wide = m.bound == Bound::baseline ? 19 : 18;  // × is two bytes
-  std::cout << std::left << std::setw(34) << m.name << std::right << std::setw(18) << rate.str() << std::setw(wide)
+  std::cout << std::left << std::setw(34) << m.name << std::right << std::setw(26) << rate.str() << std::setw(wide)
             << share.str() << std::setw(14) << time.str() << std::setw(14) << bytes_text(m.extra_bytes) << std::endl;
 }
 
@@ -100,6 +102,8 @@ void run_bench(const BenchOptions& options) {
   }
   if (options.json) {
     const nlohmann::ordered_json report{{"peak_gflops", machine.peak_gflops},
+                                        {"bf16_peak_gflops", machine.bf16_gflops},
+                                        {"int8_peak_gops", machine.int8_gops},
                                         {"bandwidth_gbs", machine.bandwidth_gbs},
                                         {"threads", threads()},
                                         {"results", results}};
@@ -109,6 +113,8 @@ void run_bench(const BenchOptions& options) {
   std::cout << "\nmachine, " << threads() << (threads() == 1 ? " thread: " : " threads: ") << std::fixed
             << std::setprecision(1) << machine.peak_gflops << " GFLOP/s peak (f32 multiply-adds), "
             << machine.bandwidth_gbs << " GB/s read\n";
+  if (machine.bf16_gflops > 0) std::cout << "bf16: " << machine.bf16_gflops << " GFLOP/s peak\n";
+  if (machine.int8_gops > 0) std::cout << "int8: " << machine.int8_gops << " Gop/s peak\n";
 }
 
 }  // namespace

@@ -39,11 +39,21 @@ size_t extra_bytes(const Prepared& prepared) {
 }
 
 /// The machine's own rate that a workload is compared with, remembering the best.
-double machine_rate(Bound bound, Machine& machine) {
-  double& best = bound == Bound::memory ? machine.bandwidth_gbs : machine.peak_gflops;
-  const double now = bound == Bound::memory ? cpu::read_bandwidth_gbs() : cpu::fma_peak_gflops();
-  best = std::max(best, now);
-  return now;
+double machine_rate(const Workload& workload, Machine& machine) {
+  const auto better = [](double& best, double now) {
+    best = std::max(best, now);
+    return now;
+  };
+  if (workload.bound == Bound::memory) return better(machine.bandwidth_gbs, cpu::read_bandwidth_gbs());
+  switch (workload.format) {
+    case WeightFormat::bf16:
+      return better(machine.bf16_gflops, cpu::bf16_peak_gflops());
+    case WeightFormat::int8:
+      return better(machine.int8_gops, cpu::int8_peak_gops());
+    case WeightFormat::f32:
+      break;
+  }
+  return better(machine.peak_gflops, cpu::fma_peak_gflops());
 }
 
 struct Rounds {
@@ -56,10 +66,10 @@ struct Rounds {
 Rounds against_machine(const Workload& workload, const Prepared& prepared, int repeats, Machine& machine) {
   Rounds rounds;
   const double work = (workload.bound == Bound::memory ? workload.bytes : workload.operations) * 1e-9;
-  double before = machine_rate(workload.bound, machine), spent = 0;
+  double before = machine_rate(workload, machine), spent = 0;
   for (int round = 0; round < kRounds && spent < kLongest; ++round) {
     const double seconds = time_runs(prepared, prepared.run, repeats);
-    const double after = machine_rate(workload.bound, machine);
+    const double after = machine_rate(workload, machine);
     rounds.seconds.push_back(seconds);
     const double available = workload.bound == Bound::memory ? (before + after) / 2 : std::max(before, after);
     rounds.shares.push_back(work / seconds / available);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/ops/weight_format.h"
 #include "attend/tensor/tensor.h"
 
 namespace attend::cli {
@@ -29,16 +30,18 @@ struct Prepared {
 struct Workload {
   std::string name;
   Bound bound = Bound::arithmetic;
-  double operations = 0;  ///< of one run, counting only what the result needs
-  double bytes = 0;       ///< inputs read once and outputs written once
-  int64_t tokens = 0;     ///< that one run trains on; 0: it is no training
-  bool slow = false;      ///< only when named, or with --all
+  double operations = 0;                    ///< of one run, counting only what the result needs
+  double bytes = 0;                         ///< inputs read once and outputs written once
+  int64_t tokens = 0;                       ///< that one run reads, writes or trains on; 0: it is about none
+  WeightFormat format = WeightFormat::f32;  ///< whose peak arithmetic is compared with
+  bool slow = false;                        ///< only when named, or with --all
   std::function<Prepared()> prepare;
 };
 
 std::vector<Workload> attention_workloads();
 std::vector<Workload> layer_workloads();
 std::vector<Workload> training_workloads();
+std::vector<Workload> inference_workloads();
 
 /// What was measured: medians over rounds, each compared with the peak measured just before and after it.
 struct Measurement {
@@ -55,6 +58,7 @@ struct Measurement {
 /// The best seen so far, over all rounds.
 struct Machine {
   double peak_gflops = 0, bandwidth_gbs = 0;
+  double bf16_gflops = 0, int8_gops = 0;  ///< 0: no workload asked
 };
 Measurement measure(Workload workload, Machine& machine);
 

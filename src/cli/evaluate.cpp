@@ -11,6 +11,7 @@
 #include "cli/evaluate_print.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/text_files.h"
 
@@ -35,6 +36,7 @@ struct Arguments {
   std::vector<std::string> files;  // the model comes first, unless there are hypotheses
   std::string hypotheses, output, metric_tokenizer;
   SearchOptions search;
+  WeightOptions weights;
   int64_t threads = 0;
   bool lowercase = false, json = false, lossy = false, by_line = false;
 };
@@ -153,7 +155,7 @@ void evaluate_labels(const Arguments& arguments, const ModelFolder& folder, cons
 
 void evaluate_model(const Arguments& arguments) {
   if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
-  const ModelFolder folder = open_model(arguments.files[0]);
+  const ModelFolder folder = open_model(arguments.files[0], arguments.weights.format());
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const Task task = folder.model->task();
   if (!arguments.output.empty() && task != Task::translation) {
@@ -218,6 +220,7 @@ void add_evaluate(CLI::App& app) {
   command->add_option("-o,--output", arguments->output, "Keep the translations in this file")->type_name("FILE");
   command->add_flag("--by-line", arguments->by_line, "Plain text: each line is a text of its own");
   command->add_flag("--lossy", arguments->lossy, "Replace what is not UTF-8 instead of stopping");
+  add_weight_options(*command, arguments->weights);
   command->add_option("--threads", arguments->threads, "Threads to use (default: all cores)")
       ->check(whole_number(1, 1024))
       ->type_name("N");

@@ -37,7 +37,7 @@ std::string tokenizer_place(const std::string& path) {
 
 }  // namespace
 
-ModelFolder open_model(const std::string& path) {
+ModelFolder open_model(const std::string& path, WeightFormat format) {
   LoadedModel loaded = load_any_model(path);
   const bool reads_pictures = loaded.model->task() == Task::pictures;
   ModelFolder folder{.path = path,
@@ -49,6 +49,7 @@ ModelFolder open_model(const std::string& path) {
   if (reads_pictures) return folder;
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  set_weight_format(*folder.model, format);
   return folder;
 }
 

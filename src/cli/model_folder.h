@@ -18,7 +18,7 @@ struct ModelFolder {
   std::vector<std::string> unused;  ///< see LoadedModel
 };
 /// Takes a folder of either kind, see load_any_model. Throws FormatError that names the folder and what is wrong with it.
-ModelFolder open_model(const std::string& path);
+ModelFolder open_model(const std::string& path, WeightFormat format = WeightFormat::f32);
 
 // The model as a command needs it. Throws Error that names the command for this kind of model.
 const PairModel& pair_model(const ModelFolder& folder);

@@ -7,8 +7,24 @@
 
 namespace attend::cli {
 
+WeightFormat WeightOptions::format() const {
+  if (quantize.empty()) return dtype == "bf16" ? WeightFormat::bf16 : WeightFormat::f32;
+  if (dtype == "bf16") throw CLI::ValidationError("--dtype bf16 and --quantize exclude each other");
+  return WeightFormat::int8;
+}
+
+void add_weight_options(CLI::App& command, WeightOptions& options) {
+  command.add_option("--dtype", options.dtype, "Hold weights as f32 or bf16: half the memory (default f32)")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->type_name("TYPE");
+  command.add_option("--quantize", options.quantize, "Hold weights as int8: a quarter of the memory, and faster")
+      ->check(CLI::IsMember({"int8"}))
+      ->type_name("TYPE");
+}
+
 void add_model_options(CLI::App& command, CommonOptions& options) {
   command.add_option("model", options.model, "Folder of a trained model")->required()->type_name("MODEL");
+  add_weight_options(command, options.weights);
   command.add_option("--threads", options.threads, "Threads to use (default: all cores)")
       ->check(whole_number(1, 1024))
       ->type_name("N");

@@ -6,19 +6,30 @@
 #include <string>
 
 #include "attend/generate/sampling.h"
+#include "attend/ops/weight_format.h"
 #include "cli/text_files.h"
 
 // The options that the commands which use a model share.
 namespace attend::cli {
 
+/// How a model's weights are held.
+struct WeightOptions {
+  std::string dtype = "f32", quantize;
+  /// Throws a usage error where the two exclude each other.
+  WeightFormat format() const;
+};
+
 struct CommonOptions {
   std::string model, output;
   TextInputOptions input;
+  WeightOptions weights;
   int64_t threads = 0;
   bool json = false, bench = false;
 };
 
-/// MODEL, --threads, --json.
+/// --dtype, --quantize.
+void add_weight_options(CLI::App& command, WeightOptions& options);
+/// MODEL, --dtype, --quantize, --threads, --json.
 void add_model_options(CLI::App& command, CommonOptions& options);
 /// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
 void add_text_options(CLI::App& command, CommonOptions& options);

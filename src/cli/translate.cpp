@@ -87,7 +87,7 @@ class Command {
  public:
   explicit Command(const Arguments& arguments)
       : arguments_(arguments),
-        folder_(open_model(arguments.common.model)),
+        folder_(open_model(arguments.common.model, arguments.common.weights.format())),
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
         input_(arguments.common.input),

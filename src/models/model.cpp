@@ -6,6 +6,14 @@
 
 namespace attend {
 
+std::vector<Tensor*> Model::matrices() {
+  throw Error("a model of architecture " + architecture() + " has no other formats for its weights");
+}
+
+void set_weight_format(Model& model, WeightFormat format) {
+  if (format != WeightFormat::f32) set_weight_format(model.matrices(), format);
+}
+
 Tensor Head::logits(const Tensor& hidden) const { return linear(hidden, weight, bias); }
 
 Tensor Head::loss(const Tensor& hidden, const Tensor& labels, LossOptions options) const {

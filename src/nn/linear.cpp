@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "attend/nn/init.h"
-#include "attend/ops/linear.h"
 
 namespace attend {
 

@@ -1,9 +1,11 @@
 #include "attend/nn/multihead_attention.h"
 
+#include <array>
 #include <cmath>
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
+#include "attend/ops/linear.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "nn/observed_attention.h"
@@ -216,9 +218,11 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
   require<ShapeError>(!config.bias_kv && !config.zero_key,
                       "MultiheadAttention: a cache cannot be used with the extra keys of bias_kv and zero_key");
   const NoGrad scope;
-  Tensor q = split_heads(query.forward(x), config.heads, query_norm);
-  Tensor k = split_heads(key.forward(x), config.key_heads, key_norm);
-  const Tensor v = split_heads(value.forward(x), config.key_heads);
+  const std::array layers{query.weights(), key.weights(), value.weights()};
+  const std::vector<Tensor> projected = linear_each(x, layers);
+  Tensor q = split_heads(projected[0], config.heads, query_norm);
+  Tensor k = split_heads(projected[1], config.key_heads, key_norm);
+  const Tensor v = split_heads(projected[2], config.key_heads);
   if (config.rope) q = turn(q, *config.rope, step), k = turn(k, *config.rope, step);
   const KeyValues all = cache.append({k, v}, step);
   AttentionOptions options =

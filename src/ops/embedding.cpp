@@ -1,6 +1,8 @@
 #include "attend/ops/embedding.h"
 
+#include "attend/ops/weight_format.h"
 #include "ops/check.h"
+#include "ops/weight_matrix.h"
 
 namespace attend {
 namespace {
@@ -16,7 +18,7 @@ void require_index(const Tensor& x, const Tensor& index, const char* op, const c
 
 // y_i = W[ids_i]: dW[w] = Σ dy_i over the i with ids_i = w.
 Tensor embedding(const Tensor& ids, const Tensor& weight) {
-  require_float(weight, "embedding", "weight");
+  if (!is_reduced(weight)) require_float(weight, "embedding", "weight");
   require<ShapeError>(weight.rank() == 2, "embedding: weight must be [words, dim], got shape ", weight.shape());
   require_index(weight, ids, "embedding", "ids");
   const Tensor index = dense(ids);
@@ -24,6 +26,13 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
   kernel.check(rows(index), weight.dim(0), "embedding");
   Shape shape = ids.shape();
   shape.push_back(weight.dim(1));
+  if (is_reduced(weight)) {
+    require<ShapeError>(!needs_grad(weight), "embedding: a weight of ", weight.dtype(),
+                        " is for inference: it has no gradient");
+    const Tensor y = empty(shape, {DType::f32, weight.device()});
+    kernels(weight.device()).weights.take_rows(weight_matrix(dense(weight)), rows(index), rows(y));
+    return y;
+  }
   const Tensor y = empty(shape, {weight.dtype(), weight.device()});
   kernel.take_rows(rows(dense(weight)), rows(index), rows(y));
   return record("embedding", y, {weight}, [index, words = weight.shape()](const Tensor& dy) -> Gradients {

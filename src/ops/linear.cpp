@@ -1,23 +1,55 @@
 #include "attend/ops/linear.h"
 
+#include "attend/ops/weight_format.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "ops/product.h"
 #include "ops/reshaped.h"
+#include "ops/weight_matrix.h"
 
 namespace attend {
 namespace {
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_float(x, "linear");
-  require_float(weight, "linear", "weight");
+  if (!is_reduced(weight)) require_float(weight, "linear", "weight");
   require<ShapeError>(weight.rank() == 2, "linear: weight must be [out, in], got shape ", weight.shape());
   require<ShapeError>(x.rank() >= 1 && x.dim(-1) == weight.dim(1), "linear: x has shape ", x.shape(),
                       " but weight [out, in] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, "linear: bias must be [", weight.dim(0),
                       "] as weight is ", weight.shape(), ", got ", bias.shape());
-  require_same_kind(x, weight, "linear", "weight");
   require_same_kind(x, bias, "linear", "bias");
+  if (!is_reduced(weight)) return require_same_kind(x, weight, "linear", "weight");
+  require<ShapeError>(x.dtype() == DType::f32, "linear: a weight of ", weight.dtype(), " needs x of f32, got ",
+                      x.dtype());
+  require<DeviceError>(weight.device() == x.device(), "linear: weight is on ", weight.device(), " but x is on ",
+                       x.device());
+  require<ShapeError>(!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias), "linear: a weight of ",
+                      weight.dtype(), " is for inference: it has no gradient");
+}
+
+/// Whether the weights can be multiplied as they lie: nothing is recorded, and no precision but their own is asked for.
+bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
+  if (is_reduced(layer.weight)) return true;
+  return x.dtype() == DType::f32 && layer.weight.is_contiguous() && matmul_precision() == MatmulPrecision::f32 &&
+         !needs_grad(x) && !needs_grad(layer.weight) && !needs_grad(layer.bias);
+}
+
+/// All of the layers at once, outside the recorded graph.
+std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> layers) {
+  const Tensor matrix = dense(as_matrix(x.detach()));  // [rows, in]
+  std::vector<Tensor> results, kept;
+  std::vector<WeightProduct> products;
+  for (const LinearWeights& layer : layers) {
+    results.push_back(empty(x.shape().with_last(layer.weight.dim(0)), {x.dtype(), x.device()}));
+    kept.push_back(dense(layer.weight));
+    if (layer.bias) kept.push_back(dense(layer.bias));
+    products.push_back({.weight = weight_matrix(kept[kept.size() - (layer.bias ? 2 : 1)]),
+                        .bias = layer.bias ? rows(kept.back()) : Rows{},
+                        .y = rows(results.back())});
+  }
+  kernels(x.device()).weights.multiply(rows(matrix), products);
+  return results;
 }
 
 }  // namespace
@@ -25,6 +57,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 // y = x Wᵀ + b: dx = dy W, dW = dyᵀ x, db = Σ_rows dy; all leading axes of x are rows.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear(x, weight, bias);
+  const LinearWeights layer{weight, bias};
+  if (is_for_inference(x, layer)) return infer_each(x, std::span(&layer, 1))[0];
   const Tensor matrix = as_matrix(x.detach());  // [rows, in]
   const MatmulPrecision precision = matmul_precision();
   const Tensor y = reshaped(product(matrix, transposed(weight, 0, 1), {.bias = bias, .precision = precision}),
@@ -39,6 +73,18 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   if (need_bias) gradients[2] = reduced_to(upstream, {weight.dim(0)});
                   return gradients;
                 });
+}
+
+std::vector<Tensor> linear_each(const Tensor& x, std::span<const LinearWeights> layers) {
+  bool at_once = true;
+  for (const LinearWeights& layer : layers) {
+    check_linear(x, layer.weight, layer.bias);
+    at_once = at_once && is_for_inference(x, layer);
+  }
+  if (at_once) return infer_each(x, layers);
+  std::vector<Tensor> results;
+  for (const LinearWeights& layer : layers) results.push_back(linear(x, layer.weight, layer.bias));
+  return results;
 }
 
 }  // namespace attend

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "attend/ops/linear.h"
+#include "attend/ops/weight_format.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "ops/product.h"
@@ -19,14 +21,16 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tens
            const LossOptions& options) {
   constexpr const char* kOp = "linear_cross_entropy";
   require_float(x, kOp);
-  require_float(weight, kOp, "weight");
+  if (!is_reduced(weight)) require_float(weight, kOp, "weight");
   require<ShapeError>(weight.rank() == 2 && weight.dim(0) >= 1, kOp,
                       ": weight must be [classes, dim] with a class at least, got shape ", weight.shape());
   require<ShapeError>(x.rank() >= 1 && x.dim(-1) == weight.dim(1), kOp, ": x has shape ", x.shape(),
                       " but weight [classes, dim] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, kOp, ": bias must be [", weight.dim(0),
                       "] as weight is ", weight.shape(), ", got ", bias.shape());
-  require_same_kind(x, weight, kOp, "weight");
+  if (!is_reduced(weight)) require_same_kind(x, weight, kOp, "weight");
+  require<ShapeError>(!is_reduced(weight) || (!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias)), kOp,
+                      ": a weight of ", weight.dtype(), " is for inference: it has no gradient");
   require_same_kind(x, bias, kOp, "bias");
   require<ShapeError>(static_cast<bool>(target), kOp, ": target is empty");
   require<ShapeError>(target.dtype() == DType::i64, kOp, ": target must be i64, got ", target.dtype());
@@ -83,7 +87,7 @@ class ChunkedLoss {
   ChunkedLoss(const Counted& counted, const Tensor& weight, const Tensor& bias, const CrossEntropyOptions& options,
               Wanted wanted)
       : in_(counted), weight_(weight), bias_(bias), options_(options), wanted_(wanted) {
-    const TensorOptions kind{weight.dtype(), weight.device()};
+    const TensorOptions kind{in_.x.dtype(), weight.device()};
     if (wanted.x) dx = empty(in_.x.shape(), kind);
     if (wanted.weight) dweight = in_.x.dim(0) > 0 ? empty(weight.shape(), kind) : zeros(weight.shape(), kind);
     if (wanted.bias) dbias = zeros(bias.shape(), kind);
@@ -103,7 +107,9 @@ class ChunkedLoss {
 
   void add_rows(int64_t begin, int64_t end) {
     const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
-    const Tensor logits = product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
+    const Tensor logits = is_reduced(weight_)
+                              ? linear(x, weight_, bias_)
+                              : product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
     const TensorOptions kind{x.dtype(), x.device()};
     const Tensor loss = empty({}, kind), lse = empty({end - begin}, kind);
     const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;

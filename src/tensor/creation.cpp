@@ -95,6 +95,8 @@ Tensor to(const Tensor& tensor, Device device) {
 void copy_values(const Tensor& source, const Tensor& target) {
   require<ShapeError>(source && target && source.shape() == target.shape(), "copy_values: the source has shape ",
                       source.shape(), " but the target has ", target.shape());
+  require<ShapeError>(!source.storage()->scales() && !target.storage()->scales(),
+                      "copy_values: a quantised matrix cannot be copied element by element");
   require<ShapeError>(!target.storage()->is_read_only(),
                       "copy_values: the target lies in a read-only file; clone() it");
   kernels(target.device()).elementwise.copy(to(source, target.device()).view(), target.view());

@@ -54,7 +54,14 @@ TEST(Bench, ListsEveryWorkload) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_FALSE(names.contains("attention_memory"));
-  for (const char* name : {"attention_memory", "train_gpt2"}) EXPECT_TRUE(listed({"--all"}).contains(name)) << name;
+  const std::set<std::string> all = listed({"--all"});
+  for (const char* name :
+       {"attention_memory", "train_gpt2", "decode_gpt2", "decode_gpt2_bf16", "decode_gpt2_int8", "decode_gpt2_64",
+        "prompt_gpt2", "prompt_gpt2_bf16", "prompt_gpt2_int8", "translate_base", "translate_base_int8",
+        "translate_base_beam4", "translate_base_beam4_int8", "encoder_bert"}) {
+    EXPECT_TRUE(all.contains(name)) << name;
+    EXPECT_FALSE(names.contains(name)) << name;
+  }
 }
 
 TEST(Bench, JsonHasWhatWasAsked) {

@@ -253,6 +253,38 @@ TEST_F(ModelCommands, ScoresTexts) {
   EXPECT_EQ(whole["tokens"], 380);
 }
 
+/// Weights in fewer bits: nearly the same numbers, but not the same.
+TEST_F(ModelCommands, WeightsMayBeHeldInFewerBits) {
+  const auto log_probability = [&](const std::string& model, const std::string& text, Words options) {
+    options.insert(options.begin(), {"score", path(model), text, "--json"});
+    return Json::parse(out(options))["log_probability"].get<double>();
+  };
+  for (const auto& [model, text] :
+       {std::pair{"text", "the lazy dog"}, {"pairs", "the fox\tdog"}, {"rnn", "fox\tdog"}}) {
+    const double exact = log_probability(model, text, {});
+    EXPECT_EQ(log_probability(model, text, {"--dtype", "f32"}), exact);
+    for (const Words& options : {Words{"--dtype", "bf16"}, {"--quantize", "int8"}}) {
+      const double reduced = log_probability(model, text, options);
+      EXPECT_NE(reduced, exact) << model << ' ' << options[1];
+      EXPECT_NEAR(reduced, exact, 0.02 * std::abs(exact)) << model << ' ' << options[1];
+    }
+  }
+  for (const Words& options : {Words{"--dtype", "bf16"}, {"--quantize", "int8"}}) {
+    for (Words words : {Words{"generate", path("text"), "the", "--greedy", "--tokens", "5"},
+                        {"translate", path("pairs"), "the fox", "--beam", "2"},
+                        {"classify", path("labels"), "the fox"},
+                        {"evaluate", path("text"), write("e", "the lazy dog\n")}}) {
+      words.insert(words.end(), options.begin(), options.end());
+      EXPECT_NE(out(words), "") << words[0] << ' ' << options[1];
+    }
+  }
+  const Finished both = attend({"generate", path("text"), "the", "--dtype", "bf16", "--quantize", "int8"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("--dtype bf16 and --quantize exclude each other"), std::string::npos) << both.err;
+  EXPECT_EQ(attend({"generate", path("text"), "the", "--quantize", "int3"}).code, 2);
+  EXPECT_EQ(attend({"generate", path("text"), "the", "--dtype", "f16"}).code, 2);
+}
+
 TEST_F(ModelCommands, InfoTellsWhatIsThere) {
   write("pairs/training.jsonl", "{\"step\":1,\"loss\":5.5}\n{\"step\":20,\"validation_loss\":2.25}\n{\"cut off");
   const Json json = Json::parse(out({"info", path("pairs"), "--json"}));

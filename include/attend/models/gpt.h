@@ -89,6 +89,7 @@ struct Gpt final : LanguageModel {
   std::string config() const override;
   std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
   void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
+  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const override;

@@ -8,6 +8,7 @@
 
 #include "attend/nn/context.h"
 #include "attend/nn/parameters.h"
+#include "attend/nn/weight_formats.h"
 #include "attend/ops/cross_entropy.h"
 
 // What the rest of the program asks of a network, whatever its architecture. Each architecture is a plain struct in a
@@ -54,9 +55,15 @@ class Model {
   virtual std::vector<NamedTensor> parameters() const = 0;
   /// The parameters themselves, in the same order, to be replaced by others of the same shape: when weights are loaded.
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
+  /// The matrices of its linear layers and embeddings, to be put into another format for inference (see
+  /// attend/nn/weight_formats.h); a model that has none throws.
+  virtual std::vector<Tensor*> matrices();
   virtual int64_t words() const = 0;    ///< size of the vocabulary
   virtual int64_t context() const = 0;  ///< the longest sequence it takes, in tokens
 };
+
+/// Holds the model's matrices in a format from now on. Throws Error for a model that cannot.
+void set_weight_format(Model& model, WeightFormat format);
 
 struct PairInputs {
   Tensor source;          ///< i64 [batch, sources]

@@ -31,11 +31,16 @@ class Storage {
   Device device() const { return device_; }
   bool is_read_only() const { return owner_ != nullptr; }  ///< memory of someone else
 
+  /// What a matrix quantised to i8 carries along: see attend/ops/weight_format.h. Null for everything else.
+  const std::shared_ptr<const Storage>& scales() const { return scales_; }
+  void set_scales(std::shared_ptr<const Storage> scales) { scales_ = std::move(scales); }
+
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Device device_;
   std::shared_ptr<const void> owner_;  // empty: ours to release
+  std::shared_ptr<const Storage> scales_;
 };
 
 /// Cheap handle to shared, strided, typed storage on one device. Copies alias the data; clone() does not.

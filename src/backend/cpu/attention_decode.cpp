@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/memory.h"
@@ -18,6 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kDecodeChunk = 2048;
+inline constexpr int64_t kScaledElements = 512;  // of scaled queries, on the stack
 
 /// Running softmax of one query over one chunk: max, sum, then value_dim outputs.
 template <class T>
@@ -185,22 +188,33 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
   parallel_for(static_cast<int64_t>(spans.size()) * kv_heads * chunks, [&](int64_t task) {
     const FlushTinyNumbers flush;
     const int64_t chunk = task % chunks, kv_head = task / chunks % kv_heads, b = task / chunks / kv_heads;
-    const Scratch<T> scaled(group * queries * dim);
-    for (int64_t r = 0; r < group * queries; ++r) {
-      const HeadSlice<T> head = slice_of<T>(problem, spans[static_cast<size_t>(b)], kv_head * group + r / queries);
-      for (int64_t c = 0; c < dim; ++c) scaled.data()[r * dim + c] = head.scale * head.q[r % queries * head.q_row + c];
-      T* part = partials.data() + (((b * heads + kv_head * group) * queries + r) * chunks + chunk) * step;
-      std::fill_n(part, step, T{0});
-      part[0] = kHidden<T>;
+    HWY_ALIGN T few[kScaledElements];
+    std::optional<Scratch<T>> many;
+    if (group * queries * dim > kScaledElements) many.emplace(group * queries * dim);
+    T* scaled = many ? many->data() : few;
+    std::vector<HeadSlice<T>> slices;
+    for (int64_t h = 0; h < group; ++h) {
+      slices.push_back(slice_of<T>(problem, spans[static_cast<size_t>(b)], kv_head * group + h));
     }
-    for (int64_t begin = chunk * kDecodeChunk; begin < (chunk + 1) * kDecodeChunk; begin += kKeyBlock) {
+    const auto slice_at = [&](int64_t r) -> const HeadSlice<T>& { return slices[static_cast<size_t>(r / queries)]; };
+    const auto part_at = [&](int64_t r) {
+      return partials.data() + (((b * heads + kv_head * group) * queries + r) * chunks + chunk) * step;
+    };
+    for (int64_t r = 0; r < group * queries; ++r) {
+      const HeadSlice<T>& head = slice_at(r);
+      for (int64_t c = 0; c < dim; ++c) scaled[r * dim + c] = head.scale * head.q[r % queries * head.q_row + c];
+      std::fill_n(part_at(r), step, T{0});
+      *part_at(r) = kHidden<T>;
+    }
+    const int64_t end = std::min((chunk + 1) * kDecodeChunk, slices[0].keys);
+    for (int64_t begin = chunk * kDecodeChunk; begin < end; begin += kKeyBlock) {
       for (int64_t r = 0; r < group * queries; ++r) {
-        const HeadSlice<T> head = slice_of<T>(problem, spans[static_cast<size_t>(b)], kv_head * group + r / queries);
+        const HeadSlice<T>& head = slice_at(r);
         const KeyRange seen = head.visible(r % queries);
         const KeyRange keys{std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
         if (keys.begin >= keys.end) continue;
-        T* part = partials.data() + (((b * heads + kv_head * group) * queries + r) * chunks + chunk) * step;
-        DecodeBlock(head, scaled.data() + r * dim, r % queries, keys, {part, part + 1, part + 2});
+        T* part = part_at(r);
+        DecodeBlock(head, scaled + r * dim, r % queries, keys, {part, part + 1, part + 2});
       }
     }
   });

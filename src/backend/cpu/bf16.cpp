@@ -49,7 +49,16 @@ void multiply_plain(const Bf16Block& block) {
   }
 }
 
-constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, nothing, multiply_plain};
+double spin_plain(int64_t steps, float* sink) {
+  float sums[16] = {};
+  for (int64_t step = 0; step < steps; ++step) {
+    for (float& sum : sums) sum += *sink * static_cast<float>(step & 127);
+  }
+  for (const float sum : sums) *sink = sum > *sink ? 1.0f : 0.5f;
+  return 2.0 * 16 * static_cast<double>(steps);
+}
+
+constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, nothing, multiply_plain, spin_plain};
 
 #if defined(__x86_64__)
 
@@ -106,7 +115,25 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
   }
 }
 
-constexpr Bf16Unit kAvx512{"avx512_bf16", round_avx512, round_pairs_avx512, nothing, nothing, multiply_avx512};
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]] double spin_avx512(int64_t steps, float* sink) {
+  constexpr int kSums = 16;
+  const auto value = (__m512bh)_mm512_set1_epi32(static_cast<int>(*sink)), factor = value;
+  __m512 sum[kSums];
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], value, factor);
+  }
+  alignas(64) float lanes[16];
+  for (int i = 0; i < kSums; ++i) {
+    _mm512_store_ps(lanes, sum[i]);
+    *sink = lanes[0] > 0 ? 1.0f : 0.5f;
+  }
+  return 2.0 * kSums * 32 * static_cast<double>(steps);
+}
+
+constexpr Bf16Unit kAvx512{"avx512_bf16", round_avx512,    round_pairs_avx512, nothing,
+                           nothing,       multiply_avx512, spin_avx512};
 
 /// Shapes of the eight tile registers: 16 rows of 64 bytes each.
 struct alignas(64) TileShapes {
@@ -158,7 +185,29 @@ static_assert(sizeof(TileShapes) == 64);
   _tile_stored(3, lower_c + kHalf, c_bytes);
 }
 
-constexpr Bf16Unit kAmx{"amx_bf16", round_avx512, round_pairs_avx512, begin_amx, end_amx, multiply_amx};
+[[gnu::target("amx-tile,amx-bf16")]] double spin_amx(int64_t steps, float* sink) {
+  alignas(64) static constexpr uint32_t kZeros[16 * 16] = {};
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, kZeros, 64);
+  _tile_loadd(5, kZeros, 64);
+  _tile_loadd(6, kZeros, 64);
+  _tile_loadd(7, kZeros, 64);
+  for (int64_t step = 0; step < steps; ++step) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  alignas(64) float sums[16 * 16];
+  _tile_stored(0, sums, 64);
+  *sink += sums[0];
+  return 2.0 * 4 * 16 * 16 * 32 * static_cast<double>(steps);
+}
+
+constexpr Bf16Unit kAmx{"amx_bf16", round_avx512, round_pairs_avx512, begin_amx, end_amx, multiply_amx, spin_amx};
 
 bool has_avx512() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl"); }
 

@@ -33,6 +33,9 @@ struct Bf16Unit {
   void (*begin)();
   void (*end)();
   void (*multiply)(const Bf16Block& block);
+  /// `steps` rounds of what multiply does in registers, between begin and end; returns the operations, for measuring
+  /// the machine.
+  double (*spin)(int64_t steps, float* sink);
 };
 
 /// The fastest of this machine; null where no instruction multiplies bf16.

@@ -19,6 +19,10 @@ double sum_of_squares(ConstRows x);
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
 bool has_bf16();
 
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products);
+void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums);
+void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y);
+
 void unary(UnaryKind kind, ConstRows x, Rows y);
 void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);
 

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "attend/base/threads.h"
+#include "backend/cpu/bf16.h"
+#include "backend/cpu/int8.h"
 #include "backend/cpu/memory.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -78,6 +80,17 @@ double best_rate(int tries, double work, F&& run) {
   return best;
 }
 
+/// The rate of spin(steps, sink), which returns the operations it did, on all threads.
+template <class T, class F>
+double spin_peak(F&& spin) {
+  constexpr int64_t kSteps = 100000;  // 2 ms a try: far longer than a sleeping worker takes to wake
+  const int tasks = 8 * threads();    // several for each thread, so that one held up does not hold up the rest
+  std::unique_ptr<T[]> sinks = std::make_unique<T[]>(static_cast<size_t>(tasks) * 16);
+  const double operations = spin(1, sinks.get()) * kSteps * tasks;
+  return best_rate(10, operations,
+                   [&] { parallel_for(tasks, [&](int64_t task) { spin(kSteps, sinks.get() + task * 16); }); });
+}
+
 constexpr int64_t kPiece = int64_t{1} << 18;  // floats summed by one task: 1 MiB
 
 /// Twice the last-level cache, but 256 to 512 MiB; filled once, kept for the next measurement.
@@ -100,15 +113,20 @@ class ColdBuffer {
 
 }  // namespace
 
-double fma_peak_gflops() {
-  constexpr int64_t kSteps = 100000;  // 2 ms a try: far longer than a sleeping worker takes to wake
-  const int tasks = 8 * threads();    // several for each thread, so that one held up does not hold up the rest
-  std::unique_ptr<float[]> sinks = std::make_unique<float[]>(static_cast<size_t>(tasks) * 16);
-  const double operations = HWY_DYNAMIC_DISPATCH(SpinFma)(1, sinks.get()) * kSteps * tasks;
-  return best_rate(10, operations, [&] {
-    parallel_for(tasks, [&](int64_t task) { HWY_DYNAMIC_DISPATCH(SpinFma)(kSteps, sinks.get() + task * 16); });
+double fma_peak_gflops() { return spin_peak<float>(HWY_DYNAMIC_DISPATCH(SpinFma)); }
+
+double bf16_peak_gflops() {
+  const Bf16Unit* unit = bf16_unit();
+  if (unit == nullptr) return fma_peak_gflops();
+  return spin_peak<float>([unit](int64_t steps, float* sink) {
+    unit->begin();
+    const double operations = unit->spin(steps, sink);
+    unit->end();
+    return operations;
   });
 }
+
+double int8_peak_gops() { return spin_peak<int32_t>(int8_unit().spin); }
 
 double read_bandwidth_gbs() {
   static const ColdBuffer buffer;

@@ -26,12 +26,12 @@ void MultiplyOne(const MatrixProduct<T>& in) {
     if (in.bias != nullptr) value += in.bias[j];
     c = in.accumulate ? c + value : value;
   };
-  if (in.a_step == 1 && in.b_step == 1 && std::min(in.m, in.n) <= kDotLines) {
+  if (in.b != nullptr && in.a_step == 1 && in.b_step == 1 && std::min(in.m, in.n) <= kDotLines) {
     const Lines<T> rows{in.a, in.a_row, in.m}, columns{in.b, in.b_col, in.n};
     if (in.m <= in.n) return MultiplyByDots(rows, columns, in.k, store);
     return MultiplyByDots(columns, rows, in.k, [&](int64_t j, int64_t i, T value) { store(i, j, value); });
   }
-  if (in.b_col == 1 && in.m <= kAddedRows) return MultiplyByRows(in, store);
+  if (in.b != nullptr && in.b_col == 1 && in.m <= kAddedRows) return MultiplyByRows(in, store);
   BlockedProduct<T>(in).Run();
 }
 
@@ -48,10 +48,7 @@ namespace {
 HWY_EXPORT(MultiplyF32);
 HWY_EXPORT(MultiplyF64);
 
-void multiply_one(const MatrixProduct<float>& product) {
-  if (product.bf16 && multiply_bf16(product)) return;
-  HWY_DYNAMIC_DISPATCH(MultiplyF32)(product);
-}
+void multiply_one(const MatrixProduct<float>& product) { multiply_f32(product); }
 void multiply_one(const MatrixProduct<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
 
 /// From so many matrices on, threads take whole ones; below, they share each.
@@ -99,6 +96,11 @@ bool is_one_product(const MatrixProduct<T>& first, const Loop<3>& batch) {
 }
 
 }  // namespace
+
+void multiply_f32(const MatrixProduct<float>& product) {
+  if (product.bf16 && multiply_bf16(product)) return;
+  HWY_DYNAMIC_DISPATCH(MultiplyF32)(product);
+}
 
 bool has_bf16() { return bf16_unit() != nullptr; }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attend/base/dtype.h"
+
 namespace attend::cpu {
 
 /// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds.
@@ -17,7 +19,8 @@ struct MatrixProduct {
   int64_t c_row = 0;        ///< c(i, j) = c[i · c_row + j]
   const T* bias = nullptr;  ///< n of them, or none
   bool accumulate = false;
-  bool bf16 = false;  ///< round a and b to bf16
+  bool bf16 = false;                 ///< round a and b to bf16
+  const BFloat16* b_bf16 = nullptr;  ///< stands in for b, with b_step 1: b is bf16 already
 };
 
 /// [0, total) cut into equal parts of at most `largest`, each a multiple of `unit` but the last.
@@ -31,6 +34,9 @@ struct Blocks {
   int64_t begin(int64_t index) const { return index * size; }
   int64_t end(int64_t index) const { return std::min((index + 1) * size, total); }
 };
+
+/// The product, however it is done.
+void multiply_f32(const MatrixProduct<float>& product);
 
 /// The product by bf16 instructions; false, with nothing done, where there are none or it is too small to gain by them.
 bool multiply_bf16(const MatrixProduct<float>& product);

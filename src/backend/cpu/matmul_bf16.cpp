@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "attend/base/dtype.h"
 #include "attend/base/threads.h"
@@ -50,7 +51,8 @@ void turn_words(const uint32_t* from, int64_t from_row, int64_t rows, int64_t co
 /// One operand of a product as lines (rows of a, columns of b) of k elements.
 struct Operand {
   const float* data;
-  int64_t lines, line, step;  ///< element p of line i is data[i · line + p · step]
+  int64_t lines, line, step;          ///< element p of line i is data[i · line + p · step]
+  const BFloat16* rounded = nullptr;  ///< stands in for data, with step 1
 };
 
 class Packer {
@@ -95,7 +97,12 @@ class Packer {
   /// A line that is contiguous, or zeros for −1.
   void round_line(int64_t line, int64_t begin, int64_t depth, int64_t padded, uint32_t* to) const {
     const int64_t present = line < 0 ? 0 : depth;
-    if (present > 0) unit_.round(in_.data + line * in_.line + begin, present, to);
+    if (present > 0 && in_.rounded != nullptr) {
+      if (present % 2 != 0) to[present / 2] = 0;  // its upper half
+      std::memcpy(to, in_.rounded + line * in_.line + begin, static_cast<size_t>(present) * sizeof(BFloat16));
+    } else if (present > 0) {
+      unit_.round(in_.data + line * in_.line + begin, present, to);
+    }
     std::fill(to + (present + 1) / 2, to + padded / 2, 0u);
   }
 
@@ -129,7 +136,7 @@ class Bf16Product {
       : unit_(unit),
         in_(in),
         rows_(unit, {in.a, in.m, in.a_row, in.a_step}),
-        columns_(unit, {in.b, in.n, in.b_col, in.b_step}),
+        columns_(unit, {in.b, in.n, in.b_col, in.b_step, in.b_bf16}),
         chunks_(in.k, std::max<int64_t>(kDepth, kPackedA / whole_blocks(in.m)), kDepth),
         a_row_((std::min(chunks_.size, whole_blocks(in.k)) + kBf16Block) / 2),
         a_(whole_blocks(in.m) * a_row_) {}

@@ -41,7 +41,7 @@ struct Cuts {
 
   explicit Cuts(const MatrixProduct<T>& in)
       : panels(in.n),
-        packed_from(in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
+        packed_from(in.b != nullptr && in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
         shares_b(in.a_step != 1 || (in.m >= kSharingRows && panels.count <= kStripePanels)),
         packs_a(in.a_step != 1 || (shares_b && in.n >= kPackedColumns)),
         depth(in.k, kPanelBytes / (panels.widest() * static_cast<int64_t>(sizeof(T))), 8),

@@ -66,12 +66,54 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
   }
 }
 
+/// to[c][r] = from[r][c] for a block of 4 × 4, widened to f32 on the way.
+inline void WidenBlock(const BFloat16* HWY_RESTRICT from, int64_t from_row, float* HWY_RESTRICT to, int64_t to_row) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<uint32_t, 4> words;
+  const hn::FixedTag<uint16_t, 4> halves;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto row = [&](int64_t r) HWY_ATTR {
+    const auto bits = hn::PromoteTo(words, hn::LoadU(halves, &from[r * from_row].bits));
+    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  };
+  const auto a = row(0), b = row(1), e = row(2), f = row(3);
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ef_low = hn::BitCast(pairs, hn::InterleaveLower(d, e, f)),
+             ef_high = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ef_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ef_low)), d, to + to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ef_high)), d, to + 2 * to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ef_high)), d, to + 3 * to_row);
+}
+
+/// Columns of a bf16 b, which are contiguous, as a panel of f32. As in TransposeScaled, the last block of each line of
+/// blocks begins early enough to be whole.
+inline void WidenPanel(const BFloat16* from, int64_t from_col, int64_t columns, int64_t depth, float* to,
+                       int64_t width) {
+  if (columns < 4 || depth < 4) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t p = 0; p < depth; ++p) to[p * width + j] = to_float(from[j * from_col + p]);
+    }
+    return;
+  }
+  for (int64_t block = 0; block < columns; block += 4) {
+    const int64_t j = HWY_MIN(block, columns - 4);
+    int64_t p = 0;
+    for (; p + 4 <= depth; p += 4) WidenBlock(from + j * from_col + p, from_col, to + p * width + j, width);
+    if (p < depth) WidenBlock(from + j * from_col + depth - 4, from_col, to + (depth - 4) * width + j, width);
+  }
+}
+
 /// One panel of b with any strides; columns over the edge of b become 0.
 template <class T>
 void GatherPanel(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t panel, Depth part, T* to) {
   const int64_t width = panels.width(panel), columns = panels.used(panel), depth = part.count();
-  const T* from = in.b + part.begin * in.b_step + panels.begin(panel) * in.b_col;
-  if (in.b_step == 1) {
+  const int64_t place = part.begin * in.b_step + panels.begin(panel) * in.b_col;
+  const T* from = in.b != nullptr ? in.b + place : nullptr;
+  if (in.b_bf16 != nullptr) {
+    if constexpr (std::is_same_v<T, float>) WidenPanel(in.b_bf16 + place, in.b_col, columns, depth, to, width);
+  } else if (in.b_step == 1) {
     TransposeScaled(from, in.b_col, columns, depth, T{1}, to, width);
   } else {
     for (int64_t p = 0; p < depth; ++p) {
@@ -86,7 +128,7 @@ template <class T>
 void PackPanels(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t depth = part.count(), stride = PackedStride<T>(panels.widest(), depth);
   int64_t panel = first;
-  if (in.b_col == 1) {
+  if (in.b != nullptr && in.b_col == 1) {
     const T* from = in.b + part.begin * in.b_step;
     const int64_t wide = std::max(first, std::min({last, panels.wide, panels.whole()}));
     CopyPanels<3>(from + panels.begin(first), in.b_step, wide - first, depth, to, stride);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallest = 256;
+constexpr size_t kMedium = size_t{64} << 10;  // from here on, and below a huge page, blocks are cut out of slabs
+constexpr size_t kSlab = 4 * kHugePage;
 constexpr size_t kCacheLimit = size_t{2} << 30;  // idle bytes kept for reuse
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -36,6 +39,8 @@ struct Cache {
   std::mutex mutex;
   std::map<size_t, std::vector<void*>> blocks;
   size_t idle = 0;
+  std::byte* slab = nullptr;  // what is left of the last one
+  size_t slab_left = 0;
 };
 
 /// Never destroyed: tensors with static lifetime are released after any destructor of ours would have run.
@@ -63,6 +68,30 @@ void* take_cached(size_t bytes) {
   return data;
 }
 
+void* huge_block(size_t bytes) {
+  void* data = std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage);
+  if (data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
+/// Part of a slab, so that a small model's matrices lie on huge pages too: read in a stream, 4 KiB pages cost a fifth.
+/// Such a block is never given back to the system, only used again.
+void* slab_block(size_t bytes) {
+  std::lock_guard lock(cache().mutex);
+  if (cache().slab_left < bytes) {
+    void* slab = huge_block(kSlab);
+    if (slab == nullptr) return nullptr;
+    cache().slab = static_cast<std::byte*>(slab);
+    cache().slab_left = kSlab;
+  }
+  void* data = cache().slab;
+  cache().slab += bytes;
+  cache().slab_left -= bytes;
+  return data;
+}
+
+bool is_of_slab(size_t bytes) { return kCaching && bytes >= kMedium && bytes < kHugePage; }
+
 }  // namespace
 
 void* allocate(size_t requested) {
@@ -70,10 +99,10 @@ void* allocate(size_t requested) {
   const size_t bytes = size_class(requested);
   void* data = take_cached(bytes);
   if (data == nullptr) {
-    const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
-    data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    data = is_of_slab(bytes)    ? slab_block(bytes)
+           : bytes >= kHugePage ? huge_block(bytes)
+                                : std::aligned_alloc(64, bytes);
     require<DeviceError>(data != nullptr, "cpu: out of memory allocating ", requested, " bytes");
-    if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   }
   count_allocation(bytes);
   return data;
@@ -84,7 +113,7 @@ void release(void* data, size_t requested) {
   live.fetch_sub(bytes);
   if (kCaching) {
     std::lock_guard lock(cache().mutex);
-    if (cache().idle + bytes <= kCacheLimit) {
+    if (cache().idle + bytes <= kCacheLimit || is_of_slab(bytes)) {
       cache().blocks[bytes].push_back(data);
       cache().idle += bytes;
       return;

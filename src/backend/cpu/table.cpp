@@ -28,6 +28,7 @@ constexpr Kernels kTable{
                     .unary_backward = unary_backward},
     .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
     .matmul = {.multiply = multiply, .has_bf16 = has_bf16},
+    .weights = {.multiply = multiply_weights, .quantize = quantize_weights, .take_rows = take_weight_rows},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,
                 .log_forward = log_softmax,

@@ -1,0 +1,187 @@
+#include "backend/cpu/weights.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/int8.h"
+#include "backend/cpu/matmul.h"
+#include "backend/cpu/strided.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/weights.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/tile-inl.h"
+#include "backend/cpu/weights_few-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+
+void MultiplyFewF32(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<PlainRows>(x, products); }
+void MultiplyFewBf16(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<Bf16Rows>(x, products); }
+/// to[c][r] = from[r][c], r below `count`.
+void TurnRows(const float* from, int64_t cols, int64_t count, float* to, int64_t to_row) {
+  TransposeScaled(from, cols, count, cols, 1.0f, to, to_row);
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::cpu {
+namespace {
+
+HWY_EXPORT(MultiplyFewF32);
+HWY_EXPORT(MultiplyFewBf16);
+HWY_EXPORT(TurnRows);
+
+constexpr int64_t kSomeRows = 256;  // below, and above kDotRows
+
+/// Some rows: yᵀ = weight · xᵀ. Then it is x that is packed, and the weights are read where they lie; packing these
+/// took half of the time with 32 rows.
+void multiply_some(ConstRows x, const WeightProduct& product) {
+  const ConstRows& weights = product.weight.values;
+  const int64_t rows = x.rows, out = product.y.cols;
+  const Scratch<float> turned(out * rows);
+  multiply_f32({.m = out,
+                .n = rows,
+                .k = x.cols,
+                .a = static_cast<const float*>(weights.data),
+                .a_row = weights.stride,
+                .a_step = 1,
+                .b = static_cast<const float*>(x.data),
+                .b_step = 1,
+                .b_col = x.stride,
+                .c = turned.data(),
+                .c_row = rows});
+  const auto* bias = static_cast<const float*>(product.bias.data);
+  auto* y = static_cast<float*>(product.y.data);
+  constexpr int64_t kColumns = 64;
+  parallel_ranges((out + kColumns - 1) / kColumns, std::max<int64_t>(1, kGrain / (rows * kColumns)),
+                  [&](int64_t begin, int64_t end) {
+                    const int64_t first = begin * kColumns, count = std::min(end * kColumns, out) - first;
+                    HWY_DYNAMIC_DISPATCH(TurnRows)
+                    (turned.data() + first * rows, rows, count, y + first, product.y.stride);
+                    if (bias == nullptr) return;
+                    for (int64_t i = 0; i < rows; ++i) {
+                      for (int64_t j = 0; j < count; ++j) y[i * product.y.stride + first + j] += bias[first + j];
+                    }
+                  });
+}
+
+/// Many rows: the weights are packed on the way, and bf16 becomes f32 there unless the machine multiplies it.
+void multiply_many(ConstRows x, const WeightProduct& product) {
+  const ConstRows& weights = product.weight.values;
+  MatrixProduct<float> all{.m = x.rows,
+                           .n = product.y.cols,
+                           .k = x.cols,
+                           .a = static_cast<const float*>(x.data),
+                           .a_row = x.stride,
+                           .a_step = 1,
+                           .b_step = 1,
+                           .b_col = weights.stride,
+                           .c = static_cast<float*>(product.y.data),
+                           .c_row = product.y.stride,
+                           .bias = static_cast<const float*>(product.bias.data)};
+  if (weights.dtype == DType::bf16) {
+    all.b_bf16 = static_cast<const BFloat16*>(weights.data);
+    all.bf16 = true;
+  } else {
+    all.b = static_cast<const float*>(weights.data);
+  }
+  multiply_f32(all);
+}
+
+void multiply_format(ConstRows x, std::span<const WeightProduct> products) {
+  const DType format = products[0].weight.values.dtype;
+  if (format == DType::i8) return multiply_int8(x, products);
+  if (x.rows > kDotRows) {
+    const bool is_some = format == DType::f32 && x.rows < kSomeRows && x.cols > 0;
+    for (const WeightProduct& product : products) is_some ? multiply_some(x, product) : multiply_many(x, product);
+  } else if (format == DType::bf16) {
+    HWY_DYNAMIC_DISPATCH(MultiplyFewBf16)(x, products);
+  } else {
+    HWY_DYNAMIC_DISPATCH(MultiplyFewF32)(x, products);
+  }
+}
+
+}  // namespace
+
+WeightRows::WeightRows(std::span<const WeightProduct> products, int64_t unit)
+    : stretches_(static_cast<size_t>(threads())) {
+  const auto row_bytes = [](const WeightProduct& product) {
+    const ConstRows& values = product.weight.values;
+    return std::max<int64_t>(1, values.cols * static_cast<int64_t>(size_of(values.dtype)));
+  };
+  int64_t all = 0, done = 0;
+  for (const WeightProduct& product : products) all += product.y.cols * row_bytes(product);
+  size_t stretch = 0;
+  for (const WeightProduct& product : products) {
+    for (int64_t first = 0; first < product.y.cols; first = chunks_.back().last) {
+      const int64_t end = all * (static_cast<int64_t>(stretch) + 1) / stretches();
+      const int64_t bytes = std::clamp((end - done) / 2, kLeastChunk, kMostChunk);
+      const int64_t rows = std::max<int64_t>(1, bytes / row_bytes(product) / unit) * unit;
+      chunks_.push_back({&product, first, std::min(first + rows, product.y.cols)});
+      done += (chunks_.back().last - first) * row_bytes(product);
+      stretches_[stretch].end = std::ssize(chunks_);
+      if (done >= end && stretch + 1 < stretches_.size()) stretches_[++stretch].next = std::ssize(chunks_);
+    }
+  }
+}
+
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products) {
+  if (x.rows == 0) return;
+  // Neighbours of one format go together.
+  while (!products.empty()) {
+    const DType format = products[0].weight.values.dtype;
+    size_t count = 1;
+    while (count < products.size() && products[count].weight.values.dtype == format) ++count;
+    multiply_format(x, products.first(count));
+    products = products.subspan(count);
+  }
+}
+
+void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums) {
+  parallel_ranges(x.rows, kGrain / std::max<int64_t>(1, x.cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float* from = static_cast<const float*>(x.data) + i * x.stride;
+      auto* to = static_cast<int8_t*>(values.data) + i * values.stride;
+      const auto [step, inverse] = int8_steps(int8_largest_bits(from, x.cols));
+      int32_t sum = 0;
+      for (int64_t p = 0; p < x.cols; ++p) {
+        to[p] = inverse == 0 ? int8_t{0} : static_cast<int8_t>(std::lrintf(from[p] * inverse));
+        sum += to[p];
+      }
+      scales[i] = step;
+      sums[i] = sum;
+    }
+  });
+}
+
+void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y) {
+  const auto row_at = [&](int64_t i) {
+    return static_cast<const int64_t*>(index.data)[i / index.cols * index.stride + i % index.cols];
+  };
+  const int64_t stride = table.values.stride;
+  parallel_ranges(y.rows, kGrain / std::max<int64_t>(1, y.cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* to = static_cast<float*>(y.data) + i * y.stride;
+      const int64_t row = row_at(i);
+      if (table.values.dtype == DType::i8) {
+        const auto* from = static_cast<const int8_t*>(table.values.data) + row * stride;
+        for (int64_t p = 0; p < y.cols; ++p) to[p] = table.scales[row] * static_cast<float>(from[p]);
+      } else if (table.values.dtype == DType::bf16) {
+        const auto* from = static_cast<const BFloat16*>(table.values.data) + row * stride;
+        for (int64_t p = 0; p < y.cols; ++p) to[p] = to_float(from[p]);
+      } else {
+        std::copy_n(static_cast<const float*>(table.values.data) + row * stride, y.cols, to);
+      }
+    }
+  });
+}
+
+}  // namespace attend::cpu
+#endif

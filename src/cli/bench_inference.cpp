@@ -1,0 +1,197 @@
+#include "attend/autograd/autograd.h"
+#include "attend/generate/search.h"
+#include "attend/models/encoder.h"
+#include "attend/models/gpt.h"
+#include "attend/models/transformer_model.h"
+#include "attend/tensor/creation.h"
+#include "cli/bench_workload.h"
+#include "generate/top.h"
+
+// Models at work: reading prompts, writing word by word, translating, encoding. Weights are random, ids made up.
+namespace attend::cli {
+namespace {
+
+constexpr int64_t kGpt2Words = 50257;
+
+Tensor made_up_ids(const Shape& shape, int64_t words) {
+  std::vector<int64_t> ids(static_cast<size_t>(shape.numel()));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = philox(7, i, 0)[0] % static_cast<uint32_t>(words);
+  return tensor(ids, shape);
+}
+
+std::shared_ptr<Gpt> gpt2(WeightFormat format) {
+  Rng rng{1};
+  std::shared_ptr<Gpt> model =
+      Gpt::create({.words = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng);
+  set_weight_format(*model, format);
+  return model;
+}
+
+/// Greedy steps on one or several rows; the rows grow together.
+void write_words(const Gpt& model, int64_t rows, int64_t count) {
+  const NoGrad no_grad;
+  const Vocabulary vocabulary{.words = model.words()};
+  const std::unique_ptr<Decoding> decoding = model.start();
+  Tensor ids = made_up_ids({rows, 1}, model.words());
+  for (int64_t step = 0; step < count; ++step) {
+    const auto best = top_continuations(decoding->step(ids), 1, vocabulary);
+    std::vector<int64_t> next;
+    for (const auto& row : best) next.push_back(row[0].id);
+    ids = tensor(next, {rows, 1});
+  }
+}
+
+std::string named(const std::string& name, WeightFormat format) {
+  return format == WeightFormat::f32 ? name : name + "_" + name_of(format);
+}
+
+/// One sequence, word by word: bound by reading the weights once for each.
+Workload decode_workload(WeightFormat format) {
+  constexpr int64_t kSteps = 32;
+  // The bytes are known before the model is made.
+  constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768, kRest = 12.0 * (13 * 768) + 2 * 768;
+  const double width = format == WeightFormat::f32 ? 4 : format == WeightFormat::bf16 ? 2 : 1;
+  return {.name = named("decode_gpt2", format),
+          .bound = Bound::memory,
+          .operations = kSteps * 2 * kMatrices,
+          .bytes = kSteps * (kMatrices * width + kRest * sizeof(float)),
+          .tokens = kSteps,
+          .slow = true,
+          .prepare = [format] {
+            Prepared prepared;
+            prepared.run = [model = gpt2(format)] {
+              write_words(*model, 1, kSteps);
+              return Results{};
+            };
+            return prepared;
+          }};
+}
+
+/// 64 sequences side by side.
+Workload decode_many_workload(WeightFormat format) {
+  constexpr int64_t kRows = 64, kSteps = 8;
+  constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
+  return {.name = named("decode_gpt2_64", format),
+          .operations = kRows * kSteps * 2 * kMatrices,
+          .tokens = kRows * kSteps,
+          .format = format,
+          .slow = true,
+          .prepare = [format] {
+            Prepared prepared;
+            prepared.run = [model = gpt2(format)] {
+              write_words(*model, kRows, kSteps);
+              return Results{};
+            };
+            return prepared;
+          }};
+}
+
+/// A prompt of 512 tokens up to the logits of the word after it: the head is needed for one row only.
+Workload prompt_workload(WeightFormat format) {
+  constexpr int64_t kTokens = 512;
+  constexpr double kLayers = 12.0 * 12 * 768 * 768, kHead = 50257.0 * 768;
+  constexpr double kPairs = kTokens * (kTokens + 1) / 2.0, kAttention = 12 * 4 * 768 * kPairs;
+  return {.name = named("prompt_gpt2", format),
+          .operations = kTokens * 2 * kLayers + 2 * kHead + kAttention,
+          .tokens = kTokens,
+          .format = format,
+          .slow = true,
+          .prepare = [format] {
+            Prepared prepared;
+            prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words)] {
+              const NoGrad no_grad;
+              return Results{model->start()->step(ids)};
+            };
+            return prepared;
+          }};
+}
+
+/// As many words as wanted, and none of them known.
+class NumberedWords final : public Tokenizer {
+ public:
+  explicit NumberedWords(int64_t count) : count_(count) {}
+  std::vector<int32_t> encode(std::string_view, bool) const override { return {}; }
+  std::string decode(std::span<const int32_t>, bool) const override { return {}; }
+  int64_t size() const override { return count_; }
+  std::string token(int32_t id) const override { return std::to_string(id); }
+  std::optional<int32_t> find(std::string_view) const override { return std::nullopt; }
+  const SpecialTokens& special() const override { return special_; }
+  void save(const std::string&) const override {}
+
+ private:
+  int64_t count_;
+  SpecialTokens special_{.pad = 0, .unknown = 1, .begin = 2, .end = 3};
+};
+
+/// 32 sentences of 32 tokens, 32 words written for each.
+Workload translate_workload(const char* name, int64_t beam, WeightFormat format) {
+  static constexpr int64_t kSentences = 32, kLength = 32, kWords = 32000;
+  constexpr double kWidth = 512, kEncoder = 6 * 12 * kWidth * kWidth, kDecoder = 6 * 14 * kWidth * kWidth;
+  const auto rows = static_cast<double>(kSentences * beam);
+  return {.name = named(name, format),
+          .operations = 2 * kLength *
+                        (static_cast<double>(kSentences) * (kEncoder + 6 * 2 * kWidth * kWidth) +
+                         rows * (kDecoder + kWords * kWidth)),
+          .tokens = kSentences * kLength,
+          .format = format,
+          .slow = true,
+          .prepare = [beam, format] {
+            Rng rng{1};
+            std::shared_ptr<TransformerModel> model = TransformerModel::create(
+                {.words = kWords, .dim = 512, .heads = 8, .hidden = 2048, .encoder_layers = 6, .decoder_layers = 6},
+                rng);
+            set_weight_format(*model, format);
+            std::vector<std::vector<int32_t>> sources(kSentences);
+            for (int64_t s = 0; s < kSentences; ++s) {
+              for (int64_t i = 0; i < kLength; ++i) {
+                sources[static_cast<size_t>(s)].push_back(static_cast<int32_t>(4 + (s * 977 + i * 31) % (kWords - 4)));
+              }
+            }
+            Prepared prepared;
+            prepared.run = [model, sources, beam] {
+              search(*model, NumberedWords(kWords), sources,
+                     {.beam = beam, .max_length = kLength - 1, .batch_tokens = 1 << 16}, [](int64_t, auto) {});
+              return Results{};
+            };
+            return prepared;
+          }};
+}
+
+/// BERT's base size, 32 texts of 128 tokens, every token's vector.
+Workload encoder_workload() {
+  static constexpr int64_t kRows = 32, kLength = 128;
+  constexpr double kLayers = 12.0 * 12 * 768 * 768, kAttention = 12.0 * 4 * 768 * kLength;
+  return {.name = "encoder_bert",
+          .operations = kRows * kLength * (2 * kLayers + kAttention),
+          .tokens = kRows * kLength,
+          .slow = true,
+          .prepare = [] {
+            Rng rng{1};
+            std::shared_ptr<Encoder> model = Encoder::create(
+                {.words = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12}, rng);
+            Prepared prepared;
+            prepared.run = [model, ids = made_up_ids({kRows, kLength}, 30522)] {
+              const NoGrad no_grad;
+              return Results{model->hidden({.ids = ids})};
+            };
+            return prepared;
+          }};
+}
+
+}  // namespace
+
+std::vector<Workload> inference_workloads() {
+  using enum WeightFormat;
+  std::vector<Workload> result;
+  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_workload(format));
+  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_many_workload(format));
+  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format));
+  for (const WeightFormat format : {f32, int8}) {
+    result.push_back(translate_workload("translate_base", 1, format));
+    result.push_back(translate_workload("translate_base_beam4", 4, format));
+  }
+  result.push_back(encoder_workload());
+  return result;
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,99 @@
+#include "attend/ops/weight_format.h"
+
+#include "ops/check.h"
+#include "ops/weight_matrix.h"
+
+namespace attend {
+namespace {
+
+/// An int8 matrix's storage has another beside it: a scale for each row (f32), then the sum of each row's values (i32).
+struct RowScales {
+  float* scales;
+  int32_t* sums;
+};
+
+RowScales scales_of(const Storage& storage, int64_t rows) {
+  auto* scales = static_cast<float*>(storage.data());
+  return {scales, reinterpret_cast<int32_t*>(scales + rows)};
+}
+
+Tensor quantized(const Tensor& weight) {
+  const Tensor from = dense(to(weight, DType::f32));
+  const int64_t count = from.dim(0);
+  const Tensor result = empty(from.shape(), {DType::i8, from.device()});
+  const auto beside =
+      std::make_shared<Storage>(static_cast<size_t>(count) * (sizeof(float) + sizeof(int32_t)), from.device());
+  const RowScales target = scales_of(*beside, count);
+  kernels(from.device()).weights.quantize(rows(from), rows(result), target.scales, target.sums);
+  result.storage()->set_scales(beside);
+  return result;
+}
+
+}  // namespace
+
+const char* name_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::f32:
+      return "f32";
+    case WeightFormat::bf16:
+      return "bf16";
+    case WeightFormat::int8:
+      return "int8";
+  }
+  return "";
+}
+
+bool is_reduced(const Tensor& weight) {
+  return weight && (weight.dtype() == DType::bf16 || (weight.dtype() == DType::i8 && weight.storage()->scales()));
+}
+
+WeightMatrix weight_matrix(const Tensor& weight) {
+  WeightMatrix result{.values = rows(weight)};
+  if (const auto& beside = weight.storage()->scales()) {
+    // A view of some rows has the scales of those rows; the storage knows how many there are in all.
+    const auto all = static_cast<int64_t>(beside->bytes() / (sizeof(float) + sizeof(int32_t)));
+    const RowScales scales = scales_of(*beside, all);
+    const int64_t first = weight.dim(1) > 0 ? weight.offset() / weight.dim(1) : 0;
+    result.scales = scales.scales + first;
+    result.sums = scales.sums + first;
+  }
+  return result;
+}
+
+Tensor in_format(const Tensor& weight, WeightFormat format) {
+  require<ShapeError>(weight && weight.rank() == 2 && (is_floating(weight.dtype()) || is_reduced(weight)),
+                      "in_format: expected a matrix of floats, got ", weight.dtype(), " of shape ", weight.shape());
+  if (weight.storage()->scales()) {
+    require<ShapeError>(format == WeightFormat::int8, "in_format: the matrix is int8 already; ", name_of(format),
+                        " would not bring back what was rounded away");
+    return weight;
+  }
+  switch (format) {
+    case WeightFormat::f32:
+      return to(weight, DType::f32);
+    case WeightFormat::bf16:
+      return to(weight, DType::bf16);
+    case WeightFormat::int8:
+      return quantized(weight);
+  }
+  return weight;
+}
+
+Tensor as_f32(const Tensor& weight) {
+  if (!weight.storage()->scales()) return to(weight, DType::f32);
+  const Tensor index = to(arange(weight.dim(0)), weight.device());
+  const Tensor result = empty(weight.shape(), {DType::f32, weight.device()});
+  kernels(weight.device()).weights.take_rows(weight_matrix(weight), rows(index), rows(result));
+  return result;
+}
+
+Tensor row_scales(const Tensor& weight) {
+  require<ShapeError>(weight && weight.storage()->scales(), "row_scales: expected an int8 matrix, got ",
+                      weight.dtype());
+  const Tensor result = empty({weight.dim(0)}, {DType::f32, weight.device()});
+  const ConstView scales{weight_matrix(weight).scales, DType::f32, result.shape(), result.strides()};
+  kernels(weight.device()).elementwise.copy(scales, result.view());
+  return result;
+}
+
+}  // namespace attend
