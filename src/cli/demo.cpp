@@ -10,15 +10,19 @@
 #include "attend/base/threads.h"
 #include "attend/data/dates.h"
 #include "attend/generate/translate.h"
+#include "attend/inspect/document.h"
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
 #include "attend/ops/reduce.h"
+#include "attend/serve/training_feed.h"
 #include "attend/tensor/creation.h"
 #include "attend/text/segment.h"
 #include "attend/train/job.h"
 #include "cli/options.h"
+#include "cli/page.h"
 #include "cli/terminal.h"
 #include "cli/train_print.h"
+#include "serve/page.h"
 
 namespace attend::cli {
 namespace {
@@ -148,6 +152,30 @@ Table attention_table(const PairModel& model, const Tokenizer& tokenizer, const 
   return table;
 }
 
+const DatePair& shown_date() {
+  static const DatePair pair{"Samstag, 3. Mai 2025", "2025-05-03"};
+  return pair;
+}
+
+/// Beside the model, a page that shows one date inside and out. Its path; empty where the program has no page.
+std::string write_page(const TrainingFolder& folder, const std::string& path) {
+  const std::string packed = packed_page();
+  if (packed.empty()) return "";
+  const DatePair& date = shown_date();
+  // The folder owns the model and outlives the page.
+  const InspectedModel model{.name = std::filesystem::weakly_canonical(path).filename().string(),
+                             .model = std::shared_ptr<const Model>(std::shared_ptr<void>(), &folder.model()),
+                             .tokenizer = folder.data().tokenizer,
+                             .example = date.text,
+                             .example_target = date.iso};
+  const Run run = capture(*model.model, *model.tokenizer, {.text = date.text, .target = date.iso});
+  DocumentOptions options{.version = ATTEND_VERSION, .packed = true, .training = {}};
+  if (const auto log = TrainingFeed::from_log(path)) options.training = log->json();
+  const std::string file = path + "/inside.html";
+  write_file(file, inspect_page(unpacked(packed), inspect_document(model, run, options)));
+  return file;
+}
+
 void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer, const std::string& path) {
   const Terminal terminal = standard_terminal("auto");
   std::ostream& out = terminal.out;
@@ -158,11 +186,10 @@ void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer, 
         << (exam.answers[i] == exam.pairs[i].iso ? "" : "   (is " + exam.pairs[i].iso + ")") << '\n';
   }
   out << "   " << exam.right << " of " << kUnseen << " right\n\n";
-  const DatePair example{"Samstag, 3. Mai 2025", "2025-05-03"};
   out << bold(terminal, "Where it looks") << '\n'
       << "   Each row is a character as it is written, each column one it read: attention of the\n"
          "   decoder's last layer, all heads together, in percent.\n";
-  print_table(terminal, attention_table(model, tokenizer, example));
+  print_table(terminal, attention_table(model, tokenizer, shown_date()));
   out << '\n'
       << bold(terminal, "What next") << '\n'
       << "   attend translate " << path << " \"二〇二五年五月三日\"            use this model\n"
@@ -193,6 +220,7 @@ void run_demo(const Arguments& arguments) {
 
   const auto& model = dynamic_cast<const PairModel&>(folder.model());
   const Exam exam = examine(model, *folder.data().tokenizer, seed);
+  const std::string page = write_page(folder, arguments.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"seconds", seconds},
@@ -203,6 +231,8 @@ void run_demo(const Arguments& arguments) {
     return;
   }
   show(exam, model, *folder.data().tokenizer, arguments.output);
+  if (!page.empty())
+    std::cout << "\nSee inside it: open " << page << " in a browser, or attend view " << arguments.output << '\n';
 }
 
 }  // namespace

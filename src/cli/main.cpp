@@ -16,10 +16,12 @@
 #include "cli/explain.h"
 #include "cli/generate.h"
 #include "cli/info.h"
+#include "cli/inspect.h"
 #include "cli/score.h"
 #include "cli/tokenize.h"
 #include "cli/train.h"
 #include "cli/translate.h"
+#include "cli/view.h"
 
 namespace {
 
@@ -79,6 +81,8 @@ int run(int argc, char** argv) {
   attend::cli::add_compare(app);
   attend::cli::add_info(app);
   attend::cli::add_convert(app);
+  attend::cli::add_view(app);
+  attend::cli::add_inspect(app);
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);

@@ -8,9 +8,11 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/models/registry.h"
+#include "attend/serve/watch.h"
 #include "attend/train/job.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
+#include "cli/page.h"
 #include "cli/train_print.h"
 
 namespace attend::cli {
@@ -24,6 +26,7 @@ Examples:
   attend train encoder reviews.tsv -o reviews                  label, tab, text: a classifier
   attend train encoder corpus.txt --masked-words -o base       masked words; then --from base with labels
   attend train --resume en-de                                  go on after Ctrl-C, bit for bit
+  attend train transformer pairs.tsv -o m --watch              with a page that shows it learning
 Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
 
 struct Arguments {
@@ -32,7 +35,8 @@ struct Arguments {
   int64_t vocabulary = 0, threads = 0;
   double validation_share = 0;
   bool lossy = false, overwrite = false, quiet = false, json = false, by_line = false, masked = false,
-       lowercase = false;
+       lowercase = false, watch = false;
+  std::string watch_text;
   std::map<std::string, std::string> model, training;
 };
 
@@ -63,6 +67,7 @@ Corpus corpus_of(const std::vector<std::string>& files, Task task, const Argumen
 /// What a user asks for in vain is a mistake to tell.
 void check_usage(const Arguments& arguments) {
   const bool resumes = !arguments.resume.empty();
+  if (!arguments.watch && !arguments.watch_text.empty()) throw CLI::ValidationError("--watch-text needs --watch");
   if (!resumes && arguments.output.empty()) {
     throw CLI::ValidationError("expected -o MODEL, the folder to write, or --resume MODEL");
   }
@@ -135,6 +140,19 @@ TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
   }
 }
 
+/// The page, where it was asked for; it ends with the training.
+std::unique_ptr<TrainingWatch> start_watching(const Arguments& arguments, const TrainingFolder& folder,
+                                              const std::string& path) {
+  if (!arguments.watch) return nullptr;
+  auto watch = std::make_unique<TrainingWatch>(
+      folder, WatchOptions{.version = ATTEND_VERSION,
+                           .page = packed_page(),
+                           .name = std::filesystem::weakly_canonical(path).filename().string(),
+                           .text = arguments.watch_text});
+  std::cerr << "Watch it at " << watch->address() << '\n';
+  return watch;
+}
+
 void run_train(const Arguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
@@ -143,7 +161,10 @@ void run_train(const Arguments& arguments) {
   TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
-  const TrainingOutcome outcome = folder.run(printer.observer(), &stop_on_signals());
+  const auto watch = start_watching(arguments, folder, path);
+  const TrainingOutcome outcome =
+      folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_on_signals());
+  if (watch) watch->finish();
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);
   if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
@@ -239,6 +260,11 @@ void add_train(CLI::App& app) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace a model folder that is there");
   command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
       ->check(whole_number(1, 1024));
+  command->add_flag("--watch", arguments->watch, "Show the training in the browser, at the address it prints");
+  command
+      ->add_option("--watch-text", arguments->watch_text,
+                   "The sentence to follow there (default: one to validate with)")
+      ->type_name("TEXT");
   command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
   command->add_flag("--json", arguments->json, "Print the outcome as a JSON object");
   std::vector<SettingInfo> settings;

@@ -93,6 +93,16 @@ WordAlignment merged(const Side& source, const Side& target, const TokenWeights&
 
 }  // namespace
 
+WordAlignment align_words(const Tokenizer& tokenizer, const std::string& source, const std::string& target,
+                          std::span<const double> weights) {
+  const Side from = side_of(tokenizer, source, encode_source(tokenizer, source, INT64_MAX)),
+             into = side_of(tokenizer, target, encode_target(tokenizer, target, INT64_MAX));
+  const auto sources = std::ssize(from.ids), targets = std::ssize(into.ids);
+  require<ShapeError>(std::ssize(weights) == targets * sources, "align: expected ", targets, " × ", sources,
+                      " weights, got ", weights.size());
+  return merged(from, into, {.values = {weights.begin(), weights.end()}, .sources = sources});
+}
+
 std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> sources, std::span<const std::string> targets,
                                  const AlignOptions& options) {

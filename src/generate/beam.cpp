@@ -47,14 +47,20 @@ class Beam final : public Writer {
     std::ranges::partial_sort(all, all.begin() + static_cast<ptrdiff_t>(most), is_better);
     const bool is_last = !options_.ends_at_limit && length_ + 1 == limit_;
     std::vector<Candidate> next;
+    std::vector<size_t> places;  // of these among the nodes
+    nodes_.clear();
     for (size_t rank = 0; rank < most; ++rank) {
-      if (!is_last && !vocabulary_.is_end(all[rank].id)) {
-        if (next.size() < width) next.push_back(all[rank]);
+      const Candidate& one = all[rank];
+      nodes_.push_back({.from = live_[one.parent].row, .id = one.id, .log_probability = one.log_probability});
+      if (!is_last && !vocabulary_.is_end(one.id)) {
+        if (next.size() < width) next.push_back(one), places.push_back(rank);
       } else if (rank < width) {
-        finish(all[rank]);
+        finish(one);
+        nodes_.back().is_finished = true;
       }
     }
     go_on(next);
+    for (size_t i = 0; i < places.size(); ++i) nodes_[places[i]].row = live_[i].row;
     require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives no word a probability");
   }
 

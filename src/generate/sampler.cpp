@@ -22,6 +22,7 @@ class Sampler final : public Writer {
   }
 
   void advance(const StepRows& step) override {
+    nodes_.clear();
     for (size_t copy = 0; copy < samples_.size(); ++copy) {
       if (!is_finished_[copy]) advance(copy, step);
     }
@@ -50,7 +51,13 @@ class Sampler final : public Writer {
                    *options_.sampling,
                    {.text = index_, .copy = static_cast<uint32_t>(copy), .position = static_cast<uint32_t>(length_)});
     sample.log_probability += step.log_probability(row, id);
-    if (vocabulary_.is_end(id)) {
+    const bool is_end = vocabulary_.is_end(id);
+    nodes_.push_back({.from = row,
+                      .row = is_end ? -1 : row,
+                      .id = id,
+                      .log_probability = sample.log_probability,
+                      .is_finished = is_end});
+    if (is_end) {
       sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
       is_finished_[copy] = true;
     } else {

@@ -19,6 +19,15 @@ struct StepRows {
   double log_probability(int64_t row, int32_t id) const;
 };
 
+/// A word that a step considered: what it followed and what became of it.
+struct WrittenNode {
+  int64_t from = 0;  // row of the step it was found in
+  int64_t row = -1;  // where it goes on; -1: nowhere
+  int32_t id = 0;
+  double log_probability = 0;  // of all words so far
+  bool is_finished = false;
+};
+
 /// What is being written for one source: a few rows of the batch, at each step one word more.
 class Writer {
  public:
@@ -30,8 +39,11 @@ class Writer {
   const std::vector<int64_t>& parents() const { return parents_; }
   const std::vector<int32_t>& words() const { return words_; }
   virtual std::vector<Hypothesis> take() = 0;
+  /// What the last advance() considered, best first.
+  const std::vector<WrittenNode>& nodes() const { return nodes_; }
 
  protected:
+  std::vector<WrittenNode> nodes_;
   std::vector<int64_t> parents_;
   std::vector<int32_t> words_;
 };

@@ -34,7 +34,7 @@ void expect_architecture(const HubFolder& folder, std::initializer_list<const ch
 }
 
 void check_waves(const HubFolder& folder, const TransformerModelConfig& config) {
-  constexpr double kMostWaves = 1 << 27;
+  constexpr double kMostWaves = 1 << 26;
   if (static_cast<double>(config.context) * static_cast<double>(config.dim) > kMostWaves) {
     folder.config.refuse("'max_position_embeddings' " + std::to_string(config.context) + " is too long");
   }

@@ -50,6 +50,11 @@ TracedAttention BahdanauAttention::forward(const MemoryInputs& inputs, const For
   const Tensor keys = projected ? projected : project(inputs.memory);                // [batch, length, hidden]
   const Tensor mixed = tanh(unsqueeze(states, 2) + unsqueeze(keys, 1));              // [batch, states, length, hidden]
   const Tensor scores = select(score.forward(mixed), 3, 0);                          // [batch, states, length]
+  if (context.observer) {
+    context.show("query", states);
+    context.show("key", keys);
+    context.show("score", score.weight);
+  }
   const TensorOptions kind{states.dtype(), states.device()};
   return attend_memory(zeros({states.dim(0), states.dim(1), 1}, kind), zeros({keys.dim(0), keys.dim(1), 1}, kind),
                        inputs, {.bias = unsqueeze(scores, 1)}, context);

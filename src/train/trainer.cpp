@@ -100,6 +100,7 @@ class Run {
         return outcome;
       }
       one_step();
+      if (observer_.stepped) observer_.stepped(state_.step);
       const bool last = state_.step == steps_;
       if (state_.step % options_.log_every == 0 || last) {
         report();

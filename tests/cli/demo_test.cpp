@@ -1,6 +1,7 @@
 // Runs the real `attend demo`, with too few steps to learn anything: how well it learns is its own measurement.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "attend/models/registry.h"
@@ -46,6 +47,8 @@ TEST(Demo, ShowsDatesAttentionAndWhatIsNext) {
                            "What next", "attend train transformer"}) {
     EXPECT_NE(result.out.find(text), std::string::npos) << text;
   }
+  const std::string page = folder.file("m") + "/inside.html";  // where the program has a page to write
+  EXPECT_EQ(result.out.find("See inside it: open " + page) != std::string::npos, std::filesystem::exists(page));
 }
 
 TEST(Demo, LeavesAFolderOfSomebodyElseAlone) {

@@ -66,6 +66,7 @@ class Running {
   Running& operator=(const Running&) = delete;
 
   pid_t pid() const { return pid_; }
+  std::string out() const { return file_text(folder_.file("out")); }  ///< so far
   /// Sends a signal and waits for the end.
   Finished end(int signal) {
     kill(pid_, signal);

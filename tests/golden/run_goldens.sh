@@ -4,7 +4,7 @@ set -euo pipefail
 for shared in "${ATTEND_SHARED:-}" "$2/../shared"; do
   [ -n "$shared" ] && [ -d "$shared/goldens/ops" ] || continue
   places=("$shared/goldens/ops")
-  for place in "$shared"/goldens/metrics.json "$shared"/goldens/models/*/tokenizer_cases.json "$shared"/data/tokenizers \
+  for place in "$shared"/goldens/metrics.json "$shared"/goldens/models "$shared"/data/models "$shared"/data/tokenizers \
                "$shared"/data/corpora/sacrebleu-golden; do
     [ ! -e "$place" ] || places+=("$place")
   done

@@ -33,6 +33,11 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
                                  std::span<const std::string> sources, std::span<const std::string> targets,
                                  const AlignOptions& options = {});
 
+/// The same from weights token by token, [targets, sources]: a row for each token of the target and one for its end, a
+/// column for each token of the source and one for its end. Throws ShapeError for another number of them.
+WordAlignment align_words(const Tokenizer& tokenizer, const std::string& source, const std::string& target,
+                          std::span<const double> weights);
+
 /// `0-0 1-2`: source word - target word, in the order of the target.
 std::string pharaoh(const WordAlignment& alignment);
 

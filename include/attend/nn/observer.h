@@ -41,7 +41,8 @@ class Observer {
   /// The module at path() has computed a value. Names: "tokens" (embeddings of ids alone), "embedded" (what the first
   /// layer gets), "input" and "output" of a layer, "normed" (a norm before a branch), "context" (the heads side by
   /// side) and "projected" of attention, "activated" of a feed-forward network, "branch" and "residual" (the branch
-  /// added to its input, before a norm that follows) of each half of a layer, "final" (after the last norm).
+  /// added to its input, before a norm that follows) of each half of a layer, "final" (after the last norm). Additive
+  /// attention shows "query" (W s), "key" (U h) and "score" (v, its parameter), before it attends.
   virtual void computed(std::string_view /*what*/, const Tensor& /*value*/) {}
   /// Asked by the attention module at path() before it attends.
   virtual Ablation ablation() { return {}; }

@@ -35,6 +35,7 @@ struct TrainingObserver {
   std::function<void()> started;  ///< the checkpoint has been read; nothing has been learned yet
   std::function<void(const StepReport&)> step;
   std::function<void(const StepReport&)> progress;  ///< the report so far, once a second
+  std::function<void(int64_t)> stepped;             ///< after each update: its number
   std::function<void(const ValidationReport&)> validation;
   std::function<void(const std::string&)> note;
 };

@@ -1,0 +1,126 @@
+#include "cli/inspect.h"
+
+#include <charconv>
+#include <iostream>
+#include <memory>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/inspect/picture.h"
+#include "attend/io/files.h"
+#include "attend/serve/training_feed.h"
+#include "cli/inspected.h"
+#include "cli/options.h"
+#include "cli/page.h"
+#include "serve/page.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend inspect en-de "A dog runs in the park." -o dog.html          a page that works offline
+  attend inspect en-de "A dog runs." --target "Ein Hund rennt." -o dog.json
+  attend inspect novel "Once upon a time" -o heads.svg                all heads, small
+  attend inspect en-de "A dog runs." --layer 5 --head 0 -o head.png   one head, large
+
+The file's name says what it becomes: .html, .json, .svg or .png; without -o the JSON is printed. The JSON has everything
+the page shows: docs/inspect-format.md. A layer is the number of an attention module in the order of the pass, from 0,
+or its path (decoder.layers.1.cross_attention).)";
+
+struct Arguments {
+  std::string model, text, output, layer;
+  std::string target, second;
+  int64_t head = -1, threads = 0;
+  CLI::Option *target_option = nullptr, *second_option = nullptr;
+};
+
+/// Which attention module is meant by a number or a path.
+int64_t attention_named(const Run& run, const std::string& name) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return number;
+  std::string known;
+  for (size_t i = 0; i < run.attention.size(); ++i) {
+    if (run.attention[i].trace.path == name) return static_cast<int64_t>(i);
+    known += (i == 0 ? "" : ", ") + run.attention[i].trace.path;
+  }
+  throw Error("there is no layer '" + name + "'; there are " + known);
+}
+
+std::string document(const InspectedModel& model, const Run& run, const Arguments& arguments, bool packed) {
+  DocumentOptions options{.version = ATTEND_VERSION, .packed = packed, .training = {}};
+  if (const auto log = TrainingFeed::from_log(arguments.model)) options.training = log->json();
+  return inspect_document(model, run, options);
+}
+
+std::string page_of(const InspectedModel& model, const Run& run, const Arguments& arguments) {
+  const std::string packed = packed_page();
+  require<Error>(!packed.empty(),
+                 "this attend was built without its page (Node was missing); .json, .svg and .png can be written");
+  return inspect_page(unpacked(packed), document(model, run, arguments, true));
+}
+
+std::string content_of(const InspectedModel& model, const Run& run, const Arguments& arguments) {
+  const std::string& name = arguments.output;
+  if (name.ends_with(".html")) return page_of(model, run, arguments);
+  if (name.empty() || name.ends_with(".json")) return document(model, run, arguments, false) + "\n";
+  PictureOptions options;
+  if (!arguments.layer.empty()) options.attention = attention_named(run, arguments.layer);
+  if (arguments.head >= 0) options.head = arguments.head;
+  return name.ends_with(".svg") ? picture_svg(run, options) : picture_png(run, options);
+}
+
+void run_inspect(const Arguments& arguments) {
+  const std::string& name = arguments.output;
+  const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
+                        name.ends_with(".png");
+  if (!is_known)
+    throw CLI::ValidationError("expected a file that ends in .html, .json, .svg or .png, got '" + name + "'");
+  if (arguments.head >= 0 && arguments.layer.empty()) throw CLI::ValidationError("--head needs --layer");
+  const bool is_picture = name.ends_with(".svg") || name.ends_with(".png");
+  if (!is_picture && !arguments.layer.empty()) throw CLI::ValidationError("--layer and --head are for .svg and .png");
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  InspectedModel model = open_inspected(arguments.model);
+  RunOptions options{.text = arguments.text, .target = {}, .second = {}, .heads = {}, .tokens = {}};
+  if (arguments.target_option->count() > 0) {
+    require<Error>(model.model->task() == Task::translation, "--target is for models that translate");
+    options.target = arguments.target;
+  }
+  if (arguments.second_option->count() > 0) options.second = arguments.second;
+  options.rules = model.rules;
+  model.example = arguments.text;
+  model.example_target = options.target;
+  const Run run = capture(*model.model, *model.tokenizer, options);
+  const std::string content = content_of(model, run, arguments);
+  if (name.empty()) {
+    std::cout << content;
+  } else {
+    write_file(name, content);
+    std::cerr << "Wrote " << name << '\n';
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
+  command->add_option("text", arguments->text, "What the model reads")->required()->type_name("TEXT");
+  command->add_option("-o,--output", arguments->output, "The file to write: .html, .json, .svg or .png")
+      ->type_name("FILE");
+  arguments->target_option =
+      command->add_option("--target", arguments->target, "The translation to look at (default: the model's own)")
+          ->type_name("TEXT");
+  arguments->second_option =
+      command->add_option("--second", arguments->second, "The second text of a pair, for encoders")->type_name("TEXT");
+  command->add_option("--layer", arguments->layer, "Pictures: this attention module only; a number or a path");
+  command->add_option("--head", arguments->head, "Pictures: this head of it, from 0")->check(whole_number(0, 100000));
+  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
+      ->check(whole_number(1, 1024));
+  command->footer(kExamples);
+  command->callback([arguments] { run_inspect(*arguments); });
+}
+
+}  // namespace attend::cli

@@ -1,0 +1,46 @@
+#include "cli/inspected.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "attend/base/error.h"
+#include "attend/train/dataset.h"
+
+namespace attend::cli {
+namespace {
+
+/// Long enough to show something, short enough to read: the first such validation example.
+void take_example(InspectedModel& model, const Dataset& data) {
+  constexpr int64_t kShortest = 6, kLongest = 40;
+  for (const Example& example : data.samples) {
+    const auto tokens = std::ssize(model.tokenizer->encode(example.source));
+    if (tokens < kShortest || tokens > std::min(kLongest, model.model->context() - 2)) continue;
+    model.example = example.source;
+    if (model.model->task() == Task::translation) model.example_target = example.target;
+    return;
+  }
+}
+
+}  // namespace
+
+InspectedModel open_inspected(const std::string& path) {
+  ModelFolder folder = open_model(path);
+  require<Error>(folder.tokenizer != nullptr, path, ": a model of architecture ", folder.model->architecture(),
+                 " reads pictures, which cannot be looked into yet");
+  std::filesystem::path place = std::filesystem::weakly_canonical(path);
+  if (place.filename().empty()) place = place.parent_path();
+  InspectedModel result{.name = place.filename().string(),
+                        .model = std::move(folder.model),
+                        .tokenizer = folder.tokenizer,
+                        .example = {},
+                        .example_target = {},
+                        .rules = folder.rules};
+  try {
+    take_example(result, open_dataset(path));
+  } catch (const std::exception&) {  // a model that was only copied has no data beside it
+  }
+  choose_example(result);
+  return result;
+}
+
+}  // namespace attend::cli

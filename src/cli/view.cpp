@@ -1,0 +1,104 @@
+#include "cli/view.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "attend/base/threads.h"
+#include "attend/serve/server.h"
+#include "cli/inspected.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/page.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  attend view date-model                             looks inside a model; the page opens where there is a display
+  attend view rnn transformer --text "A dog runs."   two models, to compare
+  attend view en-de --port 9000 --no-open            at http://127.0.0.1:9000/
+
+Nobody but this machine can reach the page unless --host says so, and then everybody who reaches that address can use
+the models. Ctrl-C ends it.)";
+
+struct Arguments {
+  std::vector<std::string> models;
+  std::string host = "127.0.0.1", text;
+  int64_t port = 8757, threads = 0;
+  bool no_open = false;
+  CLI::Option* port_option = nullptr;
+};
+
+/// A pass over a long text cannot be broken off: whoever asked for it need not be waited for.
+void end_soon(Server& server) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  std::promise<void> ended;
+  std::thread guard([kPatience, done = ended.get_future()] {
+    if (done.wait_for(kPatience) == std::future_status::timeout) std::_Exit(0);
+  });
+  server.stop();
+  ended.set_value();
+  guard.join();
+}
+
+void run_view(const Arguments& arguments) {
+  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  const std::atomic<bool>& stop = stop_on_signals();
+  std::vector<InspectedModel> models;
+  for (const std::string& path : arguments.models) {
+    models.push_back(open_inspected(path));
+    if (arguments.text.empty()) continue;
+    models.back().example = arguments.text;
+    models.back().example_target.reset();
+  }
+  Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
+  api.set_training(TrainingFeed::from_log(arguments.models[0]));
+  Server server(api, {.host = arguments.host,
+                      .port = static_cast<int>(arguments.port),
+                      .other_port = arguments.port_option->count() == 0});
+  server.start();
+  std::cout << server.address() << std::endl;
+  std::cerr << "Ctrl-C ends it.\n";
+  if (!arguments.no_open) open_browser(server.address());
+  while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  end_soon(server);
+}
+
+}  // namespace
+
+void open_browser(const std::string& address) {
+  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
+  if (const pid_t child = fork(); child == 0) {
+    setsid();
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, file);
+    execlp("xdg-open", "xdg-open", address.c_str(), nullptr);
+    _exit(127);
+  }
+}
+
+void add_view(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("view", "Show what models attend to, in the browser");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("models", arguments->models, "Model folders")->required()->type_name("MODEL");
+  command->add_option("--text", arguments->text, "The text to begin with")->type_name("TEXT");
+  arguments->port_option =
+      command->add_option("--port", arguments->port, "Where to listen; 0: anywhere (default 8757, or the next free)")
+          ->check(whole_number(0, 65535));
+  command->add_option("--host", arguments->host, "The address to listen at (default 127.0.0.1: this machine only)")
+      ->type_name("ADDRESS");
+  command->add_flag("--no-open", arguments->no_open, "Do not open a browser");
+  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
+      ->check(whole_number(1, 1024));
+  command->footer(kExamples);
+  command->callback([arguments] { run_view(*arguments); });
+}
+
+}  // namespace attend::cli

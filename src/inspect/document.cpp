@@ -1,0 +1,170 @@
+#include "attend/inspect/document.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "attend/base/error.h"
+#include "attend/inspect/arrays.h"
+#include "attend/inspect/embeddings.h"
+#include "attend/inspect/generation.h"
+#include "inspect/json.h"
+#include "inspect/plane_json.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48;
+constexpr std::string_view kPlace = "<!--attend-data-->";
+
+void append_base64(std::string& out, std::span<const float> values) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto bytes = std::as_bytes(values);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t word = 0;
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    for (size_t n = 0; n < 3; ++n) word = word << 8 | (n < count ? std::to_integer<uint32_t>(bytes[i + n]) : 0);
+    for (size_t n = 0; n < 4; ++n) out += n <= count ? kDigits[word >> (18 - 6 * n) & 63] : '=';
+  }
+}
+
+/// The shortest text that reads back as the same float; JSON has no infinity: null.
+void append_number(std::string& out, float value) {
+  if (!std::isfinite(value)) {
+    out += "null";
+    return;
+  }
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  out.append(text.data(), end);
+}
+
+void append_nested(std::string& out, const Array& array, int64_t axis, size_t& at) {
+  out += '[';
+  for (int64_t i = 0; i < array.shape[axis]; ++i) {
+    if (i > 0) out += ',';
+    if (axis + 1 == array.shape.rank()) {
+      append_number(out, array.values[at++]);
+    } else {
+      append_nested(out, array, axis + 1, at);
+    }
+  }
+  out += ']';
+}
+
+void append_array(std::string& out, const std::string& name, const Array& array, bool packed) {
+  out += json_text(name) + ":{\"shape\":" + json_text(std::vector<int64_t>(array.shape.begin(), array.shape.end()));
+  if (packed) {
+    out += ",\"data\":\"";
+    append_base64(out, array.values);
+    out += "\"}";
+  } else {
+    out += ",\"values\":";
+    size_t at = 0;
+    append_nested(out, array, 0, at);
+    out += '}';
+  }
+}
+
+InspectJson all_stats(const Run& run) {
+  InspectJson stats = InspectJson::object();
+  for (size_t a = 0; a < run.attention.size(); ++a) {
+    if (run.attention[a].queries() > kStatRows) continue;
+    for (int64_t head = 0; head < run.attention[a].heads(); ++head) {
+      stats[std::to_string(a) + "/" + std::to_string(head)] = stats_json(run, static_cast<int64_t>(a), head);
+    }
+  }
+  return stats;
+}
+
+bool has_cross(const Run& run) {
+  return std::ranges::any_of(run.attention, [](const RunAttention& one) { return one.is_cross; });
+}
+
+/// What the model writes for the text, as generate_steps tells it.
+InspectJson generation_lines(const InspectedModel& model, const Run& run) {
+  InspectJson lines = InspectJson::array();
+  const int64_t room = model.model->context() - std::ssize(run.sides[0].tokens);
+  const bool writes = model.model->task() == Task::translation || model.model->task() == Task::language;
+  if (!writes || room < 1) return lines;
+  const GenerationOptions options{.text = run.sides[0].text, .beam = 4, .length = kWritten, .rules = model.rules};
+  generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {
+    lines.push_back(InspectJson::parse(line));
+    return true;
+  });
+  return lines;
+}
+
+}  // namespace
+
+void choose_example(InspectedModel& model) {
+  if (!model.example.empty()) return;
+  const auto badness = [&](const std::string& text) {
+    const auto ids = model.tokenizer->encode(text);
+    const auto unknown = std::ranges::count(ids, model.tokenizer->special().unknown);
+    const bool fits = std::ssize(ids) + 2 <= model.model->context();
+    return std::pair{!fits, static_cast<double>(unknown) / static_cast<double>(std::max<size_t>(ids.size(), 1))};
+  };
+  model.example = "The cat sat on the mat because it was tired.";
+  for (const char* other : {"今天天气很好。", "Die Katze schläft auf dem Sofa.", "The cat sat.", "2025"}) {
+    if (badness(other) < badness(model.example)) model.example = other;
+  }
+}
+
+std::string inspect_document(const InspectedModel& model, const Run& run, const DocumentOptions& options) {
+  const InspectJson about =
+      model_json(*model.model, model.id, model.name, {.text = model.example, .target = model.example_target});
+  InspectJson whole_run{{"id", "r0"}, {"model", model.id}};
+  whole_run.update(run_json(run));
+  std::string out = "{\"format\":\"attend-inspect\",\"version\":1";
+  const auto member = [&](const char* name, const std::string& json) {
+    out.append(",\"").append(name).append("\":").append(json);
+  };
+  member("info", json_text({{"version", options.version}, {"models", {about}}, {"training", false}}));
+  member("run", json_text(whole_run));
+  member("heads", json_text(heads_json(run)));
+  member("stats", json_text(all_stats(run)));
+  if (has_cross(run)) member("alignment", json_text(alignment_json(alignment_of(run, *model.tokenizer))));
+  member("embeddings", json_text(plane_json(token_plane(*model.model, *model.tokenizer, kShownTokens))));
+  if (const InspectJson lines = generation_lines(model, run); !lines.empty()) member("generation", json_text(lines));
+  if (!options.training.empty()) member("training", options.training);
+  out += ",\"arrays\":{";
+  int64_t room = options.most_values;
+  bool is_first = true;
+  InspectJson left_out = InspectJson::array();
+  for (const std::string& name : array_names(run)) {
+    const int64_t size = array_size(run, name);
+    if (size > room) {
+      left_out.push_back(name);
+      continue;
+    }
+    room -= size;
+    if (!is_first) out += ',';
+    is_first = false;
+    append_array(out, name, run_array(run, name), options.packed);
+  }
+  out += "}";
+  member("leftOut", json_text(left_out));
+  return out + "}";
+}
+
+std::string inspect_page(std::string_view page, std::string_view document) {
+  const size_t place = page.find(kPlace);
+  require<FormatError>(place != std::string_view::npos, "inspect: the page has no place for data");
+  std::string out(page.substr(0, place));
+  out.reserve(page.size() + document.size() + 128);
+  out += "<script type=\"application/json\" id=\"attend-data\">";
+  for (const char c : document) {  // nothing in the data may end the element
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  out += "</script>";
+  out += page.substr(place + kPlace.size());
+  return out;
+}
+
+}  // namespace attend

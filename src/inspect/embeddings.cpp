@@ -1,0 +1,164 @@
+#include "attend/inspect/embeddings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/base/random.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/matmul.h"
+#include "attend/ops/position.h"
+#include "attend/ops/reduce.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+#include "generate/top.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kMostPoints = 20000, kMostNeighbours = 100;
+constexpr int64_t kBlock = 8;  // more vectors than are wanted: the first two then settle soon
+constexpr int kRounds = 120;
+
+/// The parameter of this name, or one that ends in it; empty if there is none.
+Tensor parameter_named(const Model& model, const std::string& name) {
+  for (const auto& [known, tensor] : model.parameters()) {
+    if (known == name || known.ends_with("." + name)) return tensor.detach();
+  }
+  return {};
+}
+
+Tensor vocabulary_of(const Model& model) {
+  if (Tensor found = parameter_named(model, "embedding.weight"); found && found.rank() == 2) return found;
+  if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.detach();
+  if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.detach();
+  throw Error("embeddings: a model of architecture " + model.architecture() + " has no table of words");
+}
+
+Tensor positions_of(const Model& model) {
+  for (const char* name : {"positions.weight", "source_positions.weight"}) {
+    if (Tensor found = parameter_named(model, name)) return found;
+  }
+  const auto config = nlohmann::json::parse(model.config(), nullptr, false);
+  const bool waves = config.is_object() && config.contains("positions") && config["positions"] == "sinusoidal";
+  require<Error>(waves, "embeddings: a model of architecture ", model.architecture(), " has no vectors of positions");
+  return sinusoidal_positions(model.context(), vocabulary_of(model).dim(1));
+}
+
+/// Makes the columns orthogonal and of length 1, one after the other.
+void orthogonalize(std::vector<double>& v, int64_t rows) {
+  const auto at = [&](int64_t row, int64_t column) -> double& { return v[static_cast<size_t>(row * kBlock + column)]; };
+  for (int64_t c = 0; c < kBlock; ++c) {
+    for (int64_t before = 0; before < c; ++before) {
+      double dot = 0;
+      for (int64_t r = 0; r < rows; ++r) dot += at(r, c) * at(r, before);
+      for (int64_t r = 0; r < rows; ++r) at(r, c) -= dot * at(r, before);
+    }
+    double square = 0;
+    for (int64_t r = 0; r < rows; ++r) square += at(r, c) * at(r, c);
+    const double factor = square > 1e-300 ? 1 / std::sqrt(square) : 0;
+    for (int64_t r = 0; r < rows; ++r) at(r, c) *= factor;
+  }
+}
+
+struct Projection {
+  std::vector<double> xy;  // [points, 2]
+  std::array<double, 2> explained{};
+};
+
+/// Principal components by simultaneous iteration: v ← orthogonal(xᵀ x v), for x centred. The sign of a component is
+/// such that its largest entry is positive.
+Projection principal_plane(const Tensor& table) {
+  const int64_t dim = table.dim(1);
+  const Tensor all = to(contiguous(table), DType::f64);
+  const Tensor x = all - mean(all, 0, true);
+  std::vector<double> v(static_cast<size_t>(dim * kBlock));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(uniform_from_bits(philox(7, i, 0)[0])) - 0.5;
+  orthogonalize(v, dim);
+  const Tensor xt = transpose(x, 0, 1);
+  for (int round = 0; round < kRounds; ++round) {
+    v = matmul(xt, matmul(x, tensor(v, {dim, kBlock}))).to_vector<double>();
+    orthogonalize(v, dim);
+  }
+  std::vector<double> plane(static_cast<size_t>(dim * 2));
+  for (int64_t c = 0; c < 2; ++c) {
+    double largest = 0;
+    for (int64_t r = 0; r < dim; ++r) {
+      const double value = v[static_cast<size_t>(r * kBlock + c)];
+      if (std::abs(value) > std::abs(largest)) largest = value;
+    }
+    for (int64_t r = 0; r < dim; ++r) {
+      plane[static_cast<size_t>(r * 2 + c)] = v[static_cast<size_t>(r * kBlock + c)] * (largest < 0 ? -1 : 1);
+    }
+  }
+  const double total = sum(x * x).item();
+  Projection result{.xy = matmul(x, tensor(plane, {dim, 2})).to_vector<double>()};
+  for (size_t i = 0; i < result.xy.size(); ++i) result.explained[i % 2] += result.xy[i] * result.xy[i];
+  for (double& share : result.explained) share = total > 0 ? share / total : 0;
+  return result;
+}
+
+template <class Name>
+Plane plane_of(const Tensor& table, int64_t limit, const Name& name) {
+  require<ShapeError>(limit >= 1 && limit <= kMostPoints, "embeddings: limit must be from 1 to ", kMostPoints, ", got ",
+                      limit);
+  const NoGrad scope;
+  const int64_t count = std::min(limit, table.dim(0));
+  const Projection projection = principal_plane(slice(table, 0, 0, count));
+  Plane plane{.points = {}, .explained = projection.explained};
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(2 * i);
+    plane.points.push_back({.id = static_cast<int32_t>(i),
+                            .text = name(static_cast<int32_t>(i)),
+                            .x = projection.xy[at],
+                            .y = projection.xy[at + 1]});
+  }
+  return plane;
+}
+
+std::vector<TokenNeighbour> nearest(const Tokenizer& tokenizer, std::vector<float> values, int32_t self,
+                                    int64_t count) {
+  values[static_cast<size_t>(self)] = -INFINITY;
+  std::vector<Continuation> best;
+  top_values(values, std::min<int64_t>(count, std::ssize(values) - 1), best);
+  std::vector<TokenNeighbour> result;
+  for (const Continuation& one : best) {
+    result.push_back({show_token(tokenizer, one.id), static_cast<double>(one.value)});
+  }
+  return result;
+}
+
+}  // namespace
+
+Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit) {
+  return plane_of(vocabulary_of(model), std::min(limit, std::max<int64_t>(tokenizer.size(), 1)),
+                  [&](int32_t id) { return show_token(tokenizer, id).text; });
+}
+
+Plane position_plane(const Model& model, int64_t limit) {
+  return plane_of(positions_of(model), limit, [](int32_t position) { return std::to_string(position); });
+}
+
+TokenNeighbours token_neighbours(const Model& model, const Tokenizer& tokenizer, int32_t id, int64_t count) {
+  require<ShapeError>(count >= 1 && count <= kMostNeighbours, "neighbours: count must be from 1 to ", kMostNeighbours,
+                      ", got ", count);
+  require<ShapeError>(id >= 0 && id < tokenizer.size(), "neighbours: there is no token ", id, "; there are ",
+                      tokenizer.size(), ", counted from 0");
+  const NoGrad scope;
+  const Tensor table = to(slice(vocabulary_of(model), 0, 0, tokenizer.size()), DType::f32);
+  const Tensor row = slice(table, 0, id, id + 1);
+  const std::vector<float> dots = matmul(table, transpose(row, 0, 1)).to_vector<float>();
+  const std::vector<float> squares = sum(table * table, 1).to_vector<float>();
+  std::vector<float> cosines(dots.size());
+  for (size_t i = 0; i < dots.size(); ++i) {
+    const float norm = std::sqrt(squares[i] * squares[static_cast<size_t>(id)]);
+    cosines[i] = norm > 0 ? dots[i] / norm : 0;
+  }
+  return {.token = show_token(tokenizer, id),
+          .dot = nearest(tokenizer, dots, id, count),
+          .cosine = nearest(tokenizer, std::move(cosines), id, count)};
+}
+
+}  // namespace attend

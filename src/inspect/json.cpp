@@ -1,0 +1,147 @@
+#include "inspect/json.h"
+
+namespace attend {
+namespace {
+
+const char* name_of(TokenKind kind) {
+  switch (kind) {
+    case TokenKind::text:
+      return "text";
+    case TokenKind::byte:
+      return "byte";
+    case TokenKind::special:
+      return "special";
+  }
+  return "";
+}
+
+const char* name_of(Task task) {
+  switch (task) {
+    case Task::translation:
+      return "translation";
+    case Task::language:
+      return "language";
+    case Task::classification:
+      return "classification";
+    case Task::pictures:
+      return "image";
+  }
+  return "";
+}
+
+InspectJson output_json(const RunOutput& output) {
+  if (output.kind == RunOutput::Kind::none) return {{"kind", "none"}};
+  if (output.kind == RunOutput::Kind::labels) {
+    InspectJson items = InspectJson::array();
+    for (const auto& [label, share] : output.labels) items.push_back({{"label", label}, {"p", share}});
+    return {{"kind", "labels"}, {"items", std::move(items)}};
+  }
+  InspectJson rows = InspectJson::array();
+  for (const auto& row : output.rows) {
+    InspectJson candidates = InspectJson::array();
+    for (const ShownCandidate& candidate : row) candidates.push_back(candidate_json(candidate));
+    rows.push_back(std::move(candidates));
+  }
+  return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}};
+}
+
+}  // namespace
+
+InspectJson token_json(const ShownToken& token) {
+  return {{"id", token.id},       {"text", token.text}, {"space", token.space}, {"kind", name_of(token.kind)},
+          {"start", token.start}, {"end", token.end},   {"word", token.word}};
+}
+
+InspectJson candidate_json(const ShownCandidate& candidate) {
+  return {{"id", candidate.token.id}, {"text", candidate.token.text}, {"p", candidate.probability}};
+}
+
+InspectJson side_json(const RunSide& side) {
+  InspectJson tokens = InspectJson::array();
+  for (const ShownToken& token : side.tokens) tokens.push_back(token_json(token));
+  return {{"name", side.name}, {"text", side.text}, {"tokens", std::move(tokens)}};
+}
+
+InspectJson attention_json(const RunAttention& attention, int64_t index) {
+  const AttentionTrace& trace = attention.trace;
+  return {{"index", index},
+          {"path", trace.path},
+          {"stack", attention.stack},
+          {"layer", attention.layer},
+          {"kind", attention.is_cross ? "cross" : "self"},
+          {"causal", trace.options.causal},
+          {"score", attention.additive ? "additive" : "dot"},
+          {"heads", attention.heads()},
+          {"key_heads", trace.k.dim(1)},
+          {"head_dim", trace.q.dim(3)},
+          {"value_dim", trace.v.dim(3)},
+          {"scale", attention.scale()},
+          {"querySide", attention.query_side},
+          {"keySide", attention.key_side},
+          {"queries", attention.queries()},
+          {"keys", attention.keys()},
+          {"off", attention.off}};
+}
+
+InspectJson run_json(const Run& run) {
+  InspectJson sides = InspectJson::array(), attention = InspectJson::array(), values = InspectJson::array();
+  for (const RunSide& side : run.sides) sides.push_back(side_json(side));
+  for (size_t i = 0; i < run.attention.size(); ++i) {
+    attention.push_back(attention_json(run.attention[i], static_cast<int64_t>(i)));
+  }
+  for (const auto& [name, tensor] : run.values) values.push_back(name);
+  return {{"sides", std::move(sides)},
+          {"attention", std::move(attention)},
+          {"values", std::move(values)},
+          {"output", output_json(run.output)},
+          {"milliseconds", run.milliseconds}};
+}
+
+InspectJson heads_json(const Run& run) {
+  InspectJson heads = InspectJson::array();
+  for (const HeadFigures& figures : head_figures(run)) {
+    heads.push_back({{"attention", figures.attention},
+                     {"head", figures.head},
+                     {"entropy", figures.entropy},
+                     {"distance", figures.distance},
+                     {"peak", figures.peak}});
+  }
+  return {{"heads", std::move(heads)}};
+}
+
+InspectJson stats_json(const Run& run, int64_t attention, int64_t head) {
+  const auto summary = head_summary(run, attention, head);
+  return {{"entropy", summary->entropy}, {"rowTotals", summary->row_totals}, {"columnTotals", summary->column_totals}};
+}
+
+InspectJson alignment_json(const WordAlignment& alignment) {
+  InspectJson links = InspectJson::array();
+  for (const auto& [source, target] : alignment.links) links.push_back(InspectJson::array({source, target}));
+  return {{"source", alignment.source},
+          {"target", alignment.target},
+          {"weights", alignment.weights},
+          {"links", std::move(links)}};
+}
+
+InspectJson model_json(const Model& model, const std::string& id, const std::string& name,
+                       const ModelExample& example) {
+  int64_t parameters = 0;
+  for (const auto& [parameter, tensor] : model.parameters()) parameters += tensor.numel();
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  return {{"id", id},
+          {"name", name},
+          {"architecture", model.architecture()},
+          {"task", name_of(model.task())},
+          {"words", model.words()},
+          {"context", model.context()},
+          {"parameters", parameters},
+          {"example",
+           {{"text", example.text}, {"target", example.target ? InspectJson(*example.target) : InspectJson(nullptr)}}},
+          {"labels", encoder ? encoder->labels() : std::vector<std::string>{}}};
+}
+
+std::string json_text(const InspectJson& json) {
+  return json.dump(-1, ' ', false, InspectJson::error_handler_t::replace);
+}
+
+}  // namespace attend

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "attend/inspect/embeddings.h"
+#include "inspect/json.h"
+
+namespace attend {
+
+inline InspectJson plane_json(const Plane& plane) {
+  InspectJson points = InspectJson::array();
+  for (const PlanePoint& point : plane.points) {
+    points.push_back({{"id", point.id}, {"text", point.text}, {"x", point.x}, {"y", point.y}});
+  }
+  return {{"points", std::move(points)}, {"explained", plane.explained}};
+}
+
+inline InspectJson neighbours_json(const TokenNeighbours& neighbours) {
+  const auto list = [](const std::vector<TokenNeighbour>& tokens) {
+    InspectJson json = InspectJson::array();
+    for (const TokenNeighbour& one : tokens) {
+      json.push_back({{"id", one.token.id}, {"text", one.token.text}, {"value", one.value}});
+    }
+    return json;
+  };
+  return {{"token", token_json(neighbours.token)}, {"dot", list(neighbours.dot)}, {"cosine", list(neighbours.cosine)}};
+}
+
+}  // namespace attend

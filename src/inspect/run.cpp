@@ -1,0 +1,241 @@
+#include "attend/inspect/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/generate/search.h"
+#include "attend/ops/shape.h"
+#include "attend/ops/softmax.h"
+#include "attend/tensor/creation.h"
+#include "generate/encode.h"
+#include "generate/top.h"
+#include "inspect/scores.h"
+#include "inspect/summaries.h"
+#include "inspect/watcher.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kBeam = 4;
+constexpr int64_t kLogitRows = 128;   // so many rows of logits are held at once
+constexpr int64_t kOutputRows = 512;  // of a longer text only the end's next words are shown
+constexpr int64_t kLongestPair = int64_t{1} << 20;
+
+/// What the model reads on one side.
+struct Read {
+  RunSide side;
+  std::vector<int32_t> ids;
+};
+
+Tensor row_of(const std::vector<int32_t>& ids) {
+  return tensor<int64_t>(std::vector<int64_t>(ids.begin(), ids.end()), {1, std::ssize(ids)});
+}
+
+/// One capture of one model.
+class Capture {
+ public:
+  Capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options)
+      : model_(model), tokenizer_(tokenizer), options_(options) {
+    Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  }
+
+  Run take() {
+    const auto start = std::chrono::steady_clock::now();
+    const NoGrad scope;
+    require<ShapeError>(!options_.second || dynamic_cast<const EncoderModel*>(&model_),
+                        "inspect: a second text is for encoders, not for architecture ", model_.architecture());
+    if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
+      run(*pair);
+    } else if (const auto* language = dynamic_cast<const LanguageModel*>(&model_)) {
+      run(*language);
+    } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model_)) {
+      run(*encoder);
+    } else {
+      throw Error("inspect: models of architecture " + model_.architecture() + " cannot be looked into yet");
+    }
+    run_.summaries = std::make_shared<HeadSummaries>();
+    run_.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return std::move(run_);
+  }
+
+ private:
+  void run(const PairModel& model) {
+    Read source{{"source", options_.text, {}}, encode_source(tokenizer_, options_.text, INT64_MAX).ids};
+    check_length(source);
+    Read target{{"target", options_.target.value_or(""), {}}, {}};
+    if (!options_.target) {
+      search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, {.beam = kBeam, .rules = options_.rules},
+             [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
+    }
+    target.ids = encode_target(tokenizer_, target.side.text, INT64_MAX).ids;
+    if (!target.ids.empty() && target.ids.back() == tokenizer_.special().end) target.ids.pop_back();
+    target.ids.insert(target.ids.begin(), Vocabulary::of(tokenizer_, model.words(), options_.rules).begin);
+    check_length(target);
+    add(source);
+    add(target);
+    Watcher watcher(options_, true);
+    const Tensor hidden = model.hidden(
+        {.source = row_of(source.ids), .source_lengths = {}, .target = row_of(target.ids)}, {.observer = &watcher});
+    keep(watcher);
+    show_next(model.head(), hidden, 1);
+  }
+
+  void run(const LanguageModel& model) {
+    Read text{{"text", options_.text, {}}, encode_prompt(tokenizer_, options_.text, options_.rules)};
+    check_length(text);
+    add(text);
+    Watcher watcher(options_, false);
+    const Tensor hidden = model.hidden(row_of(text.ids), {.observer = &watcher});
+    keep(watcher);
+    show_next(model.head(), hidden, 0);
+  }
+
+  void run(const EncoderModel& model) {
+    Read text{{"text", options_.text, {}}, encode_classified(tokenizer_, options_.text, INT64_MAX).ids};
+    TextInputs inputs;
+    if (options_.second) {  // as the tokenizer puts pairs together: [CLS] the first [SEP] the second [SEP]
+      const EncodedPair pair = tokenizer_.encode_pair(options_.text, *options_.second, kLongestPair);
+      text.ids = pair.ids;
+      text.side.text += " " + *options_.second;
+      inputs.types = row_of(pair.types);
+    }
+    check_length(text);
+    add(text);
+    Watcher watcher(options_, false);
+    inputs.ids = row_of(text.ids);
+    if (model.labels().empty()) {
+      model.hidden(inputs, {.observer = &watcher});
+    } else {
+      show_labels(model, softmax(model.classify(inputs, {.observer = &watcher})).to_vector<double>());
+    }
+    keep(watcher);
+  }
+
+  void check_length(const Read& read) const {
+    const auto count = std::ssize(read.ids);
+    require<ShapeError>(count <= model_.context(), "inspect: the ", read.side.name, " has ", count,
+                        " tokens, the model's context is ", model_.context());
+    require<ShapeError>(count <= options_.longest, "inspect: the ", read.side.name, " has ", count, " tokens; at most ",
+                        options_.longest, " are looked into");
+  }
+
+  void add(Read& read) {
+    read.side.tokens = show_tokens(tokenizer_, read.ids, read.side.text);
+    for (const AblatedToken& token : options_.tokens) {
+      if (token.side != std::ssize(run_.sides)) continue;
+      require<ShapeError>(token.index >= 0 && token.index < std::ssize(read.ids), "ablation: there is no token ",
+                          token.index, " in the ", read.side.name, ", which has ", read.ids.size());
+    }
+    run_.sides.push_back(std::move(read.side));
+  }
+
+  void keep(Watcher& watcher) {
+    run_.attention = watcher.take_attention();
+    run_.values = watcher.take_values();
+    for (const AblatedToken& token : options_.tokens) {
+      require<ShapeError>(token.side >= 0 && token.side < std::ssize(run_.sides), "ablation: there is no side ",
+                          token.side, "; there are ", run_.sides.size(), ", counted from 0");
+    }
+  }
+
+  /// The likeliest tokens after each place, of hidden [1, length, dim].
+  void show_next(const Head& head, const Tensor& hidden, int64_t side) {
+    run_.output.kind = RunOutput::Kind::tokens;
+    run_.output.side = side;
+    const int64_t length = hidden.dim(1);
+    run_.output.rows.resize(static_cast<size_t>(length));
+    for (int64_t begin = std::max<int64_t>(length - kOutputRows, 0); begin < length; begin += kLogitRows) {
+      const int64_t end = std::min(begin + kLogitRows, length);
+      show_rows(to(head.logits(slice(select(hidden, 0, 0), 0, begin, end)), DType::f32), begin);
+    }
+  }
+
+  void show_rows(const Tensor& logits, int64_t first) {
+    const Tensor shares = log_softmax(logits);
+    const auto values = shares.data<const float>();
+    const auto words = static_cast<size_t>(shares.dim(1));
+    for (int64_t row = 0; row < shares.dim(0); ++row) {
+      std::vector<Continuation> best;
+      top_values(values.subspan(static_cast<size_t>(row) * words, words), options_.candidates, best);
+      for (const Continuation& word : best) {
+        const auto [entry, is_new] = shown_.try_emplace(word.id);
+        if (is_new) entry->second = show_token(tokenizer_, word.id);
+        run_.output.rows[static_cast<size_t>(first + row)].push_back(
+            {entry->second, std::exp(static_cast<double>(word.value))});
+      }
+    }
+  }
+
+  void show_labels(const EncoderModel& model, const std::vector<double>& shares) {
+    run_.output.kind = RunOutput::Kind::labels;
+    const std::vector<std::string> labels = model.labels();
+    for (size_t i = 0; i < labels.size(); ++i) run_.output.labels.emplace_back(labels[i], shares[i]);
+    std::ranges::stable_sort(run_.output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
+  }
+
+  const Model& model_;
+  const Tokenizer& tokenizer_;
+  const RunOptions& options_;
+  Run run_;
+  std::unordered_map<int32_t, ShownToken> shown_;
+};
+
+std::vector<int64_t> numbers(RowRange range) {
+  std::vector<int64_t> result(static_cast<size_t>(range.end - range.begin));
+  std::iota(result.begin(), result.end(), range.begin);
+  return result;
+}
+
+}  // namespace
+
+double RunAttention::scale() const {
+  if (additive) return 1;
+  return trace.options.scale.value_or(1 / std::sqrt(static_cast<double>(trace.q.dim(3))));
+}
+
+Tensor RunAttention::weights(const std::vector<int64_t>& heads, RowRange rows) const {
+  require<ShapeError>(rows.begin >= 0 && rows.begin <= rows.end && rows.end <= queries(), "inspect: there are ",
+                      queries(), " rows, asked for ", rows.begin, " to ", rows.end);
+  if (rows.begin == rows.end) return empty({1, heads.empty() ? this->heads() : std::ssize(heads), 0, keys()});
+  const NoGrad scope;
+  if (!additive) return trace.weights({.heads = heads, .rows = numbers(rows)}).values;
+  // With q = k = 0 the attention op is a softmax of the bias: as in the pass, row by row, so that the bits are the
+  // same.
+  const Tensor q = zeros({1, 1, 1, 1}), k = zeros({1, 1, keys(), 1});
+  std::vector<Tensor> parts;
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    AttentionOptions options = trace.options;
+    options.bias = reshape(additive_scores(*this, row), {1, 1, 1, -1});
+    parts.push_back(attention_weights(q, k, slice(trace.lse, 2, row, row + 1), options).values);
+  }
+  return concat(parts, 2);
+}
+
+int64_t Run::bytes() const {
+  std::unordered_set<const Storage*> seen;
+  int64_t total = 0;
+  const auto add = [&](const Tensor& tensor) {
+    if (tensor && seen.insert(tensor.storage().get()).second) total += static_cast<int64_t>(tensor.storage()->bytes());
+  };
+  for (const RunAttention& one : attention) {
+    for (const Tensor* part : {&one.trace.q, &one.trace.k, &one.trace.v, &one.trace.lse, &one.trace.options.mask,
+                               &one.trace.options.bias, &one.additive}) {
+      add(*part);
+    }
+  }
+  for (const auto& [name, tensor] : values) add(tensor);
+  for (const RunSide& side : sides) total += std::ssize(side.tokens) * static_cast<int64_t>(sizeof(ShownToken));
+  return total;
+}
+
+Run capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options) {
+  return Capture(model, tokenizer, options).take();
+}
+
+}  // namespace attend

@@ -1,0 +1,241 @@
+#include "attend/inspect/tokens.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "attend/text/utf8.h"
+#include "generate/word_tokens.h"
+#include "text/byte_level.h"
+#include "text/unicode.h"
+
+namespace attend {
+namespace {
+
+constexpr std::string_view kBlankMark = "\u2581", kContinued = "##";
+
+bool is_special(const Tokenizer& tokenizer, int32_t id) {
+  const SpecialTokens& special = tokenizer.special();
+  for (const int32_t known : {special.pad, special.unknown, special.begin, special.end, special.mask}) {
+    if (known == id) return true;
+  }
+  const std::vector<int32_t> one{id};
+  return tokenizer.decode(one).empty() && !tokenizer.decode(one, true).empty() &&
+         tokenizer.token(id).find(kBlankMark) == std::string::npos;
+}
+
+std::optional<unsigned> hex_digit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+/// The byte of SentencePiece's <0xE4>.
+std::optional<unsigned char> byte_piece(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  const auto high = hex_digit(token[3]), low = hex_digit(token[4]);
+  if (!high || !low) return std::nullopt;
+  return static_cast<unsigned char>(*high * 16 + *low);
+}
+
+/// The bytes of a byte-level token; nothing for other vocabularies, which may hold Ã© as it is.
+std::optional<std::string> byte_level_bytes(const Tokenizer& tokenizer, int32_t id, const std::string& token) {
+  auto bytes = text::bytes_of_spelling(token);
+  if (!bytes || tokenizer.decode(std::vector{id}, true) != repair_utf8(*bytes).text) return std::nullopt;
+  return bytes;
+}
+
+/// A token and the bytes of text it stands for.
+struct Surface {
+  ShownToken token;
+  std::string bytes;  // without the blank in front; empty for special ones
+};
+
+std::string hexadecimal(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
+
+/// Takes the blank off the front of what is more than a blank.
+void set_text(Surface& surface, std::string bytes) {
+  if (bytes.size() > 1 && bytes[0] == ' ') {
+    surface.token.space = true;
+    bytes.erase(0, 1);
+  }
+  surface.bytes = bytes;
+  const bool whole = is_utf8(bytes);
+  surface.token.kind = whole ? TokenKind::text : TokenKind::byte;
+  surface.token.text = whole ? std::move(bytes) : hexadecimal(bytes);
+}
+
+Surface surface_of(const Tokenizer& tokenizer, int32_t id) {
+  Surface result{.token = {.id = id}, .bytes = {}};
+  if (id < 0 || id >= tokenizer.size()) {
+    result.token.text.append("#").append(std::to_string(id));
+    result.token.kind = TokenKind::special;
+    return result;
+  }
+  const std::string token = tokenizer.token(id);
+  if (is_special(tokenizer, id)) {
+    result.token.text = token;
+    result.token.kind = TokenKind::special;
+  } else if (const auto byte = byte_piece(token)) {
+    result.bytes = std::string(1, static_cast<char>(*byte));
+    result.token.text = hexadecimal(result.bytes);
+    result.token.kind = TokenKind::byte;
+  } else if (auto bytes = byte_level_bytes(tokenizer, id, token)) {
+    set_text(result, std::move(*bytes));
+  } else if (token.starts_with(kContinued) && token.size() > kContinued.size()) {
+    result.token.text = result.bytes = token.substr(kContinued.size());
+  } else {
+    set_text(result, text::replaced(token, kBlankMark, " "));
+  }
+  return result;
+}
+
+/// Where surfaces lie in a text: found one after the other, as they are or in lower case.
+class Places {
+ public:
+  Places(const std::string& text, int32_t unknown) : text_(text), lower_(folded(text)), unknown_(unknown) {}
+
+  void find(std::vector<Surface>& surfaces) {
+    size_t anchor = 0;  // the first surface not placed yet
+    for (size_t i = 0; i < surfaces.size();) {
+      const auto [count, bytes] = joined(surfaces, i);
+      const auto found = bytes.empty() ? std::nullopt : search(bytes, i == anchor);
+      if (found) {
+        fill_gap(surfaces, anchor, i, *found);
+        for (size_t n = i; n < i + count; ++n) set(surfaces[n], *found, *found + bytes.size());
+        if (count > 1) split_characters(surfaces, i, count, *found);
+        cursor_ = *found + bytes.size();
+        anchor = i + count;
+      }
+      i += count;
+    }
+    fill_gap(surfaces, anchor, surfaces.size(), text_.size());
+  }
+
+ private:
+  struct Joined {
+    size_t count;
+    std::string bytes;
+  };
+
+  /// A token, or neighbours that are only together whole characters.
+  static Joined joined(const std::vector<Surface>& surfaces, size_t i) {
+    std::string bytes = surfaces[i].bytes;
+    size_t count = 1;
+    if (surfaces[i].token.kind != TokenKind::byte) return {count, bytes};
+    while (!is_utf8(bytes) && i + count < surfaces.size() && !surfaces[i + count].token.space &&
+           surfaces[i + count].token.kind != TokenKind::special) {
+      bytes += surfaces[i + count++].bytes;
+    }
+    return is_utf8(bytes) ? Joined{count, bytes} : Joined{1, {}};
+  }
+
+  /// ASCII in lower case: places stay the same. Other letters are compared as they are.
+  static std::string folded(std::string text) {
+    for (char& c : text) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return text;
+  }
+
+  /// The next place; close by unless something in between is still to be placed.
+  std::optional<size_t> search(const std::string& bytes, bool is_next) const {
+    const std::string wanted = folded(bytes);
+    const size_t at = lower_.find(wanted, cursor_);
+    if (at == std::string::npos) return std::nullopt;
+    if (is_next && !is_blank(std::string_view(text_).substr(cursor_, at - cursor_))) return std::nullopt;
+    return at;
+  }
+
+  static void set(Surface& surface, size_t begin, size_t end) {
+    surface.token.start = static_cast<int64_t>(begin);
+    surface.token.end = static_cast<int64_t>(end);
+  }
+
+  /// Bytes of one character have its place; what else is in the group its own.
+  static void split_characters(std::vector<Surface>& surfaces, size_t first, size_t count, size_t begin) {
+    std::string all;
+    for (size_t n = first; n < first + count; ++n) all += surfaces[n].bytes;
+    size_t from = 0;
+    for (size_t n = first; n < first + count; ++n) {
+      const size_t until = from + surfaces[n].bytes.size();
+      size_t low = 0, high = 0;
+      for (size_t at = 0; at < all.size();) {
+        const size_t next = at + text::utf8_length(all[at]);
+        if (at <= from) low = at;
+        if (at < until) high = next;
+        at = next;
+      }
+      set(surfaces[n], begin + low, begin + high);
+      from = until;
+    }
+  }
+
+  /// The tokens first … last − 1 stand for what lies between the cursor and `end`.
+  void fill_gap(std::vector<Surface>& surfaces, size_t first, size_t last, size_t end) {
+    size_t begin = cursor_;
+    while (begin < end && text_[begin] == ' ') ++begin;
+    size_t until = end;
+    while (until > begin && text_[until - 1] == ' ') --until;
+    for (size_t n = first; n < last; ++n) {
+      const Surface& surface = surfaces[n];
+      const bool stands_for_text = !surface.bytes.empty() || surface.token.id == unknown_;
+      set(surfaces[n], stands_for_text ? begin : cursor_, stands_for_text ? until : cursor_);
+    }
+  }
+
+  const std::string& text_;
+  std::string lower_;
+  int32_t unknown_;  // stands for any text
+  size_t cursor_ = 0;
+};
+
+void number_words(std::vector<ShownToken>& tokens, const std::string& text) {
+  const std::vector<WordPlace> words = word_places(text);
+  size_t word = 0;
+  for (ShownToken& token : tokens) {
+    if (token.start == token.end) continue;
+    while (word + 1 < words.size() && words[word].end <= static_cast<size_t>(token.start)) ++word;
+    const bool inside =
+        word < words.size() &&
+        static_cast<size_t>(token.start)<words[word].end&& static_cast<size_t>(token.end)> words[word].begin;
+    if (inside) token.word = static_cast<int64_t>(word);
+  }
+}
+
+}  // namespace
+
+ShownToken show_token(const Tokenizer& tokenizer, int32_t id) { return surface_of(tokenizer, id).token; }
+
+std::vector<ShownToken> show_tokens(const Tokenizer& tokenizer, std::span<const int32_t> ids, const std::string& text) {
+  std::unordered_map<int32_t, Surface> known;  // long texts repeat their tokens
+  std::vector<Surface> surfaces;
+  for (const int32_t id : ids) {
+    const auto [entry, is_new] = known.try_emplace(id);
+    if (is_new) entry->second = surface_of(tokenizer, id);
+    surfaces.push_back(entry->second);
+  }
+  Places(text, tokenizer.special().unknown).find(surfaces);
+  std::vector<ShownToken> tokens;
+  int64_t covered = 0;  // bytes of the text that tokens so far stand for
+  for (Surface& surface : surfaces) {
+    ShownToken& token = surface.token;
+    if (token.end > token.start) {  // the text tells where blanks are; some vocabularies do not spell them
+      token.space = token.start > covered;
+      covered = token.end;
+    }
+    tokens.push_back(std::move(token));
+  }
+  number_words(tokens, text);
+  return tokens;
+}
+
+}  // namespace attend

@@ -1,0 +1,310 @@
+#include "attend/serve/api.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "attend/inspect/embeddings.h"
+#include "inspect/json.h"
+#include "inspect/plane_json.h"
+#include "io/printable.h"
+#include "serve/fields.h"
+#include "serve/page.h"
+#include "serve/run_store.h"
+#include "serve/turnstile.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kLongestText = 1 << 20;  // bytes
+constexpr std::string_view kRuns = "/api/runs/", kModels = "/api/models/";
+
+ApiResponse json_response(const InspectJson& json) { return {.body = json_text(json)}; }
+
+ApiResponse error_response(int status, std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  ApiResponse response = json_response({{"error", message}});
+  response.status = status;
+  return response;
+}
+
+ApiResponse array_response(const Array& array) {
+  ApiResponse response{.type = "application/octet-stream"};
+  const auto bytes = std::as_bytes(std::span(array.values));
+  response.body.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string shape;
+  for (const int64_t dim : array.shape) shape.append(shape.empty() ? "" : ",").append(std::to_string(dim));
+  response.headers["X-Shape"] = shape;
+  return response;
+}
+
+void require_method(const ApiRequest& request, const char* method) {
+  if (request.method != method) {
+    throw ApiError(405, request.path + " takes " + method + ", not " + in_quotes(request.method));
+  }
+}
+
+InspectJson stored_json(const StoredRun& stored) {
+  InspectJson json{{"id", stored.id}, {"model", stored.model}};
+  json.update(run_json(*stored.run));
+  return json;
+}
+
+std::string query_text(const Query& query, const char* name, const std::string& otherwise) {
+  const auto found = query.find(name);
+  return found == query.end() ? otherwise : found->second;
+}
+
+}  // namespace
+
+struct Api::State {
+  State(std::vector<InspectedModel> all, ApiOptions given)
+      : models(std::move(all)),
+        options(std::move(given)),
+        runs(options.most_runs, options.most_run_bytes),
+        turnstile(options.most_waiting) {
+    for (size_t i = 0; i < models.size(); ++i) models[i].id = std::string("m").append(std::to_string(i));
+  }
+
+  ApiResponse answer(const ApiRequest& request) {
+    if (request.path == "/" || request.path.starts_with("/view")) return page_response(request, options.page);
+    if (request.path == "/favicon.ico") return {.status = 204};
+    if (request.path == "/api/info") return info(request);
+    if (request.path == "/api/runs") return new_run(request);
+    if (request.path.starts_with(kRuns)) return of_run(request, std::string_view(request.path).substr(kRuns.size()));
+    if (request.path.starts_with(kModels)) {
+      return of_model(request, std::string_view(request.path).substr(kModels.size()));
+    }
+    if (request.path == "/api/generate") return generation(request);
+    if (request.path == "/api/training") return training(request);
+    if (request.path == "/api/training/events") return training_events(request);
+    if (request.path == "/api/training/sentence") return training_sentence(request);
+    throw ApiError(404, "there is nothing at " + in_quotes(request.path));
+  }
+
+  InspectedModel model(const std::string& id) {
+    const std::lock_guard lock(models_mutex);
+    const auto found = std::ranges::find(models, id, &InspectedModel::id);
+    if (found == models.end()) throw ApiError(404, "there is no model " + in_quotes(id));
+    return *found;
+  }
+
+  std::shared_ptr<TrainingFeed> feed() {
+    const std::lock_guard lock(models_mutex);
+    return training_feed;
+  }
+
+  ApiResponse info(const ApiRequest& request) {
+    require_method(request, "GET");
+    const auto watched = feed();
+    InspectJson all = InspectJson::array();
+    const std::lock_guard lock(models_mutex);
+    for (const InspectedModel& one : models) {
+      all.push_back(model_json(*one.model, one.id, one.name, {.text = one.example, .target = one.example_target}));
+    }
+    return json_response({{"version", options.version},
+                          {"models", std::move(all)},
+                          {"training", watched != nullptr && watched->is_running()}});
+  }
+
+  ApiResponse new_run(const ApiRequest& request) {
+    require_method(request, "POST");
+    const nlohmann::json body = parse_body(request.body);
+    const InspectedModel chosen = model(text_field(body, "model"));
+    RunOptions wanted = run_options(body);
+    if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
+    wanted.longest = options.longest;
+    wanted.rules = chosen.rules;
+    std::shared_ptr<const Run> run;
+    {
+      const auto turn = turnstile.enter();
+      run = std::make_shared<const Run>(capture(*chosen.model, *chosen.tokenizer, wanted));
+    }
+    return json_response(
+        stored_json(runs.add({.id = {}, .model = chosen.id, .run = std::move(run), .tokenizer = chosen.tokenizer})));
+  }
+
+  /// A run of ours, or a snapshot of the training.
+  StoredRun stored(const std::string& id) {
+    StoredRun found = runs.find(id);
+    if (found.run) return found;
+    if (const auto watched = feed()) {
+      if (auto snapshot = watched->snapshot(id)) {
+        const InspectedModel& first = models[0];
+        return {.id = id, .model = first.id, .run = std::move(snapshot), .tokenizer = first.tokenizer};
+      }
+    }
+    throw ApiError(404, "there is no run " + in_quotes(id) + " (any more)");
+  }
+
+  ApiResponse of_run(const ApiRequest& request, std::string_view rest) {
+    require_method(request, "GET");
+    const size_t slash = rest.find('/');
+    const StoredRun one = stored(std::string(rest.substr(0, slash)));
+    if (slash == std::string_view::npos) return json_response(stored_json(one));
+    const std::string_view what = rest.substr(slash + 1);
+    const Query& query = request.query;
+    if (what == "heads") return json_response(heads_json(*one.run));
+    if (what == "stats") {
+      const int64_t attention = required_number(query, "attention"), head = required_number(query, "head");
+      return json_response(stats_json(*one.run, attention, head));
+    }
+    if (what == "alignment") {
+      const AlignOptions wanted{.layer = number_or_all(query, "layer"), .head = number_or_all(query, "head")};
+      return json_response(alignment_json(alignment_of(*one.run, *one.tokenizer, wanted)));
+    }
+    if (what == "array") return array_response(run_array(*one.run, query_text(query, "name", ""), array_part(query)));
+    throw ApiError(404, "a run has heads, stats, alignment and array, not " + in_quotes(what));
+  }
+
+  ApiResponse of_model(const ApiRequest& request, std::string_view rest) {
+    require_method(request, "GET");
+    const size_t slash = std::min(rest.find('/'), rest.size());
+    const InspectedModel chosen = model(std::string(rest.substr(0, slash)));
+    const std::string_view what = rest.substr(std::min(slash + 1, rest.size()));
+    if (what == "embeddings") {
+      const std::string kind = query_text(request.query, "kind", "tokens");
+      const int64_t limit = query_number(request.query, "limit").value_or(2000);
+      if (kind != "tokens" && kind != "positions") throw ApiError(400, "'kind' is tokens or positions");
+      const auto turn = turnstile.enter();
+      return json_response(plane_json(kind == "tokens" ? token_plane(*chosen.model, *chosen.tokenizer, limit)
+                                                       : position_plane(*chosen.model, limit)));
+    }
+    if (what == "neighbours") {
+      const int64_t count = query_number(request.query, "count").value_or(12);
+      const int64_t id = chosen_token(request, *chosen.tokenizer);
+      const auto turn = turnstile.enter();
+      return json_response(neighbours_json(token_neighbours(
+          *chosen.model, *chosen.tokenizer, static_cast<int32_t>(std::min<int64_t>(id, INT32_MAX)), count)));
+    }
+    throw ApiError(404, "a model has embeddings and neighbours, not " + in_quotes(what));
+  }
+
+  static int64_t chosen_token(const ApiRequest& request, const Tokenizer& tokenizer) {
+    if (const auto id = query_number(request.query, "token")) return *id;
+    const std::string text = query_text(request.query, "text", "");
+    if (text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
+    const std::vector<int32_t> ids = tokenizer.encode(text);
+    if (ids.empty()) throw ApiError(400, "expected 'token' or 'text'");
+    return ids[0];
+  }
+
+  ApiResponse generation(const ApiRequest& request) {
+    require_method(request, "POST");
+    const nlohmann::json body = parse_body(request.body);
+    const InspectedModel chosen = model(text_field(body, "model"));
+    GenerationOptions wanted = generation_options(body);
+    wanted.rules = chosen.rules;
+    // Options are checked before the stream begins, so that what is wrong with them is a status.
+    ApiResponse response{.type = "application/x-ndjson"};
+    check_generation(*chosen.model, wanted);
+    response.stream = [this, chosen, wanted](const SendPiece& send) {
+      const auto line = [&](const std::string& json) { return !closing && send(json + "\n"); };
+      try {
+        const auto turn = turnstile.enter();
+        generate_steps(*chosen.model, *chosen.tokenizer, wanted, line);
+      } catch (const std::exception& error) {
+        line(error_response(500, error.what()).body);
+      }
+    };
+    return response;
+  }
+
+  ApiResponse training(const ApiRequest& request) {
+    require_method(request, "GET");
+    const auto watched = feed();
+    if (watched) return {.body = watched->json()};
+    return json_response({{"running", false},
+                          {"steps", InspectJson::array()},
+                          {"validation", InspectJson::array()},
+                          {"total", 0},
+                          {"secondsLeft", 0},
+                          {"snapshots", InspectJson::array()},
+                          {"text", ""},
+                          {"target", ""}});
+  }
+
+  ApiResponse training_events(const ApiRequest& request) {
+    require_method(request, "GET");
+    const auto watched = feed();
+    if (!watched) throw ApiError(404, "nothing is being trained");
+    ApiResponse response{.type = "text/event-stream"};
+    response.stream = [this, watched](const SendPiece& send) {
+      size_t next = watched->next_event();
+      bool goes_on = send(": listening\n\n");
+      for (int quiet = 0; goes_on && !closing;) {
+        if (const auto event = watched->event(next, std::chrono::milliseconds(200))) {
+          goes_on = send("data: " + *event + "\n\n");
+          ++next, quiet = 0;
+        } else if (++quiet % 25 == 0) {
+          goes_on = send(": still here\n\n");  // a listener that has left is noticed when it is written to
+        }
+      }
+    };
+    return response;
+  }
+
+  ApiResponse training_sentence(const ApiRequest& request) {
+    require_method(request, "POST");
+    const nlohmann::json body = parse_body(request.body);
+    const auto watched = feed();
+    if (!watched || !watched->is_running()) throw ApiError(409, "nothing is being trained");
+    const InspectedModel& first = models[0];
+    RunOptions wanted{.text = text_field(body, "text"), .target = optional_text(body, "target")};
+    if (std::ssize(first.tokenizer->encode(wanted.text)) + 2 > first.model->context()) {
+      throw ApiError(400, "the sentence is longer than the model's context");
+    }
+    watched->set_sentence({.text = wanted.text, .target = wanted.target});
+    return json_response({{"text", wanted.text}});
+  }
+
+  std::vector<InspectedModel> models;
+  ApiOptions options;
+  RunStore runs;
+  Turnstile turnstile;
+  std::mutex models_mutex;
+  std::shared_ptr<TrainingFeed> training_feed;
+  std::atomic<bool> closing{false};
+  std::atomic<int> streams{0};
+};
+
+Api::Api(std::vector<InspectedModel> models, ApiOptions options)
+    : state_(std::make_unique<State>(std::move(models), std::move(options))) {}
+
+Api::~Api() = default;
+
+ApiResponse Api::handle(const ApiRequest& request) {
+  try {
+    ApiResponse response = state_->answer(request);
+    if (!response.stream) return response;
+    if (state_->streams >= state_->options.most_streams) throw ApiError(503, "too many streams are open; try again");
+    response.stream = [state = state_.get(), inner = std::move(response.stream)](const SendPiece& send) {
+      ++state->streams;
+      inner(send);
+      --state->streams;
+    };
+    return response;
+  } catch (const ApiError& error) {
+    return error_response(error.status, error.what());
+  } catch (const Error& error) {
+    return error_response(400, error.what());
+  } catch (const std::bad_alloc&) {
+    return error_response(503, "there is not enough memory for this");
+  } catch (const std::exception& error) {
+    return error_response(500, error.what());
+  }
+}
+
+void Api::set_training(std::shared_ptr<TrainingFeed> feed) {
+  const std::lock_guard lock(state_->models_mutex);
+  state_->training_feed = std::move(feed);
+}
+
+void Api::replace_model(size_t index, std::shared_ptr<const Model> model) {
+  const std::lock_guard lock(state_->models_mutex);
+  state_->models.at(index).model = std::move(model);
+}
+
+void Api::close() { state_->closing = true; }
+
+}  // namespace attend

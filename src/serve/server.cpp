@@ -1,0 +1,158 @@
+#include "attend/serve/server.h"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "attend/base/error.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kLargestBody = size_t{4} << 20, kLongestTarget = 8192, kThreads = 32;
+constexpr int kTries = 20;  // ports after a taken one
+
+ApiRequest request_of(const httplib::Request& from) {
+  ApiRequest request{.method = from.method, .path = from.path, .query = {}, .body = from.body};
+  for (const auto& [name, value] : from.params) request.query.emplace(name, value);
+  return request;
+}
+
+void refuse(httplib::Response& response, int status, const std::string& why) {
+  response.status = status;
+  response.set_content("{\"error\":\"" + why + "\"}", "application/json");
+}
+
+void fill(httplib::Response& to, ApiResponse from) {
+  to.status = from.status;
+  for (const auto& [name, value] : from.headers) to.set_header(name, value);
+  if (!from.stream && from.body.empty()) return to.set_content("", from.type);
+  if (!from.stream) {
+    // A body of known length goes out as it is; other ones httplib packs with brotli's slowest setting.
+    const auto body = std::make_shared<std::string>(std::move(from.body));
+    to.set_content_provider(body->size(), from.type, [body](size_t offset, size_t length, httplib::DataSink& sink) {
+      return sink.write(body->data() + offset, length);
+    });
+    return;
+  }
+  const auto stream = std::make_shared<std::function<void(const SendPiece&)>>(std::move(from.stream));
+  to.set_chunked_content_provider(from.type, [stream](size_t, httplib::DataSink& sink) {
+    (*stream)([&](std::string_view piece) { return sink.write(piece.data(), piece.size()); });
+    sink.done();
+    return true;
+  });
+}
+
+/// What stands for a status that httplib itself gives.
+std::string reason(int status) {
+  switch (status) {
+    case 400:
+      return "the request cannot be read";
+    case 404:
+      return "there is nothing here";
+    case 413:
+      return "the request is too large";
+    case 414:
+      return "the address is too long";
+    default:
+      return "the request cannot be answered";
+  }
+}
+
+/// Only as long as it is needed: by default httplib lets two servers share a port.
+void own_port(socket_t socket) {
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
+}  // namespace
+
+struct Server::State {
+  Api& api;
+  ServerOptions options;
+  httplib::Server server;
+  int port = 0;
+  std::thread thread;
+
+  State(Api& target, const ServerOptions& given) : api(target), options(given) {
+    server.set_socket_options(own_port);
+    server.set_payload_max_length(kLargestBody);
+    server.set_keep_alive_timeout(2);
+    server.set_read_timeout(5);
+    server.set_write_timeout(10);
+    server.set_tcp_nodelay(true);
+    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server.set_default_headers({{"X-Content-Type-Options", "nosniff"},
+                                {"Referrer-Policy", "no-referrer"},
+                                {"Cross-Origin-Resource-Policy", "same-origin"},
+                                {"Cache-Control", "no-store"}});
+    server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      if (!is_own_request(request.get_header_value("Host"), request.get_header_value("Origin"), options.host)) {
+        refuse(response, 403, "this page answers only its own address on this machine");
+        return httplib::Server::HandlerResponse::Handled;
+      }
+      if (request.method != "GET" && request.method != "POST" && request.method != "HEAD") {
+        refuse(response, 405, "only GET and POST are answered");
+        return httplib::Server::HandlerResponse::Handled;
+      }
+      if (request.target.size() > kLongestTarget) {
+        refuse(response, 414, reason(414));
+        return httplib::Server::HandlerResponse::Handled;
+      }
+      return httplib::Server::HandlerResponse::Unhandled;
+    });
+    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
+      fill(response, api.handle(request_of(request)));
+    };
+    server.Get(".*", answer);
+    server.Post(".*", answer);
+    server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+      if (response.body.empty()) refuse(response, response.status, reason(response.status));
+    });
+    server.set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
+      refuse(response, 500, reason(500));
+    });
+  }
+
+  void take_port() {
+    if (options.port != 0) {
+      const int tries = options.other_port ? kTries : 1;
+      for (int i = 0; i < tries && port == 0; ++i) {
+        if (server.bind_to_port(options.host, options.port + i)) port = options.port + i;
+      }
+      require<Error>(port != 0 || options.other_port, "cannot listen at ", options.host, " port ", options.port,
+                     ": another program does, or it is no address of this machine");
+    }
+    if (port == 0) port = server.bind_to_any_port(options.host);
+    require<Error>(port > 0, "cannot listen at ", options.host, ": it is no address of this machine");
+  }
+};
+
+Server::Server(Api& api, const ServerOptions& options) : state_(std::make_unique<State>(api, options)) {
+  state_->take_port();
+}
+
+Server::~Server() { stop(); }
+
+int Server::port() const { return state_->port; }
+
+std::string Server::address() const {
+  const std::string& host = state_->options.host;
+  const bool is_any = host == "0.0.0.0" || host == "::";
+  const std::string shown = is_any ? "localhost" : host.find(':') != std::string::npos ? "[" + host + "]" : host;
+  return "http://" + shown + ":" + std::to_string(state_->port) + "/";
+}
+
+void Server::start() {
+  state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
+  while (!state_->server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void Server::stop() {
+  if (!state_->thread.joinable()) return;
+  state_->api.close();
+  state_->server.stop();
+  state_->thread.join();
+}
+
+}  // namespace attend

@@ -1,0 +1,134 @@
+// Runs the real `attend inspect` and `attend view` on a model that was trained for two steps.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "train_testing.h"
+
+namespace attend {
+namespace {
+
+using testing::file_text;
+using testing::Finished;
+using testing::TemporaryFolder;
+using Json = nlohmann::json;
+
+Finished attend_command(std::vector<std::string> words) {
+  words.insert(words.begin(), ATTEND_BINARY_DIR "/attend");
+  return testing::run(words);
+}
+
+/// A tiny translator, trained once for all tests.
+const std::string& model() {
+  static const TemporaryFolder folder;
+  static const std::string path = [] {
+    std::string lines;
+    for (int i = 0; i < 60; ++i) lines += "hello there\tyou </script> 今天\nsmall world\tgood day\n";
+    testing::save(folder, "pairs.tsv", lines);
+    const Finished result =
+        attend_command({"train", "transformer", folder.file("pairs.tsv"), "-o", folder.file("m"), "--tokenizer", "char",
+                        "--steps", "2", "--dim", "16", "--heads", "2", "--hidden", "32", "--context", "40", "--quiet"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return folder.file("m");
+  }();
+  return path;
+}
+
+TEST(Inspect, WritesJsonPagesAndPictures) {
+  const TemporaryFolder folder;
+  const Finished printed = attend_command({"inspect", model(), "hello", "--target", "今天"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  const Json json = Json::parse(printed.out);
+  EXPECT_EQ(json["run"]["sides"][1]["text"], "今天");
+  EXPECT_EQ(json["run"]["sides"][1]["tokens"][1]["text"], "今");
+  EXPECT_EQ(json["info"]["models"][0]["name"], "m");
+  EXPECT_FALSE(json["training"]["steps"].empty());
+  EXPECT_EQ(printed.out.find(folder.path()), std::string::npos);  // no path of the disk
+  for (const char* name : {"a.json", "a.svg", "a.png"}) {
+    const Finished result = attend_command({"inspect", model(), "hello", "-o", folder.file(name)});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err, "Wrote " + folder.file(name) + "\n");
+    EXPECT_GT(std::filesystem::file_size(folder.file(name)), 200u);
+  }
+  const Finished one = attend_command({"inspect", model(), "hello", "--layer", "decoder.layers.0.cross_attention",
+                                       "--head", "1", "-o", folder.file("b.svg")});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(file_text(folder.file("b.svg")).find("decoder.layers.0.cross_attention, head 1"), std::string::npos);
+  const Finished page =
+      attend_command({"inspect", model(), "</script>", "--target", "you", "-o", folder.file("a.html")});
+  if (page.code == 0) {
+    const std::string html = file_text(folder.file("a.html"));
+    const size_t begin = html.find("id=\"attend-data\">");
+    ASSERT_NE(begin, std::string::npos);
+    const size_t from = begin + 17, until = html.find("</script>", from);
+    EXPECT_EQ(Json::parse(html.substr(from, until - from))["run"]["sides"][0]["text"], "</script>");
+  } else {
+    EXPECT_NE(page.err.find("built without its page"), std::string::npos);
+  }
+}
+
+TEST(Inspect, SaysWhatIsWrongInOneLine) {
+  const auto expect = [](std::vector<std::string> words, int code, const std::string& message) {
+    const Finished result = attend_command(std::move(words));
+    EXPECT_EQ(result.code, code);
+    EXPECT_EQ(result.err, "attend: " + message + "\n");
+  };
+  expect({"inspect", model(), "a", "-o", "a.gif"}, 2,
+         "expected a file that ends in .html, .json, .svg or .png, got 'a.gif'; see attend inspect --help");
+  expect({"inspect", model(), "a", "--head", "0"}, 2, "--head needs --layer; see attend inspect --help");
+  expect({"inspect", model(), "a", "--layer", "0"}, 2,
+         "--layer and --head are for .svg and .png; see attend inspect --help");
+  expect({"inspect", model(), std::string(50, 'a')}, 1, "inspect: the source has 51 tokens, the model's context is 40");
+  expect({"train", "gpt", "x", "-o", "y", "--watch-text", "a"}, 2,
+         "--watch-text needs --watch; see attend train --help");
+}
+
+TEST(View, PrintsItsAddressTakesAnotherPortAndEndsCleanly) {
+  const std::string program = ATTEND_BINARY_DIR "/attend";
+  testing::Running first({program, "view", model(), "--no-open"});
+  testing::Running second({program, "view", model(), model(), "--no-open", "--text", "hi"});
+  ASSERT_TRUE(testing::wait_until([&] { return first.out().ends_with('\n') && second.out().ends_with('\n'); }));
+  EXPECT_TRUE(first.out().starts_with("http://127.0.0.1:")) << first.out();
+  EXPECT_TRUE(second.out().starts_with("http://127.0.0.1:")) << second.out();
+  EXPECT_NE(first.out(), second.out());
+  EXPECT_EQ(first.end(SIGINT).code, 0);
+  EXPECT_EQ(second.end(SIGTERM).code, 0);
+}
+
+TEST(View, WatchingChangesNoBitOfTheTraining) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 60; ++i) lines += "hello there\tyou\nsmall world\tgood day\n";
+  testing::save(folder, "pairs.tsv", lines);
+  const auto train = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"train",
+                                   "transformer",
+                                   folder.file("pairs.tsv"),
+                                   "-o",
+                                   folder.file(name),
+                                   "--tokenizer",
+                                   "char",
+                                   "--steps",
+                                   "12",
+                                   "--dim",
+                                   "16",
+                                   "--heads",
+                                   "2",
+                                   "--hidden",
+                                   "32",
+                                   "--validate-every",
+                                   "5"};
+    words.insert(words.end(), more.begin(), more.end());
+    return attend_command(words);
+  };
+  ASSERT_EQ(train("plain", {}).code, 0);
+  const Finished watched = train("watched", {"--watch", "--watch-text", "hello"});
+  ASSERT_EQ(watched.code, 0) << watched.err;
+  EXPECT_NE(watched.err.find("Watch it at http://127.0.0.1:"), std::string::npos) << watched.err;
+  EXPECT_EQ(watched.err.find("no snapshot"), std::string::npos) << watched.err;
+  EXPECT_EQ(file_text(folder.file("plain/model.safetensors")), file_text(folder.file("watched/model.safetensors")));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,256 @@
+#include "attend/inspect/document.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "attend/generate/generate_text.h"
+#include "attend/generate/translate.h"
+#include "attend/inspect/arrays.h"
+#include "attend/inspect/generation.h"
+#include "attend/inspect/picture.h"
+#include "inspect/inspect_testing.h"
+#include "testing/gradients.h"
+
+namespace attend::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<Json> lines_of(const InspectedModel& model, const GenerationOptions& options) {
+  std::vector<Json> lines;
+  generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {
+    lines.push_back(Json::parse(line));
+    return true;
+  });
+  return lines;
+}
+
+/// A tokenizer trained on a few lines.
+std::shared_ptr<const Tokenizer> trained(TokenizerKind kind) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 40; ++i) lines.push_back("the cat sat on the mat 今天天气很好 unaffable days");
+  size_t next = 0;
+  return train_tokenizer(
+      [&]() -> std::optional<std::string> { return next < lines.size() ? std::optional(lines[next++]) : std::nullopt; },
+      {.kind = kind, .vocabulary = 300});
+}
+
+TEST(ShownTokens, CoverTheTextInOrder) {
+  const std::string text = "the cat sat, 今天天气很好 ⻥ days";
+  for (const TokenizerKind kind : {TokenizerKind::characters, TokenizerKind::words, TokenizerKind::bpe,
+                                   TokenizerKind::wordpiece, TokenizerKind::sentencepiece}) {
+    const auto tokenizer = trained(kind);
+    const auto tokens = show_tokens(*tokenizer, tokenizer->encode(text), text);
+    int64_t end = 0, last_word = -1;
+    for (const ShownToken& token : tokens) {
+      EXPECT_GE(token.end, token.start);
+      EXPECT_GE(token.end, end) << static_cast<int>(kind);
+      end = token.end;
+      const std::string place =
+          text.substr(static_cast<size_t>(token.start), static_cast<size_t>(token.end - token.start));
+      const bool is_placed = token.end > token.start;  // SentencePiece puts a blank before the text
+      if (is_placed && token.kind == TokenKind::text) {
+        EXPECT_EQ(token.text, place) << static_cast<int>(kind);
+      }
+      for (const char* mark : {"\u2581", "\u0120", "##"}) EXPECT_EQ(token.text.find(mark), std::string::npos);
+      if (token.text != " " && token.end > token.start) {
+        EXPECT_GE(token.word, last_word) << token.text;
+        last_word = token.word;
+      }
+    }
+    EXPECT_EQ(end, std::ssize(text)) << static_cast<int>(kind);
+    EXPECT_EQ(last_word, 10) << static_cast<int>(kind);  // three words, six characters, one rare one, one word
+  }
+}
+
+TEST(ShownTokens, BytesOfACharacterShareItsPlace) {
+  const auto tokenizer = trained(TokenizerKind::bpe);
+  const std::string text = "a ⻥";
+  const auto tokens = show_tokens(*tokenizer, tokenizer->encode(text), text);
+  ASSERT_GE(tokens.size(), 3u);
+  int bytes = 0;
+  for (const ShownToken& token : tokens) {
+    if (token.kind != TokenKind::byte) continue;
+    ++bytes;
+    EXPECT_EQ(token.start, 2);
+    EXPECT_EQ(token.end, 5);
+    EXPECT_EQ(token.word, 1);
+    EXPECT_EQ(token.text.size() % 2, 0u);
+  }
+  EXPECT_GE(bytes, 2);
+}
+
+TEST(ShownTokens, SpecialOnesAreNamed) {
+  const auto tokenizer = trained(TokenizerKind::words);
+  const auto tokens =
+      show_tokens(*tokenizer, std::vector<int32_t>{2, *tokenizer->find("cat"), 1, 3, 9999}, "cat zebra");
+  EXPECT_EQ(tokens[0].text, "<s>");
+  EXPECT_EQ(tokens[0].kind, TokenKind::special);
+  EXPECT_EQ(tokens[0].word, -1);
+  EXPECT_EQ(tokens[1].text, "cat");
+  EXPECT_EQ(tokens[2].start, 4);  // what nobody knows stands where it is
+  EXPECT_EQ(tokens[2].end, 9);
+  EXPECT_EQ(tokens[3].start, tokens[3].end);
+  EXPECT_EQ(tokens[4].text, "#9999");
+}
+
+TEST(Generation, WritesWhatTranslateWrites) {
+  for (const char* architecture : {"transformer", "rnn-attention", "rnn"}) {
+    InspectedModel model = tiny_inspected(architecture);
+    const auto& pair = dynamic_cast<const PairModel&>(*model.model);
+    for (const int64_t beam : {1, 3}) {
+      const std::string text = "hello";
+      const auto lines = lines_of(model, {.text = text, .beam = beam, .length = 12});
+      const TranslatedLine expected =
+          translate(pair, *model.tokenizer, std::vector{text}, {.beam = beam, .max_length = 12})[0];
+      EXPECT_EQ(lines.back()["text"], expected.best[0].text) << architecture << " " << beam;
+      EXPECT_TRUE(lines.back()["done"]);
+      EXPECT_EQ(lines[0]["sides"][0]["name"], "source");
+    }
+  }
+}
+
+TEST(Generation, TellsWhatItConsideredAndWhereItLooked) {
+  const auto lines = lines_of(tiny_inspected("transformer"), {.text = "abcd", .beam = 3, .length = 6, .candidates = 4});
+  std::map<int64_t, Json> nodes;
+  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["step"], i - 1);
+    for (const Json& node : lines[i]["nodes"]) {
+      nodes[node["id"]] = node;
+      EXPECT_TRUE(node["parent"] == 0 || nodes.contains(node["parent"]));
+      EXPECT_EQ(node["candidates"].size(), 4u);
+      const double before = node["parent"] == 0 ? 0.0 : nodes[node["parent"]]["logp"].get<double>();
+      EXPECT_NEAR(node["logp"].get<double>(), before + std::log(node["p"].get<double>()), 1e-4);
+      ASSERT_FALSE(node["looked"].empty());
+      for (const Json& looked : node["looked"]) {
+        double sum = 0;
+        for (const Json& weight : looked["weights"]) sum += weight.get<double>();
+        EXPECT_NEAR(sum, 1, 1e-4);
+        const Json& attention = lines[0]["attention"][looked["attention"].get<size_t>()];
+        EXPECT_EQ(attention["querySide"], 1);
+        EXPECT_FALSE(attention.contains("queries"));
+        // The source and its end, or begin and all that was written before.
+        EXPECT_EQ(looked["weights"].size(), attention["kind"] == "cross" ? 5u : i);
+      }
+    }
+  }
+  EXPECT_GT(nodes.size(), 6u);
+}
+
+TEST(Generation, GoesOnFromAPromptAndDrawsBySeed) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const auto& language = dynamic_cast<const LanguageModel&>(*model.model);
+  const std::string expected = generate_text(language, *model.tokenizer, std::string("hello"),
+                                             {.tokens = 8, .sampling = {.temperature = 0}, .goes_past_end = false});
+  EXPECT_EQ(lines_of(model, {.text = "hello", .length = 8}).back()["text"], expected);
+  const auto drawn = [&](uint64_t seed) {
+    return lines_of(model, {.text = "hello", .length = 20, .temperature = 1.5, .seed = seed}).back()["text"];
+  };
+  EXPECT_EQ(drawn(3), drawn(3));
+  EXPECT_NE(drawn(3), drawn(4));
+  EXPECT_EQ(lines_of(model, {.text = std::string(64, 'x'), .length = 8}).back()["text"], "");  // no room is left
+}
+
+TEST(Generation, RefusesWhatCannotBe) {
+  const InspectedModel model = tiny_inspected("gpt"), encoder = tiny_inspected("encoder");
+  expect_error<ShapeError>([&] { lines_of(model, {.beam = 9}); }, "generate: beam must be from 1 to 8, got 9");
+  expect_error<ShapeError>([&] { lines_of(model, {.length = 0}); }, "generate: length must be from 1 to 256, got 0");
+  expect_error<ShapeError>([&] { lines_of(model, {.candidates = 99}); },
+                           "generate: candidates must be from 1 to 50, got 99");
+  expect_error<ShapeError>([&] { lines_of(model, {.beam = 2, .temperature = 1}); },
+                           "generate: words are drawn with a beam of 1, got 2");
+  expect_error<ShapeError>([&] { lines_of(encoder, {.text = "a"}); },
+                           "generate: a model of architecture encoder writes no text");
+}
+
+TEST(Document, HasTheNumbersOfTheRunExactly) {
+  for (const char* architecture : {"transformer", "rnn-attention", "gpt", "encoder"}) {
+    const InspectedModel model = tiny_inspected(architecture);
+    const attend::Run run = tiny_run(model, {.text = "hello <b>&\"x\""});
+    const Json json = Json::parse(inspect_document(model, run, {.version = "1", .training = R"({"steps":[]})"}));
+    EXPECT_EQ(json["format"], "attend-inspect");
+    EXPECT_EQ(json["version"], 1);
+    EXPECT_EQ(json["run"]["sides"][0]["text"], "hello <b>&\"x\"");
+    EXPECT_EQ(json["info"]["models"][0]["architecture"], architecture);
+    EXPECT_EQ(json["heads"]["heads"].size(), json["stats"].size());
+    EXPECT_EQ(json.contains("alignment"), model.model->task() == Task::translation);
+    EXPECT_EQ(json.contains("generation"), model.model->task() != Task::classification);
+    EXPECT_TRUE(json["leftOut"].empty());
+    for (const std::string& name : array_names(run)) {
+      const Array array = run_array(run, name);
+      const Json flat = json["arrays"][name]["values"].flatten();
+      ASSERT_EQ(flat.size(), array.values.size()) << name;
+      const Json* values = &json["arrays"][name]["values"];
+      const Json& first = array.shape.rank() == 1   ? (*values)[0]
+                          : array.shape.rank() == 2 ? (*values)[0][0]
+                                                    : (*values)[0][0][0];
+      if (std::isfinite(array.values[0])) {
+        EXPECT_EQ(first.get<float>(), array.values[0]) << name;
+      }
+    }
+  }
+}
+
+TEST(Document, PackedNumbersAreBase64) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const attend::Run run = tiny_run(model, {.text = "abc"});
+  const Json json = Json::parse(inspect_document(model, run, {.packed = true}));
+  const std::string data = json["arrays"]["weights/0/0"]["data"];
+  EXPECT_EQ(data.size(), 48u);             // 9 floats: 36 bytes
+  EXPECT_EQ(data.substr(0, 6), "AACAPw");  // 1.0: the first token sees itself only
+  EXPECT_EQ(json["arrays"]["weights/0/0"]["shape"], Json::parse("[3,3]"));
+}
+
+TEST(Document, LeavesOutWhatIsTooMuchAndSaysSo) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const attend::Run run = tiny_run(model, {.text = "abcdefgh"});
+  const Json json = Json::parse(inspect_document(model, run, {.most_values = 100}));
+  EXPECT_TRUE(json["arrays"].contains("weights/0/0"));
+  EXPECT_FALSE(json["arrays"].contains("weights/0/1"));
+  EXPECT_EQ(json["leftOut"][0], "weights/0/1");
+}
+
+TEST(Document, NothingInTheDataEndsItsElement) {
+  const std::string page =
+      inspect_page("<body><!--attend-data--><script>x</script></body>", R"({"a":"</script><!--"})");
+  EXPECT_EQ(page,
+            "<body><script type=\"application/json\" id=\"attend-data\">{\"a\":\"\\u003c/script>\\u003c!--\"}</script>"
+            "<script>x</script></body>");
+  expect_error<FormatError>([] { inspect_page("<body></body>", "{}"); }, "inspect: the page has no place for data");
+}
+
+TEST(Picture, ShowsTokensAsText) {
+  const InspectedModel model = tiny_inspected("transformer");
+  const attend::Run run = tiny_run(model, {.text = "a<b", .target = "&"});
+  const std::string one = picture_svg(run, {.attention = static_cast<int64_t>(run.attention.size()) - 1, .head = 0});
+  EXPECT_NE(one.find("&lt;"), std::string::npos);
+  EXPECT_NE(one.find("&amp;"), std::string::npos);
+  EXPECT_NE(one.find("cross_attention, head 0"), std::string::npos);
+  EXPECT_EQ(one.find("<b"), std::string::npos);
+  const std::string all = picture_svg(run);
+  size_t maps = 0;
+  for (size_t at = all.find("<title>"); at != std::string::npos; at = all.find("<title>", at + 1)) ++maps;
+  size_t heads = 0;
+  for (const RunAttention& attention : run.attention) heads += static_cast<size_t>(attention.heads());
+  EXPECT_EQ(maps, heads);
+  expect_error<ShapeError>(
+      [&] { picture_svg(run, {.attention = 99}); },
+      "inspect: there is no attention 99; the run has " + std::to_string(run.attention.size()) + ", counted from 0");
+  expect_error<ShapeError>([&] { picture_svg(run, {.head = 0}); },
+                           "inspect: a head belongs to a layer: choose one too");
+}
+
+TEST(Picture, IsAPng) {
+  const attend::Run run = tiny_run(tiny_inspected("gpt"), {.text = "hello"});
+  for (const PictureOptions& options : {PictureOptions{}, PictureOptions{.attention = 0, .head = 1}}) {
+    const std::string png = picture_png(run, options);
+    EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+    EXPECT_GT(png.size(), 100u);
+  }
+}
+
+}  // namespace
+}  // namespace attend::testing

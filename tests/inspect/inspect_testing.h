@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "attend/inspect/document.h"
+#include "attend/text/tokenizer.h"
+#include "generate/tiny_models.h"
+
+namespace attend::testing {
+
+/// Reads the printable characters of ASCII and a few others, one by one.
+inline std::shared_ptr<const Tokenizer> character_tokenizer() {
+  std::string all = "今天天气很好";
+  for (char c = ' '; c <= '~'; ++c) all += c;
+  bool is_given = false;
+  return train_tokenizer(
+      [&]() -> std::optional<std::string> { return std::exchange(is_given, true) ? std::nullopt : std::optional(all); },
+      {.kind = TokenizerKind::characters, .vocabulary = 1000, .min_count = 1});
+}
+
+/// A tiny untrained model that reads characters.
+inline InspectedModel tiny_inspected(const std::string& architecture,
+                                     std::map<std::string, std::string> settings = {}) {
+  static const auto tokenizer = character_tokenizer();
+  return {.name = "tiny",
+          .model = tiny_model(architecture, tokenizer->size(), std::move(settings)),
+          .tokenizer = tokenizer,
+          .example = "abc",
+          .example_target = {}};
+}
+
+inline Run tiny_run(const InspectedModel& model, RunOptions options) {
+  if (model.model->task() == Task::translation && !options.target) options.target = "dcba";
+  return capture(*model.model, *model.tokenizer, options);
+}
+
+}  // namespace attend::testing

@@ -1,0 +1,267 @@
+#include "attend/serve/api.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "attend/inspect/arrays.h"
+#include "inspect/inspect_testing.h"
+#include "testing/temporary_folder.h"
+
+namespace attend::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Api tiny_api(ApiOptions options = {}) {
+  return Api({tiny_inspected("transformer"), tiny_inspected("gpt"), tiny_inspected("rnn-attention"),
+              tiny_inspected("encoder")},
+             std::move(options));
+}
+
+ApiResponse get(Api& api, const std::string& path, std::map<std::string, std::string> query = {}) {
+  return api.handle({.method = "GET", .path = path, .query = std::move(query), .body = {}});
+}
+ApiResponse post(Api& api, const std::string& path, const Json& body) {
+  return api.handle({.method = "POST", .path = path, .query = {}, .body = body.dump()});
+}
+Json answer(const ApiResponse& response) {
+  EXPECT_EQ(response.status, 200) << response.body;
+  return Json::parse(response.body);
+}
+void expect_refused(const ApiResponse& response, int status, const std::string& message) {
+  EXPECT_EQ(response.status, status);
+  EXPECT_EQ(Json::parse(response.body)["error"], message);
+}
+std::vector<float> floats(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), values.size() * 4);
+  return values;
+}
+std::string streamed(const ApiResponse& response) {
+  std::string all;
+  response.stream([&](std::string_view piece) { return all += piece, true; });
+  return all;
+}
+
+TEST(Api, SaysWhatThereIs) {
+  Api api = tiny_api({.version = "9.8"});
+  const Json info = answer(get(api, "/api/info"));
+  EXPECT_EQ(info["version"], "9.8");
+  EXPECT_EQ(info["training"], false);
+  ASSERT_EQ(info["models"].size(), 4u);
+  EXPECT_EQ(info["models"][0]["id"], "m0");
+  EXPECT_EQ(info["models"][0]["task"], "translation");
+  EXPECT_EQ(info["models"][3]["labels"].size(), 3u);
+  EXPECT_GT(info["models"][0]["parameters"].get<int64_t>(), 1000);
+  EXPECT_EQ(info["models"][1]["context"], 64);
+}
+
+/// The offline file and the server tell the same, number for number.
+TEST(Api, AnswersWhatTheOfflineFileHolds) {
+  Api api = tiny_api();
+  size_t number = 0;
+  for (const char* architecture : {"transformer", "gpt", "rnn-attention", "encoder"}) {
+    const InspectedModel model = tiny_inspected(architecture);
+    const std::string id = "m" + std::to_string(number++);
+    const bool is_pair = model.model->task() == Task::translation;
+    const attend::Run run = tiny_run(model, {.text = "hello <b>"});
+    const Json file = Json::parse(inspect_document(model, run, {}));
+    Json body{{"model", id}, {"text", "hello <b>"}};
+    if (is_pair) body["target"] = "dcba";
+    Json got = answer(post(api, "/api/runs", body));
+    const std::string path = "/api/runs/" + got["id"].get<std::string>();
+    EXPECT_EQ(answer(get(api, path))["sides"], got["sides"]);
+    for (const char* key : {"sides", "attention", "values", "output"}) EXPECT_EQ(got[key], file["run"][key]) << key;
+    EXPECT_EQ(answer(get(api, path + "/heads")), file["heads"]);
+    EXPECT_EQ(answer(get(api, path + "/stats", {{"attention", "0"}, {"head", "0"}})), file["stats"]["0/0"]);
+    if (is_pair) EXPECT_EQ(answer(get(api, path + "/alignment", {{"layer", "all"}})), file["alignment"]);
+    EXPECT_EQ(answer(get(api, "/api/models/" + id + "/embeddings")), file["embeddings"]);
+    for (const auto& [name, stored] : file["arrays"].items()) {
+      const ApiResponse response = get(api, path + "/array", {{"name", name}});
+      ASSERT_EQ(response.status, 200) << name;
+      const std::vector<float> values = floats(response.body);
+      ASSERT_EQ(static_cast<int64_t>(values.size()), array_size(run, name)) << name;
+      EXPECT_EQ(values, run_array(run, name).values) << name;
+      std::string shape;
+      for (const Json& dim : stored["shape"]) shape += (shape.empty() ? "" : ",") + std::to_string(dim.get<int>());
+      EXPECT_EQ(response.headers.at("X-Shape"), shape);
+    }
+  }
+}
+
+TEST(Api, GivesPartsOfArrays) {
+  Api api = tiny_api();
+  const std::string id = answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello you"}}))["id"];
+  const ApiResponse part =
+      get(api, "/api/runs/" + id + "/array", {{"name", "weights/0/0"}, {"rows", "2:4"}, {"columns", "1:3"}});
+  EXPECT_EQ(part.headers.at("X-Shape"), "2,2");
+  EXPECT_EQ(part.type, "application/octet-stream");
+  EXPECT_EQ(part.body.size(), 16u);
+  expect_refused(get(api, "/api/runs/" + id + "/array", {{"name", "weights/0/0"}, {"rows", "2"}}), 400,
+                 "expected 'rows=a:b', got '2'");
+}
+
+TEST(Api, AblationChangesTheRun) {
+  Api api = tiny_api();
+  Json body{{"model", "m1"}, {"text", "hello"}};
+  const Json whole = answer(post(api, "/api/runs", body));
+  body["ablate"] = {{"heads", {{{"attention", 0}, {"head", 1}}}}, {"tokens", {{{"side", 0}, {"index", 1}}}}};
+  const Json without = answer(post(api, "/api/runs", body));
+  EXPECT_NE(whole["output"], without["output"]);
+  EXPECT_EQ(without["attention"][0]["off"], Json::parse("[1]"));
+}
+
+TEST(Api, GeneratesAndSearchesNeighbours) {
+  Api api = tiny_api();
+  const ApiResponse response =
+      post(api, "/api/generate", {{"model", "m0"}, {"text", "abc"}, {"beam", 2}, {"length", 5}});
+  EXPECT_EQ(response.type, "application/x-ndjson");
+  std::istringstream lines(streamed(response));
+  std::string first, line, last;
+  std::getline(lines, first);
+  while (std::getline(lines, line)) last = line;
+  EXPECT_EQ(Json::parse(first)["sides"][0]["text"], "abc");
+  EXPECT_EQ(Json::parse(last)["done"], true);
+  const Json found = answer(get(api, "/api/models/m1/neighbours", {{"text", "a"}, {"count", "3"}}));
+  EXPECT_EQ(found["token"]["text"], "a");
+  EXPECT_EQ(found["dot"].size(), 3u);
+  EXPECT_EQ(answer(get(api, "/api/models/m0/embeddings", {{"kind", "positions"}, {"limit", "7"}}))["points"].size(),
+            7u);
+}
+
+TEST(Api, ForgetsOldRuns) {
+  Api api = tiny_api({.most_runs = 2});
+  for (int i = 0; i < 3; ++i) answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello"}}));
+  EXPECT_EQ(get(api, "/api/runs/r2").status, 200);
+  expect_refused(get(api, "/api/runs/r0"), 404, "there is no run 'r0' (any more)");
+}
+
+TEST(Api, RefusesInOneLine) {
+  Api api = tiny_api({.longest = 20});
+  const auto raw = [&](const std::string& body) {
+    return api.handle({.method = "POST", .path = "/api/runs", .query = {}, .body = body});
+  };
+  expect_refused(raw(""), 400, "expected a JSON object");
+  expect_refused(raw("[1]"), 400, "expected a JSON object");
+  expect_refused(raw("{\"text\":\"\xff\"}"), 400, "expected a JSON object");
+  expect_refused(raw(std::string(100000, '[')), 400, "the JSON is nested too deep");
+  expect_refused(raw("{}"), 400, "expected 'model'");
+  expect_refused(raw(R"({"model":3})"), 400, "expected text for 'model'");
+  expect_refused(raw(R"({"model":"../../etc/passwd","text":"a"})"), 404, "there is no model '../../etc/passwd'");
+  expect_refused(raw(R"({"model":"m1"})"), 400, "expected 'text'");
+  expect_refused(raw(R"({"model":"m1","text":"a","ablate":7})"), 400, "expected an object for 'ablate'");
+  expect_refused(raw(R"({"model":"m1","text":"a","ablate":{"heads":[3]}})"), 400, "expected objects in 'heads'");
+  expect_refused(raw(R"({"model":"m1","text":"a","ablate":{"heads":[{"attention":1.5}]}})"), 400,
+                 "expected a whole number for 'attention'");
+  expect_refused(raw(R"({"model":"m1","text":"a","ablate":{"heads":[{"attention":0,"head":18446744073709551615}]}})"),
+                 400, "the number for 'head' is too large");
+  expect_refused(raw(R"({"model":"m1","text":")" + std::string(30, 'a') + "\"}"), 400,
+                 "inspect: the text has 30 tokens; at most 20 are looked into");
+  expect_refused(raw(R"({"model":"m1","text":")" + std::string(1100000, 'a') + "\"}"), 413,
+                 "the text is longer than a MiB");
+  expect_refused(get(api, "/api/runs"), 405, "/api/runs takes POST, not 'GET'");
+  expect_refused(get(api, "/etc/passwd"), 404, "there is nothing at '/etc/passwd'");
+  expect_refused(get(api, "/api/runs/r7/weights"), 404, "there is no run 'r7' (any more)");
+  expect_refused(get(api, "/api/models/m9/embeddings"), 404, "there is no model 'm9'");
+  expect_refused(get(api, "/api/models/m0"), 404, "a model has embeddings and neighbours, not ''");
+  expect_refused(get(api, "/api/models/m0/embeddings", {{"limit", "-4"}}), 400,
+                 "expected a whole number for 'limit', got '-4'");
+  expect_refused(get(api, "/api/models/m0/neighbours"), 400, "expected 'token' or 'text'");
+  expect_refused(get(api, "/api/models/m0/neighbours", {{"token", "99999999999"}}), 400,
+                 "neighbours: there is no token 2147483647; there are " +
+                     std::to_string(tiny_inspected("gpt").tokenizer->size()) + ", counted from 0");
+  expect_refused(post(api, "/api/generate", {{"model", "m3"}, {"text", "a"}}), 400,
+                 "generate: a model of architecture encoder writes no text");
+  expect_refused(post(api, "/api/training/sentence", {{"text", "a"}}), 409, "nothing is being trained");
+  expect_refused(get(api, "/api/training/events"), 404, "nothing is being trained");
+  const std::string id = answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello"}}))["id"];
+  expect_refused(get(api, "/api/runs/" + id + "/stats"), 400, "expected 'attention' in the address");
+  expect_refused(get(api, "/api/runs/" + id + "/alignment"), 400,
+                 "align: this model never looks back at a source: it has no alignments");
+  expect_refused(get(api, "/api/runs/" + id + "/nothing"), 404,
+                 "a run has heads, stats, alignment and array, not 'nothing'");
+  EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // and it is still there
+}
+
+TEST(Api, ServesThePageItWasGiven) {
+  Api without = tiny_api(), with = tiny_api({.page = "packed"});
+  EXPECT_NE(get(without, "/").body.find("built without its page"), std::string::npos);
+  const ApiResponse page = get(with, "/view/heads");
+  EXPECT_EQ(page.body, "packed");
+  EXPECT_EQ(page.headers.at("Content-Encoding"), "gzip");
+  EXPECT_NE(page.headers.at("Content-Security-Policy").find("default-src 'none'"), std::string::npos);
+}
+
+TEST(Api, AnswersManyAtOnce) {
+  Api api = tiny_api({.most_waiting = 2});
+  std::atomic<int> good = 0, busy = 0, other = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 6; ++n) {
+        const int status = post(api, "/api/runs", {{"model", "m0"}, {"text", "hello"}, {"target", "you"}}).status;
+        ++(status == 200 ? good : status == 503 ? busy : other);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(good, 0);
+  EXPECT_EQ(other, 0);
+  EXPECT_EQ(good + busy, 48);
+}
+
+TEST(Training, TheFeedTellsStepsAndKeepsSnapshots) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});
+  Api api = tiny_api();
+  api.set_training(feed);
+  EXPECT_EQ(answer(get(api, "/api/info"))["training"], true);
+  const size_t next = feed->next_event();
+  feed->add(StepReport{.step = 50, .steps = 1000, .loss = 2.5, .lr = 0.1, .tokens_per_second = 7, .seconds_left = 3});
+  feed->add(ValidationReport{.step = 100, .result = {.loss = 2}});
+  for (int64_t step = 0; step < 200; ++step) feed->add_snapshot(step, tiny_run(model, {.text = "hello"}));
+  const Json told = answer(get(api, "/api/training"));
+  EXPECT_EQ(told["running"], true);
+  EXPECT_EQ(told["total"], 1000);
+  EXPECT_EQ(told["steps"][0]["tokensPerSecond"], 7);
+  EXPECT_EQ(told["validation"][0]["loss"], 2);
+  EXPECT_EQ(told["text"], "hello");
+  ASSERT_EQ(told["snapshots"].size(), 48u);
+  EXPECT_EQ(told["snapshots"][0]["run"], "t0");
+  EXPECT_EQ(told["snapshots"][47]["step"], 199);
+  EXPECT_EQ(get(api, "/api/runs/t0/array", {{"name", "weights/0/0"}}).status, 200);
+  EXPECT_EQ(get(api, "/api/runs/t199").status, 200);
+  EXPECT_EQ(get(api, "/api/runs/t198").status, 404);  // thinned out
+  EXPECT_EQ(get(api, "/api/runs/t100000").status, 404);
+  EXPECT_EQ(Json::parse(*feed->event(next, std::chrono::milliseconds(1)))["type"], "step");
+  EXPECT_FALSE(feed->event(next + 1000, std::chrono::milliseconds(1)));
+  EXPECT_EQ(answer(post(api, "/api/training/sentence", {{"text", "other"}}))["text"], "other");
+  EXPECT_EQ(feed->sentence().text, "other");
+  feed->finish();
+  EXPECT_EQ(answer(get(api, "/api/training"))["running"], false);
+}
+
+TEST(Training, TheLogOfAFolderIsRead) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.file("training.jsonl"))
+      << R"({"step":50,"epoch":1,"loss":2.5,"lr":0.1,"tokens_per_second":9.5})" << '\n'
+      << R"({"step":100,"validation_loss":2.0,"bleu":12.5,"best":true})" << '\n'
+      << "damaged\n"
+      << R"({"step":100,"done":true,"validation_loss":2.0})" << '\n';
+  const auto feed = TrainingFeed::from_log(folder.path());
+  ASSERT_NE(feed, nullptr);
+  const Json told = Json::parse(feed->json());
+  EXPECT_EQ(told["running"], false);
+  EXPECT_EQ(told["steps"].size(), 1u);
+  ASSERT_EQ(told["validation"].size(), 1u);
+  EXPECT_EQ(told["validation"][0]["bleu"], 12.5);
+  EXPECT_EQ(told["total"], 100);
+  EXPECT_EQ(TrainingFeed::from_log(folder.path() + "/nothing"), nullptr);
+}
+
+}  // namespace
+}  // namespace attend::testing

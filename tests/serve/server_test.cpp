@@ -1,0 +1,154 @@
+#include "attend/serve/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "inspect/inspect_testing.h"
+#include "testing/gradients.h"
+
+namespace attend::testing {
+namespace {
+
+/// Sends bytes to a port of this machine and returns all that comes back until the other side closes, or falls silent.
+std::string exchange(int port, const std::string& bytes, bool says_it_is_all = false) {
+  const int file = socket(AF_INET, SOCK_STREAM, 0);
+  const timeval patience{.tv_sec = 5, .tv_usec = 0};
+  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  std::string answer;
+  if (connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    for (size_t sent = 0; sent < bytes.size();) {
+      const ssize_t count = send(file, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (count <= 0) break;
+      sent += static_cast<size_t>(count);
+    }
+    if (says_it_is_all) shutdown(file, SHUT_WR);
+    char buffer[4096];
+    for (ssize_t count; (count = recv(file, buffer, sizeof buffer, 0)) > 0;) {
+      answer.append(buffer, static_cast<size_t>(count));
+    }
+  }
+  close(file);
+  return answer;
+}
+
+struct Served {
+  Api api{{tiny_inspected("gpt")}, {.version = "1"}};
+  Server server{api, {.port = 0}};
+  Served() { server.start(); }
+
+  std::string request(const std::string& line, const std::string& headers = {}, const std::string& body = {}) {
+    std::string text = line + " HTTP/1.1\r\nConnection: close\r\n";
+    text += headers.empty() ? "Host: 127.0.0.1:" + std::to_string(server.port()) + "\r\n" : headers;
+    if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    return exchange(server.port(), text + "\r\n" + body);
+  }
+};
+
+int status_of(const std::string& answer) { return answer.size() > 12 ? std::stoi(answer.substr(9, 3)) : 0; }
+std::string body_of(const std::string& answer) {
+  const size_t at = answer.find("\r\n\r\n");
+  return at == std::string::npos ? "" : answer.substr(at + 4);
+}
+
+TEST(Server, AnswersOverHttp) {
+  Served served;
+  const std::string info = served.request("GET /api/info");
+  EXPECT_EQ(status_of(info), 200);
+  EXPECT_EQ(nlohmann::json::parse(body_of(info))["version"], "1");
+  EXPECT_NE(info.find("X-Content-Type-Options: nosniff"), std::string::npos);
+  const std::string run = served.request("POST /api/runs", {}, R"({"model":"m0","text":"hello"})");
+  EXPECT_EQ(status_of(run), 200);
+  const std::string array = served.request("GET /api/runs/r0/array?name=weights%2F0%2F1&rows=0%3A2");
+  EXPECT_EQ(status_of(array), 200);
+  EXPECT_NE(array.find("X-Shape: 2,5"), std::string::npos);
+  EXPECT_EQ(body_of(array).size(), 40u);
+  const std::string page = served.request("GET /");
+  EXPECT_NE(page.find("Content-Security-Policy: default-src 'none'"), std::string::npos);
+  const std::string lines = served.request("POST /api/generate", {}, R"({"model":"m0","text":"hello","length":3})");
+  EXPECT_NE(lines.find("\"done\":true"), std::string::npos);
+  EXPECT_NE(lines.find("Transfer-Encoding: chunked"), std::string::npos);
+}
+
+TEST(Server, RefusesForeignHostsAndOrigins) {
+  Served served;
+  const std::string port = ":" + std::to_string(served.server.port());
+  EXPECT_EQ(status_of(served.request("GET /api/info", "Host: localhost" + port + "\r\n")), 200);
+  EXPECT_EQ(status_of(served.request("GET /api/info", "Host: evil.example" + port + "\r\n")), 403);
+  EXPECT_EQ(status_of(served.request("GET /api/info", "X: y\r\n")), 403);
+  const std::string host = "Host: localhost" + port + "\r\n";
+  EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: http://localhost" + port + "\r\n")), 200);
+  EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: http://evil.example\r\n")), 403);
+  EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: null\r\n")), 403);
+}
+
+TEST(Server, KnowsItsOwnRequests) {
+  EXPECT_TRUE(is_own_request("127.0.0.1:8757", "", "127.0.0.1"));
+  EXPECT_TRUE(is_own_request("LOCALHOST:8757", "", "127.0.0.1"));
+  EXPECT_TRUE(is_own_request("[::1]:8757", "http://[::1]:8757", "127.0.0.1"));
+  EXPECT_TRUE(is_own_request("192.168.1.7:80", "", "0.0.0.0"));
+  EXPECT_TRUE(is_own_request("box.local:1", "", "box.local"));
+  EXPECT_FALSE(is_own_request("", "", "127.0.0.1"));
+  EXPECT_FALSE(is_own_request("127.0.0.1.evil.example", "", "127.0.0.1"));
+  EXPECT_FALSE(is_own_request("[::1].evil.example", "", "127.0.0.1"));
+  EXPECT_FALSE(is_own_request("localhost.evil.example:8757", "", "127.0.0.1"));
+  EXPECT_FALSE(is_own_request("127.0.0.1:8757", "http://127.0.0.1:9000", "127.0.0.1"));
+  EXPECT_FALSE(is_own_request("127.0.0.1:8757", "https://127.0.0.1:8757", "127.0.0.1"));
+}
+
+TEST(Server, SurvivesWhatIsNoRequest) {
+  Served served;
+  for (const std::string& bytes :
+       {std::string("\r\n\r\n"), std::string("GET"), std::string("\x16\x03\x01\x02", 4),
+        std::string("GET / HTTP/9.9\r\n\r\n"), std::string(100000, 'A'),
+        "GET /" + std::string(20000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        std::string("POST /api/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"),
+        std::string("POST /api/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n")}) {
+    const std::string answer = exchange(served.server.port(), bytes, true);
+    EXPECT_TRUE(answer.empty() || status_of(answer) >= 400) << answer.substr(0, 100);
+  }
+  const std::string large = served.request("POST /api/runs", {}, std::string(5 << 20, 'x'));
+  EXPECT_TRUE(large.empty() || status_of(large) == 413) << large.substr(0, 100);
+  const std::string path = served.request("GET /../../../../etc/passwd");
+  EXPECT_EQ(status_of(path), 404);
+  EXPECT_EQ(path.find("root:"), std::string::npos);
+  EXPECT_EQ(status_of(served.request("GET /%2e%2e/%2e%2e/etc/passwd")), 404);
+  EXPECT_EQ(status_of(served.request("DELETE /api/runs/r0")), 405);
+  EXPECT_TRUE(nlohmann::json::parse(body_of(served.request("GET /nothing"))).contains("error"));
+  EXPECT_EQ(status_of(served.request("GET /api/info")), 200);
+}
+
+TEST(Server, ASecondTakesAnotherPort) {
+  Api api({tiny_inspected("gpt")}, {});
+  const Server first(api, {.port = 0});
+  const Server second(api, {.port = first.port()});
+  EXPECT_NE(second.port(), first.port());
+  EXPECT_EQ(first.address(), "http://127.0.0.1:" + std::to_string(first.port()) + "/");
+  expect_error<Error>([&] { Server(api, {.port = first.port(), .other_port = false}); },
+                      "cannot listen at 127.0.0.1 port " + std::to_string(first.port()) +
+                          ": another program does, or it is no address of this machine");
+  expect_error<Error>([&] { Server(api, {.host = "203.0.113.9", .port = 0}); },
+                      "cannot listen at 203.0.113.9: it is no address of this machine");
+}
+
+TEST(Server, StopsWhileAListenerWaits) {
+  Served served;
+  served.api.set_training(std::make_shared<TrainingFeed>(10, WatchedSentence{}));
+  std::thread listener([&] { served.request("GET /api/training/events"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto start = std::chrono::steady_clock::now();
+  served.server.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  listener.join();
+}
+
+}  // namespace
+}  // namespace attend::testing
