@@ -66,9 +66,7 @@ Tensor embed(const Encoder& model, const Tensor& ids, const Tensor& types, const
              const ForwardContext& context) {
   const Tensor table = model.positions ? model.positions->weight : model.waves;
   Tensor x = context.show("tokens", model.embedding.forward(ids));
-  if (model.types) {
-    x = x + (types ? model.types->forward(types) : select(model.types->weight, 0, 0));
-  }
+  if (model.types) x = x + model.types->forward(types ? types : indices({0}));
   x = table && positions ? x + embedding(positions, table) : add_positions(x, table);
   return context.show("embedded", model.embedding_norm.forward(x));
 }

@@ -117,6 +117,20 @@ TEST(WeightFormats, CachedStepsGiveTheSameLogits) {
   }
 }
 
+/// Kinds of tokens are an embedding, too, whether or not they are told.
+TEST(WeightFormats, AnEncoderWithTypesReadsWithoutThem) {
+  const NoGrad scope;
+  const Tensor ids = ruled_ids(2, 9, 30, 5);
+  const auto exact =
+      dynamic_cast<const EncoderModel&>(*tiny_model("encoder", 30, {{"types", "2"}})).hidden({.ids = ids});
+  for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8}) {
+    const std::unique_ptr<Model> model = tiny_model("encoder", 30, {{"types", "2"}});
+    set_weight_format(*model, format);
+    const Tensor reduced = dynamic_cast<const EncoderModel&>(*model).hidden({.ids = ids});
+    testing::expect_close(reduced, exact.to_vector<double>(), 0.1);
+  }
+}
+
 TEST(WeightFormats, AModelWithoutFormatsSaysSo) {
   struct Plain final : Model {
     std::string architecture() const override { return "plain"; }
