@@ -20,7 +20,7 @@ async function byToken({ run, source }: Context, layer: string, head: string): P
   const mean = Grid.zeros(grids[0]!.rows, grids[0]!.columns);
   for (const grid of grids) grid.data.forEach((weight, i) => (mean.data[i]! += weight / grids.length));
   const written = run.sides[cross[0]!.querySide]!.tokens.slice(1).map((token) => token.text);
-  const target = Array.from({ length: mean.rows }, (_, r) => written[r] ?? "⏹");
+  const target = Array.from({ length: mean.rows }, (_, r) => written[r] ?? "■");
   const read = run.sides[cross[0]!.keySide]!.tokens.map((token) => token.text);
   const weights = target.map((_, r) => Array.from(mean.row(r)));
   const links = weights.map((row, r): [number, number] => [largest(row, 1)[0]![0], r]);
