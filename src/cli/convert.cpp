@@ -29,6 +29,8 @@ std::string target_of(const Arguments& arguments, const ModelFolder& folder) {
   if (!arguments.to.empty()) return arguments.to;
   if (folder.kind != "attend") return "attend";
   const auto targets = hub_targets(*folder.model);
+  require<Error>(folder.model->task() == Task::language, folder.path, ": a model of architecture ",
+                 folder.model->architecture(), " cannot be written for transformers yet; a gpt can");
   require<Error>(!targets.empty(), folder.path, ": no architecture of transformers has all settings of this ",
                  folder.model->architecture(), "; --to ARCHITECTURE says what is missing");
   return targets.front();

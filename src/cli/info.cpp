@@ -121,7 +121,7 @@ std::string summary_of(const std::string& architecture) {
   for (const Architecture& entry : architectures()) {
     if (entry.name == architecture) return entry.summary;
   }
-  return "";
+  return "for pictures";  // the one kind that is not trained here
 }
 
 /// A value in few words: lists and long texts are cut.
@@ -150,8 +150,11 @@ void print(const Json& all) {
   const std::string kind = all["kind"] == "attend" ? "" : " (from " + all["kind"].get<std::string>() + ")";
   std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << kind
             << '\n'
-            << grouped(all["parameters"]["total"]) << " parameters, " << grouped(all["vocabulary"]["size"])
-            << " tokens in the vocabulary\n";
+            << grouped(all["parameters"]["total"]) << " parameters";
+  if (all["vocabulary"]["size"] > 0) {
+    std::cout << ", " << grouped(all["vocabulary"]["size"]) << " tokens in the vocabulary";
+  }
+  std::cout << '\n';
   const auto count = [](const Json& value) { return grouped(value.get<double>()); };
   print_section("Settings", all["settings"], short_value);
   print_section("Parameters", all["parameters"]["parts"], count);

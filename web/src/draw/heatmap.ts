@@ -54,33 +54,32 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
   });
   if (at.cell >= 11)
     columns.forEach((label, c) =>
-      drawColumnLabel(
-        pen,
-        label,
-        at.left + (c + 0.5) * at.cell,
-        at.top - 6,
-        at.top - 8,
+      drawColumnLabel(pen, label, {
+        x: at.left + (c + 0.5) * at.cell,
+        bottom: at.top - 6,
+        room: at.top - 8,
         size,
         theme,
-        options.focus?.[1] === c,
-      ),
+        strong: options.focus?.[1] === c,
+      }),
     );
   if (at.cell >= 26) drawNumbers(pen, at, values, options, colour);
   for (const [r, c] of options.marks ?? []) frame(pen, at, r, c, theme.warm, 2);
   if (options.focus) frame(pen, at, options.focus[0], options.focus[1], theme.ink, 2);
 }
 
+export interface ColumnPlace {
+  x: number;
+  bottom: number;
+  room: number; // for the text when it is turned
+  size: number;
+  theme: Theme;
+  strong: boolean;
+}
+
 /** Short ones stand upright, as Han characters should; long ones are turned. */
-function drawColumnLabel(
-  pen: Pen,
-  label: Label,
-  x: number,
-  bottom: number,
-  room: number,
-  size: number,
-  theme: Theme,
-  strong: boolean,
-): void {
+export function drawColumnLabel(pen: Pen, label: Label, place: ColumnPlace): void {
+  const { x, bottom, room, size, theme, strong } = place;
   const style = {
     colour: label.kind === "special" ? theme.soft : theme.ink,
     size,

@@ -1,9 +1,8 @@
 import type { ZoomTransform } from "d3-zoom";
 import type { HeadStats } from "../data/types";
-import type { Label } from "../data/words";
-import { drawLegend } from "../draw/heatmap";
+import { drawColumnLabel, drawLegend } from "../draw/heatmap";
 import { drawLabel, widest } from "../draw/labels";
-import { fitted, textWidth, type Box, type Pen } from "../draw/pen";
+import { type Box, type Pen } from "../draw/pen";
 import type { Theme } from "../draw/theme";
 import type { Tiles } from "../draw/tiles";
 import type { Messages } from "../i18n";
@@ -134,29 +133,16 @@ function drawColumnLabels(
     const at = x(c) + scale / 2;
     if (at < plot.x || at > plot.x + plot.width) continue;
     if (named)
-      columnLabel(pen, all.columns[c]!, at, plot.y - 6, theme, c === focus[1], Math.min(13, Math.max(10, scale - 2)));
+      drawColumnLabel(pen, all.columns[c]!, {
+        x: at,
+        bottom: plot.y - 6,
+        room: plot.y - 10,
+        size: Math.min(13, Math.max(10, scale - 2)),
+        theme,
+        strong: c === focus[1],
+      });
     else pen.text(String(c + 1), at, plot.y - 6, { colour: theme.soft, size: 10, align: "middle" });
   }
-}
-
-function columnLabel(
-  pen: Pen,
-  label: Label,
-  x: number,
-  bottom: number,
-  theme: Theme,
-  strong: boolean,
-  size: number,
-): void {
-  const style = {
-    colour: label.kind === "special" ? theme.soft : theme.ink,
-    size,
-    italic: label.kind === "special",
-    weight: strong ? 600 : 400,
-  };
-  const text = (label.space ? "␣" : "") + label.text;
-  if (textWidth(text, style) <= size * 1.25) pen.text(text, x, bottom, { ...style, align: "middle" });
-  else pen.text(fitted(text, bottom - 4, style), x + size * 0.36, bottom, { ...style, turn: -90 });
 }
 
 /** Bars beside the rows: how spread out each row's attention is. */
