@@ -12,7 +12,7 @@
 namespace attend {
 namespace {
 
-constexpr size_t kMostSnapshots = 48, kMostEvents = 1024, kMostSteps = 4000;
+constexpr size_t kMostSnapshots = 48, kMostLeaving = 16, kMostEvents = 1024, kMostSteps = 4000;
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
 /// JSON has no infinity.
@@ -119,7 +119,10 @@ void TrainingFeed::thin_out() {
       const double here = place(snapshots_[i + 1].step) - place(snapshots_[i - 1].step);
       if (here < gap) gap = here, least = i;
     }
-    snapshots_.erase(snapshots_.begin() + static_cast<ptrdiff_t>(least));
+    const auto leaves = snapshots_.begin() + static_cast<ptrdiff_t>(least);
+    leaving_.push_back(std::move(*leaves));
+    snapshots_.erase(leaves);
+    if (leaving_.size() > kMostLeaving) leaving_.pop_front();
   }
 }
 
@@ -148,7 +151,9 @@ std::string TrainingFeed::json() const {
 std::shared_ptr<const Run> TrainingFeed::snapshot(const std::string& id) const {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(snapshots_, id, &Snapshot::id);
-  return found == snapshots_.end() ? nullptr : found->run;
+  if (found != snapshots_.end()) return found->run;
+  const auto left = std::ranges::find(leaving_, id, &Snapshot::id);
+  return left == leaving_.end() ? nullptr : left->run;
 }
 
 WatchedSentence TrainingFeed::sentence() const {

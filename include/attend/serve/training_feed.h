@@ -31,7 +31,8 @@ class TrainingFeed {
 
   void add(const StepReport& report);
   void add(const ValidationReport& report);
-  /// Keeps at most 48 snapshots, of at most 256 MiB: older ones are thinned out, the first and last stay.
+  /// Keeps at most 48 snapshots, of at most 256 MiB: older ones are thinned out, the first and last stay. The
+  /// last few thinned out are no longer listed, but can still be had: a page may be about to ask for one.
   void add_snapshot(int64_t step, Run run);
   void finish();
 
@@ -66,6 +67,7 @@ class TrainingFeed {
   WatchedSentence sentence_;
   std::vector<std::string> steps_, validations_;  // as JSON
   std::vector<Snapshot> snapshots_;
+  std::deque<Snapshot> leaving_;    // the last ones thinned out: a page that was told of one may still ask for it
   std::deque<std::string> events_;  // the last few
   size_t first_event_ = 0;          // number of events_[0]
 };
