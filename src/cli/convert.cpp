@@ -16,6 +16,7 @@ constexpr const char* kExamples = R"(
 Examples:
   attend convert novel -o novel-hf              # a language model of ours for transformers
   attend convert novel -o novel-hf --to llama
+  attend convert en-de -o en-de-hf              # a translator: marian, bart, pegasus, mbart or t5, by its settings
   attend convert gpt2 -o mine --to attend       # a downloaded model in our own format
 
 Without --to, a model of ours is written as the first architecture of transformers that has all its settings, and any
@@ -28,28 +29,32 @@ struct Arguments {
 std::string target_of(const Arguments& arguments, const ModelFolder& folder) {
   if (!arguments.to.empty()) return arguments.to;
   if (folder.kind != "attend") return "attend";
-  const auto targets = hub_targets(*folder.model);
-  require<Error>(folder.model->task() == Task::language, folder.path, ": a model of architecture ",
-                 folder.model->architecture(), " cannot be written for transformers yet; a gpt can");
-  require<Error>(!targets.empty(), folder.path, ": no architecture of transformers has all settings of this ",
-                 folder.model->architecture(), "; --to ARCHITECTURE says what is missing");
-  return targets.front();
+  try {
+    return default_hub_target(*folder.model);
+  } catch (const Error& error) {
+    throw Error(folder.path + ": " + error.what());
+  }
 }
 
 void save_as_ours(const ModelFolder& folder, const std::string& output) {
   require<Error>(!std::filesystem::exists(output) || std::filesystem::is_empty(output), output,
                  ": is there already; nothing was overwritten");
-  save_model(*folder.model, output);
+  std::filesystem::create_directories(output);
+  // The tokenizer, read from beside them, needs the rules: where a decoder starts.
+  if (folder.rules.as_transformers) save_generation_rules(folder.rules, output);
   folder.tokenizer->save(output);
+  save_model(*folder.model, output);
 }
 
 void run_convert(const Arguments& arguments) {
   const ModelFolder folder = open_model(arguments.model);
+  require<Error>(folder.model->task() != Task::pictures, folder.path,
+                 ": a model of pictures cannot be converted; it is used as it is");
   const std::string to = target_of(arguments, folder);
   if (to == "attend") {
     save_as_ours(folder, arguments.output);
   } else {
-    save_hub_model(*folder.model, *folder.tokenizer, to, arguments.output);
+    save_hub_model(*folder.model, *folder.tokenizer, to, arguments.output, folder.rules);
   }
   std::cout << "Wrote " << arguments.output << " (" << to << ")\n";
 }
@@ -62,7 +67,9 @@ void add_convert(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Folder of a model")->required()->type_name("MODEL");
   command->add_option("-o,--output", arguments->output, "Folder to write")->required()->type_name("FOLDER");
-  command->add_option("--to", arguments->to, "gpt2, llama, …: which of transformers' architectures; or attend")
+  command
+      ->add_option("--to", arguments->to,
+                   "gpt2, llama, marian, bart, bert, …: which of transformers' architectures; or attend")
       ->type_name("ARCHITECTURE");
   command->footer(kExamples);
   command->callback([arguments] { run_convert(*arguments); });

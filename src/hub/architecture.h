@@ -51,8 +51,11 @@ HubArchitecture distilbert();
 /// Also of the models that differ from it in name alone.
 HubArchitecture roberta(const char* model_type);
 HubArchitecture bart();
+HubArchitecture mbart();
 HubArchitecture marian();
-HubArchitecture t5(const char* model_type);
+HubArchitecture pegasus();
+HubArchitecture t5();
+HubArchitecture mt5();
 HubArchitecture vit();
 
 }  // namespace attend::hub

@@ -13,10 +13,12 @@ const std::vector<HubArchitecture>& hub_architectures() {
                                                 roberta("roberta"),
                                                 roberta("xlm-roberta"),
                                                 roberta("camembert"),
-                                                bart(),
                                                 marian(),
-                                                t5("t5"),
-                                                t5("mt5"),
+                                                bart(),
+                                                pegasus(),
+                                                mbart(),
+                                                t5(),
+                                                mt5(),
                                                 vit()};
   return all;
 }

@@ -1,18 +1,30 @@
+#include "hub/pair_describe.h"
 #include "hub/pair_names.h"
 
-// BART (Lewis et al. 2020): learned positions, a norm after the embedding.
+// BART (Lewis et al. 2020): learned positions, a norm after the embedding. mBART (Liu et al. 2020): the same with norms
+// before each branch.
 namespace attend::hub {
 namespace {
 
 constexpr int64_t kFirstPosition = 2;  // Fairseq kept the first rows for the padding
 
-std::unique_ptr<Model> create(const HubFolder& folder) {
-  expect_architecture(folder, {"BartForConditionalGeneration", "BartModel"});
+std::unique_ptr<Model> create_model(const HubFolder& folder, bool norm_first) {
   TransformerModelConfig config = pair_config(folder);
   config.positions = Positions::learned;
   config.embedding_norm = true;
+  config.norm_first = norm_first;
   Rng rng;
   return TransformerModel::create(config, rng);
+}
+
+std::unique_ptr<Model> create_bart(const HubFolder& folder) {
+  expect_architecture(folder, {"BartForConditionalGeneration", "BartModel"});
+  return create_model(folder, false);
+}
+
+std::unique_ptr<Model> create_mbart(const HubFolder& folder) {
+  expect_architecture(folder, {"MBartForConditionalGeneration", "MBartModel"});
+  return create_model(folder, true);
 }
 
 NameMap names(const HubFolder& folder, const Model& model) {
@@ -25,8 +37,40 @@ NameMap names(const HubFolder& folder, const Model& model) {
   return map;
 }
 
+nlohmann::ordered_json describe(const Model& model, const char* to, const char* architecture, bool norm_first) {
+  const TransformerModelConfig& c = model_of<TransformerModel>(model, to).settings;
+  Refusals refusals(to);
+  nlohmann::ordered_json json = pair_json(c, refusals);
+  refusals.expect("norm_first", c.norm_first, norm_first);
+  refusals.expect("embedding_norm", c.embedding_norm, true);
+  refusals.expect("shared", c.shared, true);
+  const bool has_table =
+      c.positions == Positions::learned || c.positions == Positions::sinusoidal || c.positions == Positions::none;
+  refusals.refuse_unless(has_table, "positions", setting_text(c.positions), "learned");
+  refusals.check();
+  json["architectures"] = {architecture};
+  return json;
+}
+
+nlohmann::ordered_json describe_bart(const Model& model) {
+  return describe(model, "bart", "BartForConditionalGeneration", false);
+}
+nlohmann::ordered_json describe_mbart(const Model& model) {
+  return describe(model, "mbart", "MBartForConditionalGeneration", true);
+}
+
+std::unique_ptr<Model> prepare(const Model& model) {
+  return with_position_tables(dynamic_cast<const TransformerModel&>(model));
+}
+
 }  // namespace
 
-HubArchitecture bart() { return {.model_type = "bart", .create = create, .names = names}; }
+HubArchitecture bart() {
+  return {.model_type = "bart", .create = create_bart, .names = names, .describe = describe_bart, .prepare = prepare};
+}
+HubArchitecture mbart() {
+  return {
+      .model_type = "mbart", .create = create_mbart, .names = names, .describe = describe_mbart, .prepare = prepare};
+}
 
 }  // namespace attend::hub

@@ -1,3 +1,6 @@
+#include "attend/nn/init.h"
+#include "attend/tensor/creation.h"
+#include "hub/describe.h"
 #include "hub/encoder_heads.h"
 
 // BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in their heads and in where positions begin.
@@ -6,6 +9,7 @@ namespace {
 
 constexpr const char* kBert = "bert.";
 constexpr const char* kRoberta = "roberta.";
+constexpr int64_t kUsualTypes = 2;
 
 /// What both have in common. Refuses what makes them decoders.
 EncoderConfig base_config(const HubFolder& folder) {
@@ -89,10 +93,64 @@ NameMap bert_names(const HubFolder& folder, const Model& model) {
   add_bare_tensor(map, std::string("cls.predictions.transform.LayerNorm.") + (is_old ? "beta" : "bias"),
                   "masked_norm.bias");
   add_bare_tensor(map, "cls.predictions.bias", "masked_bias");
-  if (!settings.tied) add_bare_tensor(map, "cls.predictions.decoder.weight", "masked_output");
+  if (!settings.tied) {
+    add_bare_tensor(map, "cls.predictions.decoder.weight", "masked_output");
+    map.copies = {{"cls.predictions.decoder.bias", "cls.predictions.bias"}};  // transformers then has two
+  }
   add_bare(map, "classifier", "classifier");
   for (const char* name : {"cls.seq_relationship.*", "cls.predictions.decoder.*"}) map.ignored.emplace_back(name);
   return map;
+}
+
+nlohmann::ordered_json describe_bert(const Model& model) {
+  const EncoderConfig& c = model_of<Encoder>(model, "bert").settings;
+  const bool classifies = !c.labels.empty();
+  Refusals refusals("bert");
+  refusals.expect("norm_first", c.norm_first, false);
+  const bool has_table =
+      c.positions == Positions::learned || c.positions == Positions::sinusoidal || c.positions == Positions::none;
+  refusals.refuse_unless(has_table, "positions", setting_text(c.positions), "learned");
+  if (classifies) refusals.expect("pooling", c.pooling, Pooling::first);
+  refusals.refuse_unless(c.pooler == Pooler::tanh || (c.pooler == Pooler::none && !classifies), "pooler",
+                         setting_text(c.pooler), "tanh");
+  refusals.check();
+  nlohmann::ordered_json json{{"vocab_size", c.words},
+                              {"hidden_size", c.dim},
+                              {"num_hidden_layers", c.layers},
+                              {"num_attention_heads", c.heads},
+                              {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
+                              {"hidden_act", activation_name(c.activation)},
+                              {"hidden_dropout_prob", c.dropout},
+                              {"attention_probs_dropout_prob", c.dropout},
+                              {"max_position_embeddings", c.context},
+                              {"type_vocab_size", c.types > 0 ? c.types : kUsualTypes},
+                              {"layer_norm_eps", c.eps},
+                              {"tie_word_embeddings", c.tied}};
+  json["architectures"] = {classifies ? "BertForSequenceClassification" : c.masked ? "BertForMaskedLM" : "BertModel"};
+  for (size_t i = 0; i < c.labels.size(); ++i) {
+    json["id2label"][std::to_string(i)] = c.labels[i];
+    json["label2id"][c.labels[i]] = i;
+  }
+  return json;
+}
+
+/// BERT always has a table of positions, and always tells kinds of tokens apart: a model that does not adds 0 for each.
+std::unique_ptr<Model> prepare_bert(const Model& model) {
+  const auto& from = dynamic_cast<const Encoder&>(model);
+  EncoderConfig config = from.settings;
+  config.positions = Positions::learned;
+  if (config.types == 0) config.types = kUsualTypes;
+  const BlankParameters scope;
+  Rng rng;
+  auto result = Encoder::create(config, rng);
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, tensor] : from.parameters()) before[name] = tensor.detach();
+  result->visit_parameters([&](const std::string& name, Tensor& parameter) {
+    const bool is_waves = name == "positions.weight" && from.waves;
+    const Tensor value = is_waves ? from.waves : before[name];
+    parameter = value ? value : zeros(parameter.shape());
+  });
+  return result;
 }
 
 NameMap roberta_names(const HubFolder& folder, const Model& model) {
@@ -115,7 +173,13 @@ NameMap roberta_names(const HubFolder& folder, const Model& model) {
 
 }  // namespace
 
-HubArchitecture bert() { return {.model_type = "bert", .create = create_bert, .names = bert_names}; }
+HubArchitecture bert() {
+  return {.model_type = "bert",
+          .create = create_bert,
+          .names = bert_names,
+          .describe = describe_bert,
+          .prepare = prepare_bert};
+}
 HubArchitecture roberta(const char* model_type) {
   return {.model_type = model_type, .create = create_roberta, .names = roberta_names};
 }

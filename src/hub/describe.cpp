@@ -1,5 +1,8 @@
 #include "hub/describe.h"
 
+#include <algorithm>
+#include <sstream>
+
 namespace attend::hub {
 namespace {
 
@@ -18,8 +21,32 @@ nlohmann::ordered_json rope_json(const GptConfig& config) {
 
 }  // namespace
 
-void require_setting(bool ok, const char* to, const std::string& setting) {
-  require<Error>(ok, to, ": the model has ", setting, ", which this architecture has not");
+std::string setting_text(bool value) { return value ? "yes" : "no"; }
+std::string setting_text(int64_t value) { return std::to_string(value); }
+std::string setting_text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+void Refusals::refuse_unless(bool ok, const char* name, const std::string& value, const std::string& instead) {
+  if (ok) return;
+  settings_.push_back(std::string(name) + "=" + value);
+  std::string option(name);
+  std::ranges::replace(option, '_', '-');
+  options_.push_back(std::string("--").append(option).append(" ").append(instead));
+}
+
+void Refusals::check() const {
+  if (settings_.empty()) return;
+  const auto joined = [](const std::vector<std::string>& parts, const char* between) {
+    std::string text;
+    for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
+    return text;
+  };
+  throw SettingsError(std::string(to_) + ": this architecture has no " + joined(settings_, ", ") +
+                          "; a model trained with " + joined(options_, " ") + " can be written",
+                      settings_.size());
 }
 
 const char* activation_name(Activation activation) {
@@ -42,13 +69,13 @@ const char* activation_name(Activation activation) {
   return "";
 }
 
-nlohmann::ordered_json llama_json(const GptConfig& c, const char* to) {
-  const auto refuse_unless = [&](bool ok, const char* setting) { require_setting(ok, to, setting); };
-  refuse_unless(c.positions == Positions::rotary, "positions other than rotary");
-  refuse_unless(c.rms_norm, "LayerNorm instead of RMSNorm");
-  refuse_unless(c.gated, "a feed-forward network without gate");
-  refuse_unless(c.attention_scale == 0 && !c.scale_by_layer, "a scale of its own for attention");
-  refuse_unless(c.rope_dims == 0, "rope_dims");
+nlohmann::ordered_json llama_json(const GptConfig& c, Refusals& refusals) {
+  refusals.expect("positions", c.positions, Positions::rotary);
+  refusals.expect("rms_norm", c.rms_norm, true);
+  refusals.expect("gated", c.gated, true);
+  refusals.expect("attention_scale", c.attention_scale, 0.0);
+  refusals.expect("scale_by_layer", c.scale_by_layer, false);
+  refusals.expect("rope_dims", c.rope_dims, int64_t{0});
   const nlohmann::ordered_json rope = rope_json(c);
   nlohmann::ordered_json json{{"vocab_size", c.words},
                               {"max_position_embeddings", c.context},

@@ -2,14 +2,47 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "attend/models/gpt.h"
 
 // Our settings as transformers writes them.
 namespace attend::hub {
 
-/// Throws Error "gpt2: there is no SETTING there" unless `ok`.
-void require_setting(bool ok, const char* to, const std::string& setting);
+/// A model has settings that an architecture has not; what() names all of them and what would do instead.
+struct SettingsError : Error {
+  SettingsError(const std::string& what, size_t missing) : Error(what), count(missing) {}
+  size_t count;  ///< of the settings
+};
+
+// A setting's value as the command line has it.
+std::string setting_text(bool value);
+std::string setting_text(int64_t value);
+std::string setting_text(double value);
+template <class Choice>
+requires std::is_enum_v<Choice> std::string setting_text(Choice value) {
+  return std::string(names_of(value)[static_cast<size_t>(value)]);
+}
+
+/// Gathers the settings of a model that the architecture `to` has not, so that one error names them all.
+class Refusals {
+ public:
+  explicit Refusals(const char* to) : to_(to) {}
+
+  /// Refuses any other value than this.
+  template <class T>
+  void expect(const char* name, const T& value, const T& only) {
+    refuse_unless(value == only, name, setting_text(value), setting_text(only));
+  }
+  /// Refuses a value, and says which other one would do.
+  void refuse_unless(bool ok, const char* name, const std::string& value, const std::string& instead);
+  /// Throws SettingsError if anything was refused.
+  void check() const;
+
+ private:
+  const char* to_;
+  std::vector<std::string> settings_, options_;
+};
 
 /// The model as the struct an architecture is made of; throws Error if it is another one.
 template <class M>
@@ -24,6 +57,6 @@ const M& model_of(const Model& model, const char* to) {
 const char* activation_name(Activation activation);
 
 /// What Llama and its relatives share; each adds its own, and refuses what it has not.
-nlohmann::ordered_json llama_json(const GptConfig& config, const char* to);
+nlohmann::ordered_json llama_json(const GptConfig& config, Refusals& refusals);
 
 }  // namespace attend::hub

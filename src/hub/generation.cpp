@@ -48,7 +48,7 @@ GenerationRules generation_rules(const std::string& folder, const HubConfig& con
   return rules;
 }
 
-std::string generation_text(const GenerationRules& rules) {
+nlohmann::ordered_json rules_json(const GenerationRules& rules) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   const auto token = [&](const char* key, int32_t id) {
     if (id >= 0) json[key] = id;
@@ -68,7 +68,7 @@ std::string generation_text(const GenerationRules& rules) {
   json["length_penalty"] = rules.length_penalty;
   json["early_stopping"] = rules.is_eager;
   if (!rules.prefix.empty()) json["prefix"] = rules.prefix;
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json;
 }
 
 }  // namespace attend::hub

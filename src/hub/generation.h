@@ -10,6 +10,6 @@ namespace attend::hub {
 /// What generation_config.json says of a folder's model, or config.json, where older folders have the same keys.
 GenerationRules generation_rules(const std::string& folder, const HubConfig& config);
 /// The rules as a generation_config.json.
-std::string generation_text(const GenerationRules& rules);
+nlohmann::ordered_json rules_json(const GenerationRules& rules);
 
 }  // namespace attend::hub

@@ -45,18 +45,20 @@ NameMap names(const HubFolder&, const Model& model) {
 
 nlohmann::ordered_json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "gpt2").settings;
-  const auto refuse_unless = [](bool ok, const char* setting) { require_setting(ok, "gpt2", setting); };
-  refuse_unless(c.positions == Positions::learned, "positions other than learned");
-  refuse_unless(!c.rms_norm, "RMSNorm");
-  refuse_unless(!c.gated, "a gated feed-forward network");
-  refuse_unless(c.bias, "no biases");
-  refuse_unless(c.attention_bias == AttentionBias::as_others || c.attention_bias == AttentionBias::all,
-                "attention without biases");
-  refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "fewer key heads");
-  refuse_unless(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "a head_dim of its own");
-  refuse_unless(!c.qk_norm, "qk_norm");
-  refuse_unless(c.window == 0, "a window");
-  refuse_unless(c.attention_scale == 0 || c.attention_scale == 1, "a scale of its own for attention");
+  Refusals refusals("gpt2");
+  refusals.expect("positions", c.positions, Positions::learned);
+  refusals.expect("rms_norm", c.rms_norm, false);
+  refusals.expect("gated", c.gated, false);
+  refusals.expect("bias", c.bias, true);
+  refusals.refuse_unless(c.attention_bias == AttentionBias::as_others || c.attention_bias == AttentionBias::all,
+                         "attention_bias", setting_text(c.attention_bias), "all");
+  refusals.refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "key_heads", setting_text(c.key_heads), "0");
+  refusals.refuse_unless(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "head_dim", setting_text(c.head_dim), "0");
+  refusals.expect("qk_norm", c.qk_norm, false);
+  refusals.expect("window", c.window, int64_t{0});
+  refusals.refuse_unless(c.attention_scale == 0 || c.attention_scale == 1, "attention_scale",
+                         setting_text(c.attention_scale), "0");
+  refusals.check();
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"vocab_size", c.words},
           {"n_positions", c.context},

@@ -79,7 +79,8 @@ LoadedModel load_any_model(const std::string& folder) {
 }
 
 void save_generation_rules(const GenerationRules& rules, const std::string& folder) {
-  write_file(folder + "/generation_config.json", hub::generation_text(rules) + "\n");
+  const std::string text = hub::rules_json(rules).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  write_file(folder + "/generation_config.json", text + "\n");
 }
 
 }  // namespace attend

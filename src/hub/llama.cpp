@@ -14,10 +14,13 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
 
 nlohmann::ordered_json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "llama").settings;
-  nlohmann::ordered_json json = llama_json(c, "llama");
-  require_setting(!c.qk_norm, "llama", "qk_norm");
-  require_setting(c.window == 0, "llama", "a window");
-  require_setting(c.attention_bias != AttentionBias::inputs, "llama", "biases on the inputs of attention alone");
+  Refusals refusals("llama");
+  nlohmann::ordered_json json = llama_json(c, refusals);
+  refusals.expect("qk_norm", c.qk_norm, false);
+  refusals.expect("window", c.window, int64_t{0});
+  refusals.refuse_unless(c.attention_bias != AttentionBias::inputs, "attention_bias", setting_text(c.attention_bias),
+                         "all");
+  refusals.check();
   const bool by_bias = c.attention_bias == AttentionBias::as_others && c.bias;
   json["attention_bias"] = by_bias || c.attention_bias == AttentionBias::all;
   json["mlp_bias"] = c.bias;

@@ -1,10 +1,20 @@
+#include "hub/pair_describe.h"
 #include "hub/pair_names.h"
 
-// Marian's translators (Junczys-Dowmunt et al. 2018), the models of Opus-MT: waves with all sines first.
+// Marian's translators (Junczys-Dowmunt et al. 2018), the models of Opus-MT: waves with all sines first. Pegasus (Zhang
+// et al. 2020): the same with norms before each branch and one table of words.
 namespace attend::hub {
 namespace {
 
-std::unique_ptr<Model> create(const HubFolder& folder) {
+std::unique_ptr<Model> create_with_waves(const HubFolder& folder, TransformerModelConfig config) {
+  config.positions = Positions::sinusoidal;
+  config.wave_halves = true;
+  check_waves(folder, config);
+  Rng rng;
+  return TransformerModel::create(config, rng);
+}
+
+std::unique_ptr<Model> create_marian(const HubFolder& folder) {
   expect_architecture(folder, {"MarianMTModel", "MarianModel"});
   const HubConfig& c = folder.config;
   TransformerModelConfig config = pair_config(folder);
@@ -12,11 +22,14 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
     c.refuse("a 'decoder_vocab_size' other than 'vocab_size' is not supported");
   }
   config.shared = c.flag("share_encoder_decoder_embeddings", true);
-  config.positions = Positions::sinusoidal;
-  config.wave_halves = true;
-  check_waves(folder, config);
-  Rng rng;
-  return TransformerModel::create(config, rng);
+  return create_with_waves(folder, config);
+}
+
+std::unique_ptr<Model> create_pegasus(const HubFolder& folder) {
+  expect_architecture(folder, {"PegasusForConditionalGeneration", "PegasusModel"});
+  TransformerModelConfig config = pair_config(folder);
+  config.norm_first = true;
+  return create_with_waves(folder, config);
 }
 
 NameMap names(const HubFolder& folder, const Model& model) {
@@ -26,8 +39,54 @@ NameMap names(const HubFolder& folder, const Model& model) {
   return map;
 }
 
+/// What both have of a model of ours.
+nlohmann::ordered_json waves_json(const TransformerModelConfig& c, Refusals& refusals) {
+  nlohmann::ordered_json json = pair_json(c, refusals);
+  refusals.expect("positions", c.positions, Positions::sinusoidal);
+  refusals.expect("embedding_norm", c.embedding_norm, false);
+  return json;
+}
+
+nlohmann::ordered_json describe_marian(const Model& model) {
+  const TransformerModelConfig& c = model_of<TransformerModel>(model, "marian").settings;
+  Refusals refusals("marian");
+  nlohmann::ordered_json json = waves_json(c, refusals);
+  refusals.expect("norm_first", c.norm_first, false);
+  refusals.check();
+  json["decoder_vocab_size"] = c.words;
+  json["share_encoder_decoder_embeddings"] = c.shared;
+  json["static_position_embeddings"] = true;
+  json["architectures"] = {"MarianMTModel"};
+  return json;
+}
+
+nlohmann::ordered_json describe_pegasus(const Model& model) {
+  const TransformerModelConfig& c = model_of<TransformerModel>(model, "pegasus").settings;
+  Refusals refusals("pegasus");
+  nlohmann::ordered_json json = waves_json(c, refusals);
+  refusals.expect("norm_first", c.norm_first, true);
+  refusals.expect("shared", c.shared, true);
+  refusals.check();
+  json["architectures"] = {"PegasusForConditionalGeneration"};
+  return json;
+}
+
+std::unique_ptr<Model> prepare(const Model& model) {
+  return with_wave_halves(dynamic_cast<const TransformerModel&>(model));
+}
+
 }  // namespace
 
-HubArchitecture marian() { return {.model_type = "marian", .create = create, .names = names}; }
+HubArchitecture marian() {
+  return {
+      .model_type = "marian", .create = create_marian, .names = names, .describe = describe_marian, .prepare = prepare};
+}
+HubArchitecture pegasus() {
+  return {.model_type = "pegasus",
+          .create = create_pegasus,
+          .names = names,
+          .describe = describe_pegasus,
+          .prepare = prepare};
+}
 
 }  // namespace attend::hub

@@ -14,13 +14,14 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
 
 nlohmann::ordered_json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "mistral").settings;
-  nlohmann::ordered_json json = llama_json(c, "mistral");
-  const bool by_bias = c.attention_bias == AttentionBias::as_others && c.bias;
-  require_setting(
-      !c.bias && !by_bias && c.attention_bias != AttentionBias::inputs && c.attention_bias != AttentionBias::all,
-      "mistral", "biases");
-  require_setting(!c.qk_norm, "mistral", "qk_norm");
-  require_setting(c.layer_kinds.empty(), "mistral", "layers of different kinds");
+  Refusals refusals("mistral");
+  nlohmann::ordered_json json = llama_json(c, refusals);
+  refusals.expect("bias", c.bias, false);
+  refusals.refuse_unless(c.attention_bias == AttentionBias::as_others || c.attention_bias == AttentionBias::none,
+                         "attention_bias", setting_text(c.attention_bias), "none");
+  refusals.expect("qk_norm", c.qk_norm, false);
+  refusals.refuse_unless(c.layer_kinds.empty(), "layer_kinds", "[…]", "[]");
+  refusals.check();
   json["sliding_window"] = c.window > 0 ? nlohmann::ordered_json(c.window) : nlohmann::ordered_json(nullptr);
   json["architectures"] = {"MistralForCausalLM"};
   return json;

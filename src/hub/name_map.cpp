@@ -221,6 +221,10 @@ std::vector<NamedTensor> weights_of(const Model& model, const NameMap& map) {
   for (const Bound& bound : bind_all(map, by_name(model))) {
     result.emplace_back(bound.rule.is_bare ? bound.rule.theirs : map.prefix + bound.rule.theirs, joined(bound));
   }
+  for (const auto& [name, of] : map.copies) {
+    const auto found = std::ranges::find(result, of, &NamedTensor::first);
+    if (found != result.end()) result.emplace_back(name, Tensor(found->second));
+  }
   return result;
 }
 

@@ -20,12 +20,12 @@ enum class Layout {
 /// `{}` in the names stands for the number of a layer. A rule for a parameter that the model has not is passed over: a
 /// model without biases leaves out its rules for biases.
 struct Rule {
-  std::string theirs;              ///< without the map's prefix
-  std::vector<std::string> ours;   ///< several: theirs holds them one behind the other, along the outputs
+  std::string theirs;             ///< without the map's prefix
+  std::vector<std::string> ours;  ///< several: theirs holds them one behind the other, along the outputs
   Layout layout = Layout::as_is;
-  bool is_bare = false;            ///< never has the prefix
-  int64_t skipped_rows = 0;        ///< that theirs begins with and ours has not
-  int64_t head_dim = 0;            ///< rows of a head, for `interleaved`
+  bool is_bare = false;      ///< never has the prefix
+  int64_t skipped_rows = 0;  ///< that theirs begins with and ours has not
+  int64_t head_dim = 0;      ///< rows of a head, for `interleaved`
 };
 
 struct NameMap {
@@ -34,6 +34,11 @@ struct NameMap {
   std::vector<Rule> rules;
   /// Names (after the prefix) of what no model needs; `*` stands for anything.
   std::vector<std::string> ignored;
+  struct Copy {
+    std::string name, of;
+  };
+  /// Whole names under which a tensor is written a second time, and that tensor's; who reads ignores them.
+  std::vector<Copy> copies;
 
   void add(const std::string& theirs, const std::string& ours, Layout layout = Layout::as_is);
   /// The same for theirs.weight and theirs.bias.
@@ -42,9 +47,9 @@ struct NameMap {
   void add_joined(const std::string& theirs, const std::vector<std::string>& ours, Layout layout = Layout::as_is);
 };
 
-/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are f32 and laid
-/// out as ours, else copied. Gives back the names of what was in the files and not used. Throws FormatError that names a
-/// tensor which is missing or of another shape, Error for a parameter the map does not know.
+/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are f32 and
+/// laid out as ours, else copied. Gives back the names of what was in the files and not used. Throws FormatError that
+/// names a tensor which is missing or of another shape, Error for a parameter the map does not know.
 std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights);
 
 /// The model's parameters under their names and in their layout. Throws Error for a parameter the map does not know.

@@ -21,6 +21,7 @@ void add_layers(NameMap& map, const std::string& stack) {
   map.add_both(layer + "fc1", layer + "feed_forward.up");
   map.add_both(layer + "fc2", layer + "feed_forward.down");
   map.add_both(layer + "final_layer_norm", layer + "feed_forward_norm");
+  map.add_both(stack + ".layer_norm", stack + ".norm");
 }
 
 }  // namespace
@@ -80,7 +81,14 @@ NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {
   add_layers(map, "decoder");
   add_attention(map, "decoder.layers.{}.encoder_attn", "decoder.layers.{}.cross_attention");
   map.add_both("decoder.layers.{}.encoder_attn_layer_norm", "decoder.layers.{}.cross_attention_norm");
-  if (!model.settings.tied) add_bare_tensor(map, "lm_head.weight", "output.weight");
+  if (!model.settings.tied) {
+    add_bare_tensor(map, "lm_head.weight", "output.weight");
+    // transformers then takes the tables of both sides for different ones
+    if (model.settings.shared) {
+      map.copies = {{"model.encoder.embed_tokens.weight", "model.shared.weight"},
+                    {"model.decoder.embed_tokens.weight", "model.shared.weight"}};
+    }
+  }
   add_bare_tensor(map, "final_logits_bias", "output.bias");
   map.rules.back().layout = Layout::reshaped;
   map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};

@@ -3,7 +3,7 @@
 #include "attend/models/transformer_model.h"
 #include "hub/architecture.h"
 
-// What bart and marian have in common: the layers of Fairseq's Transformer.
+// What bart, mbart, marian and pegasus have in common: the layers of Fairseq's Transformer.
 namespace attend::hub {
 
 /// Sizes, activation and dropout.

@@ -32,11 +32,13 @@ void describe_layers(const GptConfig& c, nlohmann::ordered_json& json) {
 
 nlohmann::ordered_json describe_qwen2(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "qwen2").settings;
-  nlohmann::ordered_json json = llama_json(c, "qwen2");
-  require_setting(c.attention_bias == AttentionBias::inputs && !c.bias, "qwen2",
-                  "biases elsewhere than on queries, keys and values");
-  require_setting(!c.qk_norm, "qwen2", "qk_norm");
-  require_setting(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "qwen2", "a head_dim of its own");
+  Refusals refusals("qwen2");
+  nlohmann::ordered_json json = llama_json(c, refusals);
+  refusals.expect("bias", c.bias, false);
+  refusals.expect("attention_bias", c.attention_bias, AttentionBias::inputs);
+  refusals.expect("qk_norm", c.qk_norm, false);
+  refusals.refuse_unless(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "head_dim", setting_text(c.head_dim), "0");
+  refusals.check();
   describe_layers(c, json);
   json["architectures"] = {"Qwen2ForCausalLM"};
   return json;
@@ -44,9 +46,13 @@ nlohmann::ordered_json describe_qwen2(const Model& model) {
 
 nlohmann::ordered_json describe_qwen3(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "qwen3").settings;
-  nlohmann::ordered_json json = llama_json(c, "qwen3");
-  require_setting(c.qk_norm, "qwen3", "no qk_norm");
-  require_setting(!c.bias && c.attention_bias != AttentionBias::inputs, "qwen3", "biases");
+  Refusals refusals("qwen3");
+  nlohmann::ordered_json json = llama_json(c, refusals);
+  refusals.expect("qk_norm", c.qk_norm, true);
+  refusals.expect("bias", c.bias, false);
+  refusals.refuse_unless(c.attention_bias != AttentionBias::inputs, "attention_bias", setting_text(c.attention_bias),
+                         "none");
+  refusals.check();
   json["attention_bias"] = c.attention_bias == AttentionBias::all;
   describe_layers(c, json);
   json["architectures"] = {"Qwen3ForCausalLM"};

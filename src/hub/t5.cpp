@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "hub/describe.h"
 #include "hub/encoder_heads.h"
 #include "hub/pair_names.h"
 
@@ -90,13 +91,58 @@ NameMap names(const HubFolder& folder, const Model& model) {
     map.add(stack + ".final_layer_norm.weight", stack + ".norm.weight");
   }
   if (!settings.tied) add_bare_tensor(map, "lm_head.weight", "output.weight");
+  if (!settings.tied) {
+    map.copies = {{"encoder.embed_tokens.weight", "shared.weight"}, {"decoder.embed_tokens.weight", "shared.weight"}};
+  }
   map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
                  "decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight"};
   return map;
 }
 
+nlohmann::ordered_json describe(const Model& model) {
+  const TransformerModelConfig& c = model_of<TransformerModel>(model, "t5").settings;
+  Refusals refusals("t5");
+  refusals.expect("positions", c.positions, Positions::relative);
+  refusals.expect("norm_first", c.norm_first, true);
+  refusals.expect("rms_norm", c.rms_norm, true);
+  refusals.expect("bias", c.bias, false);
+  refusals.expect("scale_scores", c.scale_scores, false);
+  refusals.expect("scale_embedding", c.scale_embedding, false);
+  refusals.expect("embedding_norm", c.embedding_norm, false);
+  refusals.expect("shared", c.shared, true);
+  refusals.expect("scale_output", c.scale_output, c.tied);
+  refusals.expect("output_bias", c.output_bias, false);
+  refusals.refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "key_heads", setting_text(c.key_heads), "0");
+  refusals.refuse_unless(c.decoder_heads == 0 || c.decoder_heads == c.heads, "decoder_heads",
+                         setting_text(c.decoder_heads), "0");
+  refusals.refuse_unless(c.decoder_hidden == 0 || c.decoder_hidden == c.hidden, "decoder_hidden",
+                         setting_text(c.decoder_hidden), "0");
+  // "gated-gelu" means the other one there
+  refusals.refuse_unless(!c.gated || c.activation != Activation::gelu, "activation", "gelu", "gelu_tanh");
+  refusals.check();
+  const std::string activation =
+      c.gated && c.activation == Activation::gelu_tanh ? "gelu" : activation_name(c.activation);
+  return {{"architectures", {"T5ForConditionalGeneration"}},
+          {"vocab_size", c.words},
+          {"d_model", c.dim},
+          {"d_kv", c.head_dim > 0 ? c.head_dim : c.dim / c.heads},
+          {"d_ff", c.hidden},
+          {"num_layers", c.encoder_layers},
+          {"num_decoder_layers", c.decoder_layers},
+          {"num_heads", c.heads},
+          {"relative_attention_num_buckets", c.buckets},
+          {"relative_attention_max_distance", c.max_distance},
+          {"dropout_rate", c.dropout},
+          {"layer_norm_epsilon", c.eps},
+          {"feed_forward_proj", (c.gated ? "gated-" : "") + activation},
+          {"scale_decoder_outputs", c.scale_output},
+          {"tie_word_embeddings", c.tied},
+          {"is_encoder_decoder", true}};
+}
+
 }  // namespace
 
-HubArchitecture t5(const char* model_type) { return {.model_type = model_type, .create = create, .names = names}; }
+HubArchitecture t5() { return {.model_type = "t5", .create = create, .names = names, .describe = describe}; }
+HubArchitecture mt5() { return {.model_type = "mt5", .create = create, .names = names}; }
 
 }  // namespace attend::hub

@@ -8,6 +8,7 @@
 #include "text/llama2c_tokenizer.h"
 #include "text/marian_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/trained_document.h"
 
 namespace attend {
 namespace {
@@ -25,11 +26,6 @@ std::vector<std::string> lines_of(const std::string& content) {
     lines.push_back(std::move(line));
   }
   return lines;
-}
-
-Json special_token(const std::string& content, int64_t id) {
-  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
 /// GPT-2's pair of files as the tokenizer.json that means the same.
@@ -51,7 +47,7 @@ std::string json_from_merges(const std::string& vocabulary, const std::string& m
             {"added_tokens", Json::array()}};
   for (const char* name : {"<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>"}) {
     const auto id = text::field<int64_t>(model["vocab"], name, -1);
-    if (id >= 0) json["added_tokens"].push_back(special_token(name, id));
+    if (id >= 0) json["added_tokens"].push_back(text::added_special(name, id));
   }
   return json.dump();
 }
@@ -82,7 +78,7 @@ std::string json_from_vocabulary(const std::string& vocabulary, const TokenizerC
   }
   for (const char* name : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
     const auto id = text::field<int64_t>(tokens, name, -1);
-    if (id >= 0) json["added_tokens"].push_back(special_token(name, id));
+    if (id >= 0) json["added_tokens"].push_back(text::added_special(name, id));
   }
   const auto cls = text::field<int64_t>(tokens, "[CLS]", -1), sep = text::field<int64_t>(tokens, "[SEP]", -1);
   if (cls >= 0 && sep >= 0) {

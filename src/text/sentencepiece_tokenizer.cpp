@@ -27,6 +27,19 @@ bool begins_by_default(const TokenizerConfig& files) {
   return name.starts_with("Llama") || name.starts_with("Gemma") || name.starts_with("CodeLlama");
 }
 
+/// These classes keep numbers free before the model's pieces, or put their own there.
+void refuse_renumbered(const TokenizerConfig& files) {
+  const auto by_class = field<std::string>(files.config, "tokenizer_class", "");
+  const auto by_model = field<std::string>(files.model, "model_type", "");
+  const std::string name = by_class.empty() ? by_model : by_class;
+  for (const char* start : {"XLMRoberta", "xlm-roberta", "Camembert", "camembert", "MBart", "mbart", "Pegasus",
+                            "pegasus", "BigBirdPegasus", "Barthez", "Nllb"}) {
+    require<FormatError>(!name.starts_with(start), name,
+                         ": its pieces have other numbers than in this file; write a tokenizer.json with transformers: "
+                         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
+  }
+}
+
 /// T5 has 100 places to fill in; they are written down nowhere but in the model's size.
 int64_t count_extra_ids(const TokenizerConfig& files, int64_t pieces) {
   constexpr int64_t kUsual = 100;
@@ -45,6 +58,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string source, const Tokeniz
       model_(source_),
       tokens_(model_.vocabulary()),
       lowercase_(field(files.config, "do_lower_case", false)) {
+  refuse_renumbered(files);
   if (!config_.is_object()) config_ = Json::object();
   add_tokens(files);
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });

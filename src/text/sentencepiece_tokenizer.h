@@ -24,6 +24,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<int32_t> find(std::string_view token) const override;
   const SpecialTokens& special() const override { return special_; }
   void save(const std::string& folder) const override;
+  /// The same tokenizer as a tokenizer.json with <s> … </s> around a text; nothing for a model of which that cannot say
+  /// the same. They differ on a text alone that spells the name of a special token out of characters never seen.
+  std::optional<Json> document() const;
 
  private:
   void add_token(AddedToken token);

@@ -33,16 +33,15 @@ Json component(const char* type) { return {{"type", type}}; }
 
 Json case_normalizer(bool lowercase) { return lowercase ? component("Lowercase") : Json(); }
 
+Json added_special(const std::string& content, int64_t id) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
 Json trained_document() {
   Json added = Json::array();
   for (size_t id = 0; id < kSpecialNames.size(); ++id) {
-    added.push_back({{"id", id},
-                     {"content", kSpecialNames[id]},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+    added.push_back(added_special(kSpecialNames[id], static_cast<int64_t>(id)));
   }
   return {{"version", "1.0"},
           {"truncation", nullptr},

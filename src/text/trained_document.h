@@ -19,6 +19,8 @@ Vocabulary special_vocabulary();
 
 /// tokenizer.json with the special tokens, the template <s> … </s> and everything else unset.
 Json trained_document();
+/// An entry of "added_tokens".
+Json added_special(const std::string& content, int64_t id);
 /// {"token": id, …}
 Json vocabulary_json(const Vocabulary& vocabulary);
 /// ["a b", …], which every version of Hugging Face's tokenizers reads; for tokens without blanks.

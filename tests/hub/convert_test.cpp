@@ -5,33 +5,17 @@
 #include "attend/autograd/autograd.h"
 #include "attend/generate/generate_text.h"
 #include "attend/models/gpt.h"
-#include "attend/models/registry.h"
-#include "hub_testing.h"
+#include "convert_testing.h"
 
 namespace attend {
 namespace {
 
+using testing::small_tokenizer;
 using testing::TemporaryFolder;
 
-std::shared_ptr<const Tokenizer> small_tokenizer() {
-  std::vector<std::string> lines{"a dog runs in the park", "一只狗在公园里跑", "the park", "a dog"};
-  size_t next = 0;
-  return train_tokenizer(
-      [&]() -> std::optional<std::string> { return next < lines.size() ? std::optional(lines[next++]) : std::nullopt; },
-      {.kind = TokenizerKind::characters, .min_count = 1});
-}
-
 std::unique_ptr<Model> small_gpt(const Tokenizer& tokenizer, std::map<std::string, std::string> settings = {}) {
-  settings["words"] = std::to_string(tokenizer.size());
-  settings["dim"] = "16";
-  settings["layers"] = "2";
-  settings["heads"] = "2";
-  Rng rng{.seed = 3};
-  auto model = create_model(with_settings(preset_config("gpt", "tiny"), settings), rng);
-  for (const auto& [name, tensor] : model->parameters()) {  // also what starts as 0 or 1
-    copy_values(normal(tensor.shape(), 0, 0.4, rng.stream()), tensor.detach());
-  }
-  return model;
+  settings.insert({{"dim", "16"}, {"layers", "2"}, {"heads", "2"}});
+  return testing::random_model("gpt", tokenizer, settings);
 }
 
 std::vector<float> logits_of(const Model& model) {
@@ -90,6 +74,13 @@ TEST(Convert, SaysWhatFits) {
   EXPECT_EQ(hub_targets(*small_gpt(*tokenizer)), std::vector<std::string>{"gpt2"});
   EXPECT_EQ(hub_targets(*small_gpt(*tokenizer, kLlama)), (std::vector<std::string>{"llama", "mistral"}));
   EXPECT_TRUE(hub_targets(*small_gpt(*tokenizer, {{"positions", "alibi"}})).empty());
+  EXPECT_EQ(default_hub_target(*small_gpt(*tokenizer, kLlama)), "llama");
+  testing::expect_error<Error>(
+      [&] {
+        default_hub_target(*small_gpt(*tokenizer, {{"positions", "alibi"}}));
+      },
+      "gpt2: this architecture has no positions=alibi; a model trained with --positions learned "
+      "can be written");
 }
 
 TEST(Convert, RefusesByName) {
@@ -105,12 +96,15 @@ TEST(Convert, RefusesByName) {
     }
   };
   EXPECT_EQ(refusal("gpt2", kLlama),
-            "gpt2: the model has positions other than learned, which this architecture has not");
+            "gpt2: this architecture has no positions=rotary, rms_norm=yes, gated=yes, bias=no; a model trained with "
+            "--positions learned --rms-norm no --gated no --bias yes can be written");
   EXPECT_EQ(refusal("gpt2", {{"gated", "yes"}}),
-            "gpt2: the model has a gated feed-forward network, which this architecture has not");
-  EXPECT_EQ(refusal("llama", {}), "llama: the model has positions other than rotary, which this architecture has not");
+            "gpt2: this architecture has no gated=yes; a model trained with --gated no can be written");
+  EXPECT_EQ(refusal("gpt2", {{"key_heads", "1"}}),
+            "gpt2: this architecture has no key_heads=1; a model trained with --key-heads 0 can be written");
   EXPECT_EQ(refusal("llama", llama_with({{"window", "5"}})),
-            "llama: the model has a window, which this architecture has not");
+            "llama: this architecture has no window=5; a model trained with --window 0 can be written");
+  EXPECT_EQ(refusal("bert", {}), "bert: a model of architecture gpt cannot be written as this");
   EXPECT_TRUE(
       refusal("palm", {}).starts_with("convert: there is no architecture 'palm' to write; there are gpt2, llama"));
   std::filesystem::create_directories(folder.file("full/x"));

@@ -6,8 +6,10 @@
 
 #include "testing/gradients.h"
 #include "testing/process.h"
+#include "text/json_tokenizer.h"
 #include "text/random_text.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/trained_document.h"
 
 namespace attend::text {
 namespace {
@@ -136,6 +138,41 @@ TEST(SentencePiece, WhatStandsBesideTheModelCounts) {
   const auto again = load_tokenizer(folder.path());
   EXPECT_EQ(again->size(), t5.size());
   EXPECT_EQ(again->encode("the <extra_id_7> cat", true), t5.encode("the <extra_id_7> cat", true));
+}
+
+/// What the program trains, as it is and as a tokenizer.json.
+TEST(SentencePiece, ItsDocumentEncodesAndDecodesTheSame) {
+  const Json config = trained_config();
+  const std::string model = trained(
+      "--model_type=unigram --byte_fallback=true --normalization_rule_name=identity --remove_extra_whitespaces=false "
+      "--pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3 --control_symbols=<mask>");
+  const SentencePieceTokenizer pieces(model, {config, {}, {}});
+  ASSERT_TRUE(pieces.document().has_value());
+  const JsonTokenizer document(pieces.document()->dump(), {config, {}, {}});
+  ASSERT_EQ(document.size(), pieces.size());
+  testing::RandomText random(19);
+  std::vector<std::string> texts{"", " ", "<s>", "a<s>b <0x41>", "▁", "今天天气很好 🙂"};
+  for (int i = 0; i < 1500; ++i) texts.push_back(random.text(random.below(20)) + (i % 3 == 0 ? "the cat sat" : ""));
+  for (const std::string& text : texts) {
+    const Ids ids = pieces.encode(text, false);
+    ASSERT_EQ(document.encode(text, false), ids) << ::testing::PrintToString(text);
+    ASSERT_EQ(document.decode(ids, false), pieces.decode(ids, false)) << ::testing::PrintToString(text);
+  }
+  const Ids framed = document.encode("the cat", true);
+  EXPECT_EQ(framed.front(), 2);
+  EXPECT_EQ(framed.back(), 3);
+  EXPECT_FALSE(SentencePieceTokenizer(trained("--model_type=bpe"), {}).document().has_value());
+  EXPECT_FALSE(SentencePieceTokenizer(trained("--model_type=unigram"), {}).document().has_value());  // it normalises
+}
+
+TEST(SentencePiece, ClassesThatNumberPiecesAnewAreRefused) {
+  const std::string model = trained("--model_type=unigram");
+  const std::string expected =
+      ": its pieces have other numbers than in this file; write a tokenizer.json with transformers: "
+      "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+  const Json by_class{{"tokenizer_class", "PegasusTokenizer"}}, by_model{{"model_type", "xlm-roberta"}};
+  expect_error<FormatError>([&] { SentencePieceTokenizer(model, {by_class, {}, {}}); }, "PegasusTokenizer" + expected);
+  expect_error<FormatError>([&] { SentencePieceTokenizer(model, {{}, {}, by_model}); }, "xlm-roberta" + expected);
 }
 
 TEST(SentencePiece, DamagedModelsAreRefused) {
