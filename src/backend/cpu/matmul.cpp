@@ -22,8 +22,8 @@ inline constexpr int64_t kDotLines = 16;  // up to so many, dot products beat pa
 template <class T>
 void MultiplyOne(const MatrixProduct<T>& in) {
   const auto store = [&in](int64_t i, int64_t j, T value) {
-    T& c = in.c[i * in.c_row + j];
-    if (in.bias != nullptr) value += in.bias[j];
+    T& c = in.turned ? in.c[j * in.c_row + i] : in.c[i * in.c_row + j];
+    if (in.bias != nullptr) value += in.bias[in.turned ? i : j];
     c = in.accumulate ? c + value : value;
   };
   if (in.b != nullptr && in.a_step == 1 && in.b_step == 1 && std::min(in.m, in.n) <= kDotLines) {

@@ -7,7 +7,8 @@
 
 namespace attend::cpu {
 
-/// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds.
+/// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds. Turned, it is cᵀ that is written and
+/// the bias is one of rows; then n is at most 256, a is contiguous along k and nothing is added.
 template <class T>
 struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
@@ -16,9 +17,10 @@ struct MatrixProduct {
   const T* b = nullptr;
   int64_t b_step = 0, b_col = 0;  ///< b(p, j) = b[p · b_step + j · b_col]
   T* c = nullptr;
-  int64_t c_row = 0;        ///< c(i, j) = c[i · c_row + j]
-  const T* bias = nullptr;  ///< n of them, or none
+  int64_t c_row = 0;        ///< c(i, j) = c[i · c_row + j], turned c[j · c_row + i]
+  const T* bias = nullptr;  ///< n of them, turned m, or none
   bool accumulate = false;
+  bool turned = false;
   bool bf16 = false;                 ///< round a and b to bf16
   const BFloat16* b_bf16 = nullptr;  ///< stands in for b, with b_step 1: b is bf16 already
 };

@@ -80,7 +80,7 @@ class BlockedProduct {
         const int64_t row = task % rows.count, panel = task / rows.count % panels.count;
         Stripe stripe{rows.begin(row), rows.end(row), panels.begin(panel), panels.end(panel), chunk_, in_.c, in_.c_row};
         if (IsSplit()) SetSplit(task / rows.count / panels.count, stripe);
-        MultiplyStripe(stripe, own.data());
+        in_.turned ? MultiplyTurned(stripe, own.data()) : MultiplyStripe(stripe, own.data());
       }
     });
   }
@@ -91,11 +91,25 @@ class BlockedProduct {
     stripe.c_row = in_.n;
   }
 
-  /// Elements a task packs for itself: its rows of a, or its panels of b.
+  /// Elements a task has for itself: its rows of a or its panels of b, packed, or its rows of a c to be turned.
   int64_t OwnSize() const {
+    if (in_.turned) return cuts_.task_rows.size * in_.n;
     if (cuts_.packs_a) return PackedBands(cuts_.task_rows.size, cuts_.depth.size);
     const bool none = cuts_.shares_b || cuts_.packed_from == cuts_.panels.count;
     return none ? 0 : PackedPanels(cuts_.task_panels.size, cuts_.depth.size);
+  }
+
+  void MultiplyTurned(Stripe stripe, T* own) {
+    const int64_t first = stripe.first_row, rows = stripe.last_row - first;
+    stripe.c = own - first * in_.n;
+    stripe.c_row = in_.n;
+    MultiplyStripe(stripe, nullptr);
+    TransposeScaled(own, in_.n, rows, in_.n, T{1}, in_.c + first, in_.c_row);
+    if (in_.bias == nullptr) return;
+    for (int64_t j = 0; j < in_.n; ++j) {
+      T* HWY_RESTRICT line = in_.c + j * in_.c_row + first;
+      for (int64_t i = 0; i < rows; ++i) line[i] += in_.bias[first + i];
+    }
   }
 
   void MultiplyStripe(const Stripe& stripe, T* own) {
@@ -124,7 +138,7 @@ class BlockedProduct {
       const bool first = part.begin == 0 && !IsSplit();
       TileOutput<T> output{.c_row = block.c_row,
                            .columns = cuts_.panels.used(panel),
-                           .bias = in_.bias != nullptr && first ? in_.bias + column : nullptr,
+                           .bias = in_.bias != nullptr && first && !in_.turned ? in_.bias + column : nullptr,
                            .add = part.begin > block.range.begin || chunk_.begin > 0 || (first && in_.accumulate)};
       for (int64_t row = block.first_row; row < block.last_row; row += kTileRows) {
         operands.a = cuts_.packs_a ? bands + PackedBands(row - block.first_row, part.count())

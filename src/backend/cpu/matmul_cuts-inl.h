@@ -27,6 +27,7 @@ inline constexpr int64_t kPartialElements = 1 << 19;  // of c, in all parts toge
 ///   of a are read where they lie.
 /// - b narrow, or a transposed (a weight's gradient): tasks own wide stripes, and b is packed once for all of them.
 ///   Where a row of a is used often enough, or is not contiguous, each task packs its rows first.
+///   Turned, a task's c stays in its cache until it is whole, and is written out from there.
 /// - c small and k deep (a small weight's gradient): k is split too, each part has a c of its own, and these are added
 ///   in order.
 template <class T>
@@ -42,10 +43,10 @@ struct Cuts {
   explicit Cuts(const MatrixProduct<T>& in)
       : panels(in.n),
         packed_from(in.b != nullptr && in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
-        shares_b(in.a_step != 1 || (in.m >= kSharingRows && panels.count <= kStripePanels)),
+        shares_b(in.turned || in.a_step != 1 || (in.m >= kSharingRows && panels.count <= kStripePanels)),
         packs_a(in.a_step != 1 || (shares_b && in.n >= kPackedColumns)),
         depth(in.k, kPanelBytes / (panels.widest() * static_cast<int64_t>(sizeof(T))), 8),
-        chunk(in.k, shares_b ? SharedDepth() : std::max<int64_t>(1, in.k), depth.size),
+        chunk(in.k, shares_b && !in.turned ? SharedDepth() : std::max<int64_t>(1, in.k), depth.size),
         splits(in.k, std::max<int64_t>(1, in.k / SplitCount(in)), depth.size),
         task_rows(in.m, RowsOfTask(in), kTileRows),
         task_panels(panels.count, shares_b ? kStripePanels : std::clamp<int64_t>(panels.count / 16, 1, 4), 1) {}
@@ -57,7 +58,7 @@ struct Cuts {
   }
   int64_t SplitCount(const MatrixProduct<T>& in) const {
     const int64_t stripes = (in.m + kBlockRows - 1) / kBlockRows;
-    if (!shares_b || chunk.count != 1 || panels.count > kStripePanels || stripes >= kWantedTasks) return 1;
+    if (!shares_b || in.turned || chunk.count != 1 || panels.count > kStripePanels || stripes >= kWantedTasks) return 1;
     const int64_t wanted = (kWantedTasks + stripes - 1) / stripes;
     return std::max<int64_t>(1, std::min({wanted, in.k / kSplitDepth, kPartialElements / (in.m * in.n)}));
   }

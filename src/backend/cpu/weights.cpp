@@ -13,7 +13,6 @@
 #include <hwy/foreach_target.h>
 // clang-format off
 #include <hwy/highway.h>
-#include "backend/cpu/tile-inl.h"
 #include "backend/cpu/weights_few-inl.h"
 // clang-format on
 
@@ -22,10 +21,6 @@ namespace attend::cpu::HWY_NAMESPACE {
 
 void MultiplyFewF32(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<PlainRows>(x, products); }
 void MultiplyFewBf16(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<Bf16Rows>(x, products); }
-/// to[c][r] = from[r][c], r below `count`.
-void TurnRows(const float* from, int64_t cols, int64_t count, float* to, int64_t to_row) {
-  TransposeScaled(from, cols, count, cols, 1.0f, to, to_row);
-}
 
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -36,7 +31,6 @@ namespace {
 
 HWY_EXPORT(MultiplyFewF32);
 HWY_EXPORT(MultiplyFewBf16);
-HWY_EXPORT(TurnRows);
 
 constexpr int64_t kSomeRows = 256;  // below, and above kDotRows
 
@@ -44,10 +38,8 @@ constexpr int64_t kSomeRows = 256;  // below, and above kDotRows
 /// took half of the time with 32 rows.
 void multiply_some(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
-  const int64_t rows = x.rows, out = product.y.cols;
-  const Scratch<float> turned(out * rows);
-  multiply_f32({.m = out,
-                .n = rows,
+  multiply_f32({.m = product.y.cols,
+                .n = x.rows,
                 .k = x.cols,
                 .a = static_cast<const float*>(weights.data),
                 .a_row = weights.stride,
@@ -55,21 +47,10 @@ void multiply_some(ConstRows x, const WeightProduct& product) {
                 .b = static_cast<const float*>(x.data),
                 .b_step = 1,
                 .b_col = x.stride,
-                .c = turned.data(),
-                .c_row = rows});
-  const auto* bias = static_cast<const float*>(product.bias.data);
-  auto* y = static_cast<float*>(product.y.data);
-  constexpr int64_t kColumns = 64;
-  parallel_ranges((out + kColumns - 1) / kColumns, std::max<int64_t>(1, kGrain / (rows * kColumns)),
-                  [&](int64_t begin, int64_t end) {
-                    const int64_t first = begin * kColumns, count = std::min(end * kColumns, out) - first;
-                    HWY_DYNAMIC_DISPATCH(TurnRows)
-                    (turned.data() + first * rows, rows, count, y + first, product.y.stride);
-                    if (bias == nullptr) return;
-                    for (int64_t i = 0; i < rows; ++i) {
-                      for (int64_t j = 0; j < count; ++j) y[i * product.y.stride + first + j] += bias[first + j];
-                    }
-                  });
+                .c = static_cast<float*>(product.y.data),
+                .c_row = product.y.stride,
+                .bias = static_cast<const float*>(product.bias.data),
+                .turned = true});
 }
 
 /// Many rows: the weights are packed on the way, and bf16 becomes f32 there unless the machine multiplies it.
