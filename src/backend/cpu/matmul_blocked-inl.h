@@ -104,11 +104,16 @@ class BlockedProduct {
     stripe.c = own - first * in_.n;
     stripe.c_row = in_.n;
     MultiplyStripe(stripe, nullptr);
-    TransposeScaled(own, in_.n, rows, in_.n, T{1}, in_.c + first, in_.c_row);
-    if (in_.bias == nullptr) return;
-    for (int64_t j = 0; j < in_.n; ++j) {
-      T* HWY_RESTRICT line = in_.c + j * in_.c_row + first;
-      for (int64_t i = 0; i < rows; ++i) line[i] += in_.bias[first + i];
+    // A few lines of cᵀ at a time: these are powers of two apart as often as not, all in one set of the cache.
+    constexpr int64_t kLines = 4;
+    for (int64_t column = 0; column < in_.n; column += kLines) {
+      const int64_t lines = std::min(kLines, in_.n - column);
+      T* to = in_.c + column * in_.c_row + first;
+      TransposeScaled(own + column, in_.n, rows, lines, T{1}, to, in_.c_row);
+      for (int64_t j = 0; j < lines && in_.bias != nullptr; ++j) {
+        T* HWY_RESTRICT line = to + j * in_.c_row;
+        for (int64_t i = 0; i < rows; ++i) line[i] += in_.bias[first + i];
+      }
     }
   }
 
