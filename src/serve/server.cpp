@@ -1,15 +1,17 @@
 #include "attend/serve/server.h"
 
-#include <httplib.h>
-
+#include <algorithm>
+#include <cctype>
+#include <optional>
 #include <thread>
 
 #include "attend/base/error.h"
+#include "serve/limited_server.h"
 
 namespace attend {
 namespace {
 
-constexpr size_t kLargestBody = size_t{4} << 20, kLongestTarget = 8192, kThreads = 32;
+constexpr size_t kLargestBody = size_t{4} << 20, kThreads = 32;
 constexpr int kTries = 20;  // ports after a taken one
 
 ApiRequest request_of(const httplib::Request& from) {
@@ -26,12 +28,12 @@ void refuse(httplib::Response& response, int status, const std::string& why) {
 void fill(httplib::Response& to, ApiResponse from) {
   to.status = from.status;
   for (const auto& [name, value] : from.headers) to.set_header(name, value);
-  if (!from.stream && from.body.empty()) return to.set_content("", from.type);
+  if (!from.stream && (from.body.empty() || from.status >= 400)) return to.set_content(from.body, from.type);
   if (!from.stream) {
-    // A body of known length goes out as it is; other ones httplib packs with brotli's slowest setting.
+    // What a provider gives goes out as it is; httplib packs other bodies with brotli's slowest setting.
     const auto body = std::make_shared<std::string>(std::move(from.body));
     to.set_content_provider(body->size(), from.type, [body](size_t offset, size_t length, httplib::DataSink& sink) {
-      return sink.write(body->data() + offset, length);
+      return offset <= body->size() && sink.write(body->data() + offset, std::min(length, body->size() - offset));
     });
     return;
   }
@@ -54,9 +56,48 @@ std::string reason(int status) {
       return "the request is too large";
     case 414:
       return "the address is too long";
+    case 416:
+      return "answers are given as a whole only";
     default:
       return "the request cannot be answered";
   }
+}
+
+/// A status, and why a request gets it.
+struct Refusal {
+  int status = 0;
+  std::string why;
+};
+
+/// What is wrong with the length of a body. httplib would take one of unsaid length, in chunks or until the connection
+/// ends, without any limit, and one that is packed, or in parts, for more than it says.
+std::optional<Refusal> wrong_body(const httplib::Request& request) {
+  if (request.has_header("Content-Encoding")) return Refusal{415, "the body must not be packed"};
+  if (request.is_multipart_form_data()) return Refusal{415, "the body must not be in parts"};
+  const bool has_length = request.has_header("Content-Length");
+  if (request.has_header("Transfer-Encoding") || (request.method == "POST" && !has_length)) {
+    return Refusal{411, "the length of the body must be given"};
+  }
+  const std::string length = request.get_header_value("Content-Length");
+  const bool is_number = std::ranges::all_of(length, [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (has_length && (length.empty() || !is_number || request.get_header_value_count("Content-Length") > 1)) {
+    return Refusal{400, "the length of the body is no number"};
+  }
+  if (length.size() > 18 || (has_length && std::stoull(length) > kLargestBody)) return Refusal{413, reason(413)};
+  return std::nullopt;
+}
+
+/// What can be said of a request by its head, before anything else is read.
+std::optional<Refusal> wrong_head(const httplib::Request& request, const std::string& own) {
+  if (request.get_header_value_count("Host") > 1 || request.get_header_value_count("Origin") > 1 ||
+      !is_own_request(request.get_header_value("Host"), request.get_header_value("Origin"), own)) {
+    return Refusal{403, "this page answers only its own address on this machine"};
+  }
+  if (request.method != "GET" && request.method != "POST" && request.method != "HEAD") {
+    return Refusal{405, "only GET and POST are answered"};
+  }
+  if (request.has_header("Range")) return Refusal{416, reason(416)};
+  return wrong_body(request);
 }
 
 /// Only as long as it is needed: by default httplib lets two servers share a port.
@@ -70,16 +111,13 @@ void own_port(socket_t socket) {
 struct Server::State {
   Api& api;
   ServerOptions options;
-  httplib::Server server;
+  LimitedServer server;
   int port = 0;
   std::thread thread;
 
   State(Api& target, const ServerOptions& given) : api(target), options(given) {
     server.set_socket_options(own_port);
     server.set_payload_max_length(kLargestBody);
-    server.set_keep_alive_timeout(2);
-    server.set_read_timeout(5);
-    server.set_write_timeout(10);
     server.set_tcp_nodelay(true);
     server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     server.set_default_headers({{"X-Content-Type-Options", "nosniff"},
@@ -87,16 +125,8 @@ struct Server::State {
                                 {"Cross-Origin-Resource-Policy", "same-origin"},
                                 {"Cache-Control", "no-store"}});
     server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      if (!is_own_request(request.get_header_value("Host"), request.get_header_value("Origin"), options.host)) {
-        refuse(response, 403, "this page answers only its own address on this machine");
-        return httplib::Server::HandlerResponse::Handled;
-      }
-      if (request.method != "GET" && request.method != "POST" && request.method != "HEAD") {
-        refuse(response, 405, "only GET and POST are answered");
-        return httplib::Server::HandlerResponse::Handled;
-      }
-      if (request.target.size() > kLongestTarget) {
-        refuse(response, 414, reason(414));
+      if (const auto wrong = wrong_head(request, options.host)) {
+        refuse(response, wrong->status, wrong->why);
         return httplib::Server::HandlerResponse::Handled;
       }
       return httplib::Server::HandlerResponse::Unhandled;

@@ -1,63 +1,15 @@
 #include "attend/serve/server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
-#include "inspect/inspect_testing.h"
+#include "serve/http_testing.h"
 #include "testing/gradients.h"
 
 namespace attend::testing {
 namespace {
-
-/// Sends bytes to a port of this machine and returns all that comes back until the other side closes, or falls silent.
-std::string exchange(int port, const std::string& bytes, bool says_it_is_all = false) {
-  const int file = socket(AF_INET, SOCK_STREAM, 0);
-  const timeval patience{.tv_sec = 5, .tv_usec = 0};
-  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  std::string answer;
-  if (connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    for (size_t sent = 0; sent < bytes.size();) {
-      const ssize_t count = send(file, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (count <= 0) break;
-      sent += static_cast<size_t>(count);
-    }
-    if (says_it_is_all) shutdown(file, SHUT_WR);
-    char buffer[4096];
-    for (ssize_t count; (count = recv(file, buffer, sizeof buffer, 0)) > 0;) {
-      answer.append(buffer, static_cast<size_t>(count));
-    }
-  }
-  close(file);
-  return answer;
-}
-
-struct Served {
-  Api api{{tiny_inspected("gpt")}, {.version = "1"}};
-  Server server{api, {.port = 0}};
-  Served() { server.start(); }
-
-  std::string request(const std::string& line, const std::string& headers = {}, const std::string& body = {}) {
-    std::string text = line + " HTTP/1.1\r\nConnection: close\r\n";
-    text += headers.empty() ? "Host: 127.0.0.1:" + std::to_string(server.port()) + "\r\n" : headers;
-    if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
-    return exchange(server.port(), text + "\r\n" + body);
-  }
-};
-
-int status_of(const std::string& answer) { return answer.size() > 12 ? std::stoi(answer.substr(9, 3)) : 0; }
-std::string body_of(const std::string& answer) {
-  const size_t at = answer.find("\r\n\r\n");
-  return at == std::string::npos ? "" : answer.substr(at + 4);
-}
 
 TEST(Server, AnswersOverHttp) {
   Served served;
@@ -80,7 +32,7 @@ TEST(Server, AnswersOverHttp) {
 
 TEST(Server, RefusesForeignHostsAndOrigins) {
   Served served;
-  const std::string port = ":" + std::to_string(served.server.port());
+  const std::string port = std::string(":").append(std::to_string(served.server.port()));
   EXPECT_EQ(status_of(served.request("GET /api/info", "Host: localhost" + port + "\r\n")), 200);
   EXPECT_EQ(status_of(served.request("GET /api/info", "Host: evil.example" + port + "\r\n")), 403);
   EXPECT_EQ(status_of(served.request("GET /api/info", "X: y\r\n")), 403);

@@ -1,0 +1,161 @@
+// What a server takes from connections that mean no good, over real sockets.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "serve/http_testing.h"
+
+namespace attend::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kBody = R"({"model":"m0","text":"hello"})";
+
+void expect_refused(const std::string& answer, int status, const std::string& why) {
+  EXPECT_EQ(status_of(answer), status) << answer.substr(0, 200);
+  EXPECT_EQ(body_of(answer), "{\"error\":\"" + why + "\"}") << answer.substr(0, 200);
+  EXPECT_NE(answer.find("Connection: close\r\n"), std::string::npos);
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Limits, PartsOfAnswersAreNotGiven) {
+  Served served({.version = "1", .page = "packed"});
+  for (const char* range :
+       {"bytes=0-200000", "bytes=5000-9000", "bytes=0-3", "bytes=-5", "bytes=2-", "bytes=0-1,4-9",
+        "bytes=9223372036854775807-9223372036854775807", "bytes=99999999999999999999-", "lines=1", "bytes=9-2"}) {
+    for (const char* path : {"/api/info", "/", "/nothing"}) {
+      const std::string headers = served.host() + "Range: " + range + "\r\n";
+      expect_refused(served.request(std::string("GET ") + path, headers), 416, "answers are given as a whole only");
+    }
+  }
+}
+
+TEST(Limits, TheReasonsOfTheApiArrive) {
+  Served served({.version = "1", .longest = 20, .most_streams = 0});
+  const auto post = [&](const std::string& path, const std::string& body) {
+    return served.request("POST " + path, {}, body);
+  };
+  expect_refused(post("/api/runs", R"({"model":"m7","text":"a"})"), 404, "there is no model 'm7'");
+  expect_refused(post("/api/runs", "{}"), 400, "expected 'model'");
+  expect_refused(post("/api/runs", R"({"model":"m0","text":")" + std::string(30, 'a') + "\"}"), 400,
+                 "inspect: the text has 30 tokens; at most 20 are looked into");
+  expect_refused(post("/api/generate", kBody), 503, "too many streams are open; try again");
+  expect_refused(served.request("GET /api/runs"), 405, "/api/runs takes POST, not 'GET'");
+  expect_refused(served.request("GET /nothing"), 404, "there is nothing at '/nothing'");
+  EXPECT_EQ(status_of(post("/api/runs", kBody)), 200);
+  expect_refused(served.request("GET /api/runs/r0/stats?attention=0&head=99"), 400,
+                 "inspect: there is no head 99; the layer has 2, counted from 0");
+}
+
+TEST(Limits, BodiesHaveALengthThatIsSaid) {
+  Served served;
+  const auto post = [&](const std::string& headers, const std::string& body = {}) {
+    return exchange(served.server.port(), "POST /api/runs HTTP/1.1\r\n" + served.host() + headers + "\r\n" + body);
+  };
+  const std::string chunk = "100000\r\n" + std::string(1 << 20, 'a') + "\r\n";
+  expect_refused(post("Transfer-Encoding: chunked\r\n", chunk), 411, "the length of the body must be given");
+  expect_refused(post("transfer-encoding: identity\r\nContent-Length: 2\r\n", "{}"), 411,
+                 "the length of the body must be given");
+  expect_refused(post("", "{}"), 411, "the length of the body must be given");
+  expect_refused(post("Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}"), 415, "the body must not be packed");
+  expect_refused(post("Content-Type: multipart/form-data; boundary=a\r\nContent-Length: 2\r\n", "{}"), 415,
+                 "the body must not be in parts");
+  for (const char* length : {"Content-Length: -5\r\n", "Content-Length: 2x\r\n", "Content-Length: 0x2\r\n",
+                             "Content-Length: 2\r\nContent-Length: 2\r\n"}) {
+    expect_refused(post(length, "{}"), 400, "the length of the body is no number");
+  }
+  for (const char* length : {"99999999", "99999999999", "18446744073709551618"}) {
+    expect_refused(post("Content-Length: " + std::string(length) + "\r\n", "{}"), 413, "the request is too large");
+  }
+  const std::string large(32 << 20, 'x');  // what is in flight when the answer comes does not lose it
+  expect_refused(served.request("POST /api/runs", {}, large), 413, "the request is too large");
+}
+
+TEST(Limits, HeadsAreShort) {
+  Served served;
+  std::string many = served.host();
+  for (int i = 0; i < 200000; ++i) many += "X-" + std::to_string(i) + ": a\r\n";
+  expect_refused(served.request("GET /api/info", many), 431, "the request's head is longer than 32 KiB");
+  const std::string padding(100000, 'a');
+  expect_refused(exchange(served.server.port(), padding), 431, "the request's head is longer than 32 KiB");
+  expect_refused(served.request("GET /" + padding.substr(0, 9000)), 414, "the address is too long");
+  EXPECT_EQ(status_of(served.request("GET /api/info", served.host() + "X: " + padding.substr(0, 8000) + "\r\n")), 200);
+}
+
+/// Sent after a pause, so that it comes in a packet of its own, as larger bodies of browsers do.
+TEST(Limits, TheBodyOfARefusedRequestIsNoRequest) {
+  Served served;
+  const std::string inner = "POST /api/runs HTTP/1.1\r\n" + served.host() +
+                            "Content-Length: " + std::to_string(std::string(kBody).size()) + "\r\n\r\n" + kBody;
+  const std::string length = "Content-Length: " + std::to_string(inner.size()) + "\r\n";
+  const std::string evil = "Origin: http://evil.example\r\n";
+  const std::vector<std::pair<int, std::string>> cases = {
+      {403, "POST /api/runs HTTP/1.1\r\n" + served.host() + evil + length},
+      {403, "POST /api/runs HTTP/1.1\r\nHost: evil.example\r\n" + length},
+      {403, "POST /api/runs HTTP/1.1\r\n" + served.host() + "Host: evil.example\r\n" + length},
+      {405, "PUT /api/runs HTTP/1.1\r\n" + served.host() + length},
+      {411, "POST /api/runs HTTP/1.1\r\n" + served.host() + "Transfer-Encoding: chunked\r\n"},
+      {416, "POST /api/runs HTTP/1.1\r\n" + served.host() + "Range: bytes=0-\r\n" + length},
+      {400, "POST /api/runs HTTP/1.1 x\r\n" + served.host() + length},
+      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + length},
+      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + "Connection: keep-alive\r\n"}};
+  for (const auto& [status, head] : cases) {
+    for (const int pause : {0, 200}) {
+      const Client client(served.server.port());
+      client.send(head + "\r\n");
+      std::this_thread::sleep_for(milliseconds(pause));
+      client.send(inner);
+      const std::string answer = client.receive();
+      EXPECT_EQ(status_of(answer), status) << head;
+      EXPECT_EQ(count_of(answer, "HTTP/1.1 "), 1u) << head;
+    }
+  }
+  EXPECT_EQ(status_of(served.request("GET /api/runs/r0")), 404);  // no run was made
+}
+
+TEST(Limits, SlowSendersDoNotKeepOthersWaiting) {
+  Served served;
+  std::vector<std::unique_ptr<Client>> slow;
+  const std::string head = " /api/runs HTTP/1.1\r\n" + served.host();
+  for (int i = 0; i < 40; ++i) {
+    slow.push_back(std::make_unique<Client>(served.server.port()));
+    slow.back()->send(i % 2 == 0 ? "GET" + head + "X: " : "POST" + head + "Content-Length: 1000\r\n\r\n");
+  }
+  std::atomic<bool> is_over = false;
+  std::thread trickle([&] {
+    for (; !is_over; std::this_thread::sleep_for(milliseconds(100))) {
+      for (const auto& client : slow) client->send("a");
+    }
+  });
+  const auto start = Clock::now();
+  EXPECT_EQ(status_of(served.request("GET /api/info")), 200);
+  EXPECT_LT(Clock::now() - start, seconds(8));
+  is_over = true;
+  trickle.join();
+  expect_refused(slow[0]->receive(), 408, "the request came too slowly");
+  expect_refused(slow[1]->receive(), 400, "the request cannot be read");
+}
+
+TEST(Limits, StoppingWaitsForNobody) {
+  Served served({.version = "1", .page = std::string(64 << 20, 'p')});
+  const Client silent(served.server.port()), reads_nothing(served.server.port()), half(served.server.port());
+  reads_nothing.send("GET / HTTP/1.1\r\n" + served.host() + "\r\n");
+  half.send("POST /api/runs HTTP/1.1\r\n" + served.host() + "Content-Length: 1000\r\n\r\n{");
+  std::this_thread::sleep_for(milliseconds(300));
+  const auto start = Clock::now();
+  served.server.stop();
+  EXPECT_LT(Clock::now() - start, seconds(1));
+}
+
+}  // namespace
+}  // namespace attend::testing
