@@ -78,10 +78,6 @@ InspectJson all_stats(const Run& run) {
   return stats;
 }
 
-bool has_cross(const Run& run) {
-  return std::ranges::any_of(run.attention, [](const RunAttention& one) { return one.is_cross; });
-}
-
 /// What the model writes for the text, as generate_steps tells it.
 InspectJson generation_lines(const InspectedModel& model, const Run& run) {
   InspectJson lines = InspectJson::array();
@@ -125,7 +121,7 @@ std::string inspect_document(const InspectedModel& model, const Run& run, const 
   member("run", json_text(whole_run));
   member("heads", json_text(heads_json(run)));
   member("stats", json_text(all_stats(run)));
-  if (has_cross(run)) member("alignment", json_text(alignment_json(alignment_of(run, *model.tokenizer))));
+  if (has_alignment(run)) member("alignment", json_text(alignment_json(alignment_of(run, *model.tokenizer))));
   member("embeddings", json_text(plane_json(token_plane(*model.model, *model.tokenizer, kShownTokens))));
   if (const InspectJson lines = generation_lines(model, run); !lines.empty()) member("generation", json_text(lines));
   if (!options.training.empty()) member("training", options.training);

@@ -16,7 +16,7 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kFigureRows = 1024, kRolloutTokens = 2048;
+constexpr int64_t kFigureRows = 1024, kRolloutTokens = 2048, kAlignedPairs = kRolloutTokens * kRolloutTokens;
 
 HeadFigures row_figures(std::span<const float> weights, int64_t row) {
   HeadFigures result{.entropy = entropy_of(weights)};
@@ -85,6 +85,8 @@ void add_mean(const RunAttention& attention, std::optional<int64_t> head, double
   });
 }
 
+int64_t pairs(const RunAttention& attention) { return attention.queries() * attention.keys(); }
+
 }  // namespace
 
 std::vector<HeadFigures> head_figures(const Run& run) {
@@ -116,17 +118,24 @@ Tensor rollout(const Run& run, std::string_view stack) {
   return result;
 }
 
+bool has_alignment(const Run& run) {
+  const auto cross = std::ranges::find_if(run.attention, &RunAttention::is_cross);
+  return cross != run.attention.end() && pairs(*cross) <= kAlignedPairs;
+}
+
 WordAlignment alignment_of(const Run& run, const Tokenizer& tokenizer, const AlignOptions& options) {
   std::vector<const RunAttention*> layers;
   for (const RunAttention& attention : run.attention) {
     if (attention.is_cross) layers.push_back(&attention);
   }
   require<Error>(!layers.empty(), "align: this model never looks back at a source: it has no alignments");
+  require<ShapeError>(pairs(*layers[0]) <= kAlignedPairs, "align: at most ", kAlignedPairs, " pairs of tokens, got ",
+                      layers[0]->queries(), " × ", layers[0]->keys());
   require<ShapeError>(!options.layer || (*options.layer >= 0 && *options.layer < std::ssize(layers)),
                       "align: there is no layer ", options.layer.value_or(0), "; the model has ", layers.size(),
                       ", counted from 0");
   if (options.layer) layers = {layers[static_cast<size_t>(*options.layer)]};
-  std::vector<double> weights(static_cast<size_t>(layers[0]->queries() * layers[0]->keys()));
+  std::vector<double> weights(static_cast<size_t>(pairs(*layers[0])));
   for (const RunAttention* layer : layers) {
     add_mean(*layer, options.head, 1.0 / static_cast<double>(layers.size()), weights);
   }

@@ -62,7 +62,8 @@ struct Api::State {
       : models(std::move(all)),
         options(std::move(given)),
         runs(options.most_runs, options.most_run_bytes),
-        turnstile(options.most_waiting) {
+        turnstile(options.most_waiting),
+        figures(options.most_figures) {
     for (size_t i = 0; i < models.size(); ++i) models[i].id = std::string("m").append(std::to_string(i));
   }
 
@@ -130,8 +131,8 @@ struct Api::State {
     if (found.run) return found;
     if (const auto watched = feed()) {
       if (auto snapshot = watched->snapshot(id)) {
-        const InspectedModel& first = models[0];
-        return {.id = id, .model = first.id, .run = std::move(snapshot), .tokenizer = first.tokenizer};
+        const InspectedModel trained = model("m0");
+        return {.id = id, .model = trained.id, .run = std::move(snapshot), .tokenizer = trained.tokenizer};
       }
     }
     throw ApiError(404, "there is no run " + in_quotes(id) + " (any more)");
@@ -144,6 +145,7 @@ struct Api::State {
     if (slash == std::string_view::npos) return json_response(stored_json(one));
     const std::string_view what = rest.substr(slash + 1);
     const Query& query = request.query;
+    const auto turn = figures.enter();  // each may take seconds and a hundred megabytes where texts are long
     if (what == "heads") return json_response(heads_json(*one.run));
     if (what == "stats") {
       const int64_t attention = required_number(query, "attention"), head = required_number(query, "head");
@@ -249,19 +251,28 @@ struct Api::State {
     const nlohmann::json body = parse_body(request.body);
     const auto watched = feed();
     if (!watched || !watched->is_running()) throw ApiError(409, "nothing is being trained");
-    const InspectedModel& first = models[0];
+    const InspectedModel trained = model("m0");
     RunOptions wanted{.text = text_field(body, "text"), .target = optional_text(body, "target")};
-    if (std::ssize(first.tokenizer->encode(wanted.text)) + 2 > first.model->context()) {
+    if (std::ssize(trained.tokenizer->encode(wanted.text)) + 2 > trained.model->context()) {
       throw ApiError(400, "the sentence is longer than the model's context");
     }
     watched->set_sentence({.text = wanted.text, .target = wanted.target});
     return json_response({{"text", wanted.text}});
   }
 
-  std::vector<InspectedModel> models;
+  /// A place among the streams that may be open, until the last copy of it is gone.
+  std::shared_ptr<void> take_stream() {
+    if (streams.fetch_add(1) >= options.most_streams) {
+      --streams;
+      throw ApiError(503, "too many streams are open; try again");
+    }
+    return {this, [](State* state) { --state->streams; }};
+  }
+
+  std::vector<InspectedModel> models;  // replace_model changes them: see model()
   ApiOptions options;
   RunStore runs;
-  Turnstile turnstile;
+  Turnstile turnstile, figures;
   std::mutex models_mutex;
   std::shared_ptr<TrainingFeed> training_feed;
   std::atomic<bool> closing{false};
@@ -277,11 +288,8 @@ ApiResponse Api::handle(const ApiRequest& request) {
   try {
     ApiResponse response = state_->answer(request);
     if (!response.stream) return response;
-    if (state_->streams >= state_->options.most_streams) throw ApiError(503, "too many streams are open; try again");
-    response.stream = [state = state_.get(), inner = std::move(response.stream)](const SendPiece& send) {
-      ++state->streams;
+    response.stream = [place = state_->take_stream(), inner = std::move(response.stream)](const SendPiece& send) {
       inner(send);
-      --state->streams;
     };
     return response;
   } catch (const ApiError& error) {

@@ -123,6 +123,7 @@ struct Server::State {
     server.set_default_headers({{"X-Content-Type-Options", "nosniff"},
                                 {"Referrer-Policy", "no-referrer"},
                                 {"Cross-Origin-Resource-Policy", "same-origin"},
+                                {"Accept-Ranges", "none"},
                                 {"Cache-Control", "no-store"}});
     server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (const auto wrong = wrong_head(request, options.host)) {

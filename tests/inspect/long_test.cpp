@@ -8,6 +8,7 @@
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/heads.h"
 #include "inspect/inspect_testing.h"
+#include "testing/gradients.h"
 
 namespace attend::testing {
 namespace {
@@ -60,6 +61,18 @@ TEST(LongTexts, MemoryGrowsWithTheLengthNotItsSquare) {
   EXPECT_LT(whole.kept, 5 * quarter.kept);
   EXPECT_LT(whole.peak, 5 * quarter.peak + (int64_t{32} << 20));
   EXPECT_LT(whole.peak, int64_t{16384} * 16384);  // not even a byte for each pair
+}
+
+TEST(LongTexts, AnAlignmentHasALimit) {
+  const InspectedModel model = tiny_inspected("transformer", {{"context", "4096"}, {"positions", "sinusoidal"}});
+  const attend::Run run = tiny_run(model, {.text = std::string(2100, 'a'), .target = std::string(2100, 'b')});
+  EXPECT_FALSE(has_alignment(run));
+  expect_error<ShapeError>([&] { alignment_of(run, *model.tokenizer); },
+                           "align: at most 4194304 pairs of tokens, got 2101 × 2101");
+  const attend::Run uneven = tiny_run(model, {.text = std::string(3000, 'a'), .target = "b"});
+  EXPECT_TRUE(has_alignment(uneven));
+  EXPECT_EQ(alignment_of(uneven, *model.tokenizer).target.size(), 1u);
+  EXPECT_FALSE(has_alignment(tiny_run(tiny_inspected("gpt"), {.text = "abc"})));
 }
 
 TEST(LongTexts, AFirstViewOf512TokensIsQuick) {

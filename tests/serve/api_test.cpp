@@ -214,6 +214,41 @@ TEST(Api, AnswersManyAtOnce) {
   EXPECT_EQ(good + busy, 48);
 }
 
+/// A stream counts from the answer on, though it is sent later, until it is gone, however it ended.
+TEST(Api, OpensSoManyStreams) {
+  Api api = tiny_api({.most_streams = 2});
+  const Json body{{"model", "m1"}, {"text", "abc"}, {"length", 2}};
+  {
+    const ApiResponse first = post(api, "/api/generate", body), second = post(api, "/api/generate", body);
+    expect_refused(post(api, "/api/generate", body), 503, "too many streams are open; try again");
+    const auto throws = [](std::string_view) -> bool { throw Error("gone"); };
+    EXPECT_THROW(first.stream(throws), Error);
+    EXPECT_NE(streamed(second).find("\"done\":true"), std::string::npos);
+    expect_refused(post(api, "/api/generate", body), 503, "too many streams are open; try again");
+  }
+  EXPECT_NE(streamed(post(api, "/api/generate", body)).find("\"done\":true"), std::string::npos);
+}
+
+/// Figures of long texts take seconds: others are told to wait, and none is lost.
+TEST(Api, ComputesFiguresOneAtATime) {
+  Api api({tiny_inspected("gpt", {{"context", "2048"}, {"positions", "sinusoidal"}})}, {.most_figures = 1});
+  const std::string id = answer(post(api, "/api/runs", {{"model", "m0"}, {"text", std::string(2000, 'a')}}))["id"];
+  std::atomic<int> good = 0, busy = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 12; ++i) {
+    threads.emplace_back([&] {
+      const ApiResponse response = get(api, "/api/runs/" + id + "/heads");
+      ++(response.status == 200 ? good : busy);
+      if (response.status == 200) return;
+      expect_refused(response, 503, "too many requests are waiting for the model; try again");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(good, 0);
+  EXPECT_GT(busy, 0);
+  EXPECT_EQ(get(api, "/api/runs/" + id + "/heads").status, 200);
+}
+
 TEST(Training, TheFeedTellsStepsAndKeepsSnapshots) {
   const InspectedModel model = tiny_inspected("gpt");
   const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});

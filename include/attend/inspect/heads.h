@@ -37,7 +37,9 @@ std::vector<HeadFigures> head_figures(const Run& run);
 Tensor rollout(const Run& run, std::string_view stack);
 
 /// Where the words of the target looked, from the attention of a pair model to its source, as align() in
-/// attend/generate/align.h has it. Throws Error for a model without.
+/// attend/generate/align.h has it. Throws Error for a model without, and for more than 4,194,304 pairs of tokens, as
+/// 2,048 × 2,048: it is a matrix of all.
+bool has_alignment(const Run& run);  ///< whether it would not throw
 WordAlignment alignment_of(const Run& run, const Tokenizer& tokenizer, const AlignOptions& options = {});
 
 }  // namespace attend

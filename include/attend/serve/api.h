@@ -38,11 +38,12 @@ struct ApiOptions {
   int64_t longest = 16384;  ///< most tokens of a text
   size_t most_runs = 32;    ///< runs that are remembered: so many, or so many bytes
   int64_t most_run_bytes = int64_t{1} << 31;
-  int most_waiting = 8;  ///< requests that wait for the model; more get 503
-  int most_streams = 6;  ///< at a time; more get 503
+  int most_waiting = 8;   ///< requests that wait for the model; more get 503
+  int most_figures = 12;  ///< requests that wait for figures of a run, which are computed one at a time; more get 503
+  int most_streams = 6;   ///< that are open, or about to be; more get 503
 };
 
-/// Safe to use from many threads. Forward passes run one at a time.
+/// Safe to use from many threads. Forward passes run one at a time. Responses with a stream must not outlive it.
 class Api {
  public:
   Api(std::vector<InspectedModel> models, ApiOptions options);
