@@ -46,10 +46,10 @@ ModelFolder open_model(const std::string& path, WeightFormat format) {
                      .rules = std::move(loaded.rules),
                      .kind = std::move(loaded.kind),
                      .unused = std::move(loaded.unused)};
+  set_weight_format(*folder.model, format);
   if (reads_pictures) return folder;
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
-  set_weight_format(*folder.model, format);
   return folder;
 }
 

@@ -16,21 +16,40 @@
 namespace attend {
 namespace {
 
-/// Creates a file next to `path` that nobody else has; the process number alone may recur after a crash.
-int create_beside(const std::string& path, std::string& name) {
+std::string folder_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+/// Where the system shows an open file; empty where it does not.
+std::string place_of(int file) {
+  const std::string place = "/proc/self/fd/" + std::to_string(file);
+  return access(place.c_str(), F_OK) == 0 ? place : "";
+}
+
+/// A file in the folder of `path` that has no name yet; -1 where there is no such thing.
+int create_nameless(const std::string& path) {
+  const int file = open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file < 0 || !place_of(file).empty()) return file;
+  close(file);
+  return -1;
+}
+
+/// Calls make(name) with names next to `path` until one is new; the process number alone may recur after a crash.
+template <class Make>
+int with_new_name(const std::string& path, std::string& name, Make make) {
   static std::atomic<uint64_t> count{0};
-  int file = -1;
+  int result = -1;
   do {
     name = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-    file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file < 0 && errno == EEXIST);
-  return file;
+    result = make(name.c_str());
+  } while (result < 0 && errno == EEXIST);
+  return result;
 }
 
 /// The new name itself reaches the disk with its folder. Not every file system can sync one, hence no error.
 void sync_folder(const std::string& path) {
-  const auto parent = std::filesystem::path(path).parent_path();
-  const int folder = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder = open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;
   fsync(folder);
   close(folder);
@@ -45,14 +64,18 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   require<Error>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
                      std::filesystem::is_directory(status),
                  path_, ": cannot create: a device or pipe has this name");
-  file_ = create_beside(path_, temporary_);
+  file_ = create_nameless(path_);
+  if (file_ >= 0) return;
+  file_ = with_new_name(path_, temporary_, [](const char* name) {
+    return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  });
   if (file_ < 0) fail("create");
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ < 0) return;
   close(file_);
-  unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail(const char* what) const { throw Error(path_ + ": cannot " + what + ": " + std::strerror(errno)); }
@@ -71,6 +94,14 @@ void AtomicFile::write(const void* data, size_t bytes) {
 
 void AtomicFile::commit() {
   if (fsync(file_) != 0) fail("sync");
+  if (temporary_.empty()) {
+    // A name can be given only where there is none yet; a rename can replace.
+    const std::string place = place_of(file_);
+    const int linked = with_new_name(path_, temporary_, [&](const char* name) {
+      return linkat(AT_FDCWD, place.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+    });
+    if (linked != 0) fail("name");
+  }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename");
   close(file_);
   file_ = -1;

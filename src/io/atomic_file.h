@@ -5,8 +5,9 @@
 
 namespace attend {
 
-/// A file that appears whole or not at all: it is written under a temporary name in the same folder and takes its own
-/// name in commit(). Destroyed before that, it leaves no trace. Every failure throws Error naming the path.
+/// A file that appears whole or not at all: it is written without a name (or, where the file system cannot do that, under
+/// a temporary one in the same folder) and takes its own in commit(). Destroyed before that, or the process killed, it
+/// leaves no trace. Every failure throws Error naming the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -20,7 +21,7 @@ class AtomicFile {
  private:
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, temporary_;
+  std::string path_, temporary_;  ///< no temporary name: it has none
   int file_ = -1;
 };
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
-#include <sstream>
+#include <set>
 
 #include "attend/text/tokenizer.h"
 #include "hub/hub_files.h"
@@ -12,16 +12,10 @@ namespace attend {
 namespace {
 
 using testing::Finished;
+using testing::lines_of;
 using testing::TemporaryFolder;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 class HubEncoders : public ::testing::Test {
  protected:
@@ -79,6 +73,18 @@ TEST_F(HubEncoders, Embed) {
   EXPECT_NE(fails({"embed", path("bert"), "x", "--pooling", "best"}, 2).find("--pooling"), std::string::npos);
 }
 
+TEST_F(HubEncoders, WeightFormatsReachEveryCommand) {
+  for (const Words& words : {Words{"embed", path("bert"), "the fox"}, Words{"classify", path("bert"), "a", "--json"}}) {
+    std::set<std::string> results{out(words)};
+    for (const Words& format : {Words{"--dtype", "bf16"}, Words{"--quantize", "int8"}}) {
+      Words all = words;
+      all.insert(all.end(), format.begin(), format.end());
+      results.insert(out(all));
+    }
+    EXPECT_EQ(results.size(), 3u) << words[0];
+  }
+}
+
 TEST_F(HubEncoders, EmbedWritesArraysAndSimilarities) {
   out({"embed", path("bert"), "the fox", "a dog", "-o", path("v.npy"), "--npy"});
   const std::string bytes = testing::file_text(path("v.npy"));
@@ -131,6 +137,7 @@ TEST_F(HubEncoders, ClassifyPictures) {
   EXPECT_TRUE(line == path("a.png") + "\tcat\n" || line == path("a.png") + "\t狗\n") << line;
   const Json json = Json::parse(out({"classify", path("vit"), path("a.png"), "--json"}));
   EXPECT_NEAR(json["probabilities"]["cat"].get<double>() + json["probabilities"]["狗"].get<double>(), 1, 1e-6);
+  EXPECT_NE(Json::parse(out({"classify", path("vit"), path("a.png"), "--json", "--quantize", "int8"})), json);
   write("b.png", "no picture");
   EXPECT_EQ(fails({"classify", path("vit"), path("b.png")}),
             "attend: " + path("b.png") + ": expected a PNG or a JPEG\n");

@@ -16,17 +16,11 @@ namespace attend {
 namespace {
 
 using testing::Finished;
+using testing::lines_of;
 using testing::ProcessOptions;
 using testing::TemporaryFolder;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 class ModelCommands : public ::testing::Test {
  protected:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "attend/base/error.h"
+#include "testing/process.h"
 #include "testing/temporary_folder.h"
 
 namespace attend {
@@ -22,6 +23,20 @@ TEST(AtomicFile, NeverTakesThePlaceOfADevice) {
   }
   EXPECT_TRUE(std::filesystem::is_fifo(path));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+// Only the file system knows of it until it is whole: a process that is killed leaves nothing behind.
+TEST(AtomicFile, HasNoNameBeforeItIsWhole) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("a.txt");
+  std::ofstream(path) << "old";
+  AtomicFile file(path);
+  file.write("new", 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  EXPECT_EQ(testing::file_text(path), "old");
+  file.commit();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  EXPECT_EQ(testing::file_text(path), "new");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ struct ProcessOptions {
   std::vector<std::pair<std::string, std::string>> environment{};  ///< set on top of ours
   std::string out_path{};                                          ///< where standard output goes instead
 };
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 inline std::string file_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
