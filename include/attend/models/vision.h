@@ -54,6 +54,7 @@ struct Vision final : ImageModel {
   std::string config() const override;
   std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
   void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
+  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
   int64_t words() const override { return 0; }
   int64_t context() const override { return positions.weight.dim(0); }
   std::vector<std::string> labels() const override { return settings.labels; }
