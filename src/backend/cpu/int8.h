@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 // Products of 8-bit integers with exact sums in 32 bits: the instructions that do them, behind one table for each set.
@@ -66,6 +67,15 @@ struct Int8Unit {
   /// `steps` rounds of what multiply does in registers; returns the operations, for measuring the machine.
   double (*spin)(int64_t steps, int32_t* sink);
 };
+
+/// Calls use(rows) with a number that the compiler knows: `rows` is 1 to kMost.
+template <int kMost, class Use>
+void with_known_rows(int64_t rows, const Use& use) {
+  if constexpr (kMost > 1) {
+    if (rows < kMost) return with_known_rows<kMost - 1>(rows, use);
+  }
+  use(std::integral_constant<int, kMost>{});
+}
 
 /// The fastest of this machine.
 const Int8Unit& int8_unit();

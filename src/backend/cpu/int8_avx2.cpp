@@ -182,16 +182,7 @@ template <int kTileRows>
 }
 
 void multiply_avx2(const Int8Tile& tile) {
-  switch (tile.rows) {
-    case 4:
-      return multiply_rows<4>(tile);
-    case 3:
-      return multiply_rows<3>(tile);
-    case 2:
-      return multiply_rows<2>(tile);
-    default:
-      return multiply_rows<1>(tile);
-  }
+  with_known_rows<static_cast<int>(kRows)>(tile.rows, [&](auto rows) { multiply_rows<rows>(tile); });
 }
 
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline int32_t sum_lanes(__m256i x) {
@@ -311,16 +302,7 @@ void dot_lines(const Int8Dots& dots) {
 }
 
 void dots_avx2(const Int8Dots& dots) {
-  switch (dots.rows) {
-    case 4:
-      return dot_lines<4>(dots);
-    case 3:
-      return dot_lines<3>(dots);
-    case 2:
-      return dot_lines<2>(dots);
-    default:
-      return dot_lines<1>(dots);
-  }
+  with_known_rows<4>(dots.rows, [&](auto rows) { dot_lines<rows>(dots); });
 }
 
 /// As multiply_rows without its loads: 12 sums, three vectors of b, one of a.

@@ -142,15 +142,9 @@ template <int kTileRows>
   store_tile(tile, sum);
 }
 
-template <int kTileRows = static_cast<int>(kRows)>
-void multiply_up_to(const Int8Tile& tile) {
-  if constexpr (kTileRows > 1) {
-    if (tile.rows < kTileRows) return multiply_up_to<kTileRows - 1>(tile);
-  }
-  multiply_rows<kTileRows>(tile);
+void multiply_vnni(const Int8Tile& tile) {
+  with_known_rows<static_cast<int>(kRows)>(tile.rows, [&](auto rows) { multiply_rows<rows>(tile); });
 }
-
-void multiply_vnni(const Int8Tile& tile) { multiply_up_to(tile); }
 
 template <int kFew, int kMany>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots) {
@@ -202,16 +196,7 @@ void dot_lines(Int8Dots dots) {
 }
 
 void dots_vnni(const Int8Dots& dots) {
-  switch (dots.rows) {
-    case 4:
-      return dot_lines<4>(dots);
-    case 3:
-      return dot_lines<3>(dots);
-    case 2:
-      return dot_lines<2>(dots);
-    default:
-      return dot_lines<1>(dots);
-  }
+  with_known_rows<4>(dots.rows, [&](auto rows) { dot_lines<rows>(dots); });
 }
 
 /// As multiply_rows without its loads.
