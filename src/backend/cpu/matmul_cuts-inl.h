@@ -15,6 +15,7 @@ inline constexpr int64_t kPanelBytes = 24 << 10;
 inline constexpr int64_t kBlockRows = 128;            // × a panel's depth: 128 KiB of a in L2
 inline constexpr int64_t kFewRows = 32;               // so few that packing b would cost more than it saves
 inline constexpr int64_t kSharingRows = 256;          // so many that b is worth packing once for all tasks
+inline constexpr int64_t kManyRows = 2048;            // so many that it is, however wide b is
 inline constexpr int64_t kStripePanels = 40;          // of a shared b, for one task
 inline constexpr int64_t kPackedElements = 1 << 20;   // of b, packed at a time where it is shared
 inline constexpr int64_t kPackedColumns = 512;        // so many that rows of a are worth packing too
@@ -25,7 +26,8 @@ inline constexpr int64_t kPartialElements = 1 << 19;  // of c, in all parts toge
 /// How a product is cut, by its shape alone.
 /// - b wide: tasks own tall stripes of c and pack the few panels of b they use for themselves, into their own L2. Rows
 ///   of a are read where they lie.
-/// - b narrow, or a transposed (a weight's gradient): tasks own wide stripes, and b is packed once for all of them.
+/// - b narrow, a tall, or a transposed (a weight's gradient): tasks own wide stripes, and b is packed once for all of
+/// them.
 ///   Where a row of a is used often enough, or is not contiguous, each task packs its rows first.
 ///   Turned, a task's c stays in its cache until it is whole, and is written out from there.
 /// - c small and k deep (a small weight's gradient): k is split too, each part has a c of its own, and these are added
@@ -43,7 +45,7 @@ struct Cuts {
   explicit Cuts(const MatrixProduct<T>& in)
       : panels(in.n),
         packed_from(in.b != nullptr && in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
-        shares_b(in.turned || in.a_step != 1 || (in.m >= kSharingRows && panels.count <= kStripePanels)),
+        shares_b(in.turned || in.a_step != 1 || in.m >= (panels.count <= kStripePanels ? kSharingRows : kManyRows)),
         packs_a(in.a_step != 1 || (shares_b && in.n >= kPackedColumns)),
         depth(in.k, kPanelBytes / (panels.widest() * static_cast<int64_t>(sizeof(T))), 8),
         chunk(in.k, shares_b && !in.turned ? SharedDepth() : std::max<int64_t>(1, in.k), depth.size),
