@@ -23,13 +23,18 @@ Examples:
   attend inspect en-de "A dog runs." --target "Ein Hund rennt." -o dog.json
   attend inspect novel "Once upon a time" -o heads.svg                all heads, small
   attend inspect en-de "A dog runs." --layer 5 --head 0 -o head.png   one head, large
+  attend inspect vit-base dog.jpg -o dog.html                         a model of pictures takes a PNG or a JPEG
+  attend inspect vit-base dog.jpg --layer rollout -o dog.png          what reaches [CLS] from where in the picture
+  attend inspect vit-base dog.jpg --layer 11 --query r3c5 -o r3c5.svg   where the patch in row 3, column 5 looks
 
 The file's name says what it becomes: .html, .json, .svg or .png; without -o the JSON is printed. The JSON has everything
 the page shows: docs/inspect-format.md. A layer is the number of an attention module in the order of the pass, from 0,
-or its path (decoder.layers.1.cross_attention).)";
+or its path (decoder.layers.1.cross_attention). Pictures of a model of pictures are laid over what it saw.)";
+
+constexpr const char* kRollout = "rollout";
 
 struct Arguments {
-  std::string model, text, output, layer;
+  std::string model, text, output, layer, query;
   std::string target, second;
   int64_t head = -1, threads = 0;
   CLI::Option *target_option = nullptr, *second_option = nullptr;
@@ -46,6 +51,27 @@ int64_t attention_named(const Run& run, const std::string& name) {
     known += (i == 0 ? "" : ", ") + run.attention[i].trace.path;
   }
   throw Error("there is no layer '" + name + "'; there are " + known);
+}
+
+/// Which token of a picture is meant by its number or its name.
+int64_t patch_named(const Run& run, const std::string& name) {
+  const std::vector<ShownToken>& tokens = run.sides[0].tokens;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].text == name || std::to_string(i) == name) return static_cast<int64_t>(i);
+  }
+  throw Error("there is no patch '" + name + "'; there are " + tokens.front().text + " and " + tokens[1].text + " to " +
+              tokens.back().text);
+}
+
+PictureOptions picture_options(const Run& run, const Arguments& arguments) {
+  PictureOptions options;
+  const bool is_picture = run.sides[0].picture.has_value();
+  options.is_rollout = is_picture && arguments.layer == kRollout;
+  if (!arguments.layer.empty() && !options.is_rollout) options.attention = attention_named(run, arguments.layer);
+  if (arguments.head >= 0) options.head = arguments.head;
+  require<Error>(is_picture || arguments.query.empty(), "--query is for models of pictures");
+  if (!arguments.query.empty()) options.query = patch_named(run, arguments.query);
+  return options;
 }
 
 std::string document(const InspectedModel& model, const Run& run, const Arguments& arguments, bool packed) {
@@ -65,13 +91,32 @@ std::string content_of(const InspectedModel& model, const Run& run, const Argume
   const std::string& name = arguments.output;
   if (name.ends_with(".html")) return page_of(model, run, arguments);
   if (name.empty() || name.ends_with(".json")) return document(model, run, arguments, false) + "\n";
-  PictureOptions options;
-  if (!arguments.layer.empty()) options.attention = attention_named(run, arguments.layer);
-  if (arguments.head >= 0) options.head = arguments.head;
+  const PictureOptions options = picture_options(run, arguments);
   return name.ends_with(".svg") ? picture_svg(run, options) : picture_png(run, options);
 }
 
-void run_inspect(const Arguments& arguments) {
+/// What the model reads; it becomes the model's example, too.
+RunOptions run_options(InspectedModel& model, const Arguments& arguments) {
+  RunOptions options{.text = arguments.text, .target = {}, .second = {}, .heads = {}, .tokens = {}};
+  if (arguments.target_option->count() > 0) {
+    require<Error>(model.model->task() == Task::translation, "--target is for models that translate");
+    options.target = arguments.target;
+  }
+  if (arguments.second_option->count() > 0) {
+    require<Error>(model.model->task() == Task::classification, "--second is for encoders of text");
+    options.second = arguments.second;
+  }
+  model.example = arguments.text;
+  model.example_target = options.target;
+  if (model.model->task() != Task::pictures) return options;
+  take_picture(model, arguments.text);
+  options.text = model.example;
+  options.picture = model.example_picture;
+  return options;
+}
+
+/// Throws what is wrong with the options by themselves.
+void check_arguments(const Arguments& arguments) {
   const std::string& name = arguments.output;
   const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
                         name.ends_with(".png");
@@ -79,20 +124,19 @@ void run_inspect(const Arguments& arguments) {
     throw CLI::ValidationError("expected a file that ends in .html, .json, .svg or .png, got '" + name + "'");
   if (arguments.head >= 0 && arguments.layer.empty()) throw CLI::ValidationError("--head needs --layer");
   const bool is_picture = name.ends_with(".svg") || name.ends_with(".png");
-  if (!is_picture && !arguments.layer.empty()) throw CLI::ValidationError("--layer and --head are for .svg and .png");
+  if (!is_picture && !(arguments.layer.empty() && arguments.query.empty()))
+    throw CLI::ValidationError("--layer, --head and --query are for .svg and .png");
+  if (arguments.head >= 0 && arguments.layer == kRollout)
+    throw CLI::ValidationError("rollout is of all heads: it takes no --head");
+}
+
+void run_inspect(const Arguments& arguments) {
+  check_arguments(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   InspectedModel model = open_inspected(arguments.model);
-  RunOptions options{.text = arguments.text, .target = {}, .second = {}, .heads = {}, .tokens = {}};
-  if (arguments.target_option->count() > 0) {
-    require<Error>(model.model->task() == Task::translation, "--target is for models that translate");
-    options.target = arguments.target;
-  }
-  if (arguments.second_option->count() > 0) options.second = arguments.second;
-  options.rules = model.rules;
-  model.example = arguments.text;
-  model.example_target = options.target;
-  const Run run = capture(*model.model, *model.tokenizer, options);
+  const Run run = capture(model, run_options(model, arguments));
   const std::string content = content_of(model, run, arguments);
+  const std::string& name = arguments.output;
   if (name.empty()) {
     std::cout << content;
   } else {
@@ -107,7 +151,9 @@ void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
-  command->add_option("text", arguments->text, "What the model reads")->required()->type_name("TEXT");
+  command->add_option("text", arguments->text, "What the model reads: a text, or the file of a picture")
+      ->required()
+      ->type_name("TEXT");
   command->add_option("-o,--output", arguments->output, "The file to write: .html, .json, .svg or .png")
       ->type_name("FILE");
   arguments->target_option =
@@ -117,6 +163,10 @@ void add_inspect(CLI::App& app) {
       command->add_option("--second", arguments->second, "The second text of a pair, for encoders")->type_name("TEXT");
   command->add_option("--layer", arguments->layer, "Pictures: this attention module only; a number or a path");
   command->add_option("--head", arguments->head, "Pictures: this head of it, from 0")->check(whole_number(0, 100000));
+  command
+      ->add_option("--query", arguments->query,
+                   "Pictures of a model of pictures: where this patch looks (default [CLS])")
+      ->type_name("PATCH");
   command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
       ->check(whole_number(1, 1024));
   command->footer(kExamples);

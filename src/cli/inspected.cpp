@@ -25,8 +25,6 @@ void take_example(InspectedModel& model, const Dataset& data) {
 
 InspectedModel open_inspected(const std::string& path) {
   ModelFolder folder = open_model(path);
-  require<Error>(folder.tokenizer != nullptr, path, ": a model of architecture ", folder.model->architecture(),
-                 " reads pictures, which cannot be looked into yet");
   std::filesystem::path place = std::filesystem::weakly_canonical(path);
   if (place.filename().empty()) place = place.parent_path();
   InspectedModel result{.name = place.filename().string(),
@@ -35,12 +33,23 @@ InspectedModel open_inspected(const std::string& path) {
                         .example = {},
                         .example_target = {},
                         .rules = folder.rules};
+  if (const auto* image = dynamic_cast<const ImageModel*>(result.model.get())) {
+    result.preparation = read_image_preparation(path, image->image_size());
+    return result;
+  }
   try {
     take_example(result, open_dataset(path));
   } catch (const std::exception&) {  // a model that was only copied has no data beside it
   }
   choose_example(result);
   return result;
+}
+
+void take_picture(InspectedModel& model, const std::string& file) {
+  require<Error>(model.model->task() == Task::pictures, model.name, ": a model of architecture ",
+                 model.model->architecture(), " reads text, not pictures");
+  model.example_picture = std::make_shared<const Image>(read_image(file));
+  model.example = std::filesystem::path(file).filename().string();
 }
 
 }  // namespace attend::cli

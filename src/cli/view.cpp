@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <future>
 #include <iostream>
 #include <memory>
 #include <thread>
 
+#include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/serve/server.h"
 #include "cli/inspected.h"
@@ -23,6 +25,7 @@ constexpr const char* kExamples = R"(
 Examples:
   attend view date-model                             looks inside a model; the page opens where there is a display
   attend view rnn transformer --text "A dog runs."   two models, to compare
+  attend view vit-base --picture dog.jpg             a model of pictures; others are dropped on the page
   attend view en-de --port 9000 --no-open            at http://127.0.0.1:9000/
 
 Nobody but this machine can reach the page unless --host says so, and then everybody who reaches that address can use
@@ -30,7 +33,7 @@ the models. Ctrl-C ends it.)";
 
 struct Arguments {
   std::vector<std::string> models;
-  std::string host = "127.0.0.1", text;
+  std::string host = "127.0.0.1", text, picture;
   int64_t port = 8757, threads = 0;
   bool no_open = false;
   CLI::Option* port_option = nullptr;
@@ -48,16 +51,28 @@ void end_soon(Server& server) {
   guard.join();
 }
 
+bool reads_pictures(const InspectedModel& model) { return model.model->task() == Task::pictures; }
+
+/// The text or the picture that the page begins with.
+void begin_with(InspectedModel& model, const Arguments& arguments) {
+  if (reads_pictures(model)) {
+    if (!arguments.picture.empty()) take_picture(model, arguments.picture);
+  } else if (!arguments.text.empty()) {
+    model.example = arguments.text;
+    model.example_target.reset();
+  }
+}
+
 void run_view(const Arguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   const std::atomic<bool>& stop = stop_on_signals();
   std::vector<InspectedModel> models;
   for (const std::string& path : arguments.models) {
     models.push_back(open_inspected(path));
-    if (arguments.text.empty()) continue;
-    models.back().example = arguments.text;
-    models.back().example_target.reset();
+    begin_with(models.back(), arguments);
   }
+  require<Error>(arguments.picture.empty() || std::ranges::any_of(models, reads_pictures),
+                 "--picture is for models of pictures");
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
   Server server(api, {.host = arguments.host,
@@ -89,6 +104,9 @@ void add_view(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("models", arguments->models, "Model folders")->required()->type_name("MODEL");
   command->add_option("--text", arguments->text, "The text to begin with")->type_name("TEXT");
+  command
+      ->add_option("--picture", arguments->picture, "The picture to begin with, for a model of pictures: PNG or JPEG")
+      ->type_name("FILE");
   arguments->port_option =
       command->add_option("--port", arguments->port, "Where to listen; 0: anywhere (default 8757, or the next free)")
           ->check(whole_number(0, 65535));

@@ -11,23 +11,13 @@
 #include "attend/inspect/generation.h"
 #include "inspect/json.h"
 #include "inspect/plane_json.h"
+#include "io/base64.h"
 
 namespace attend {
 namespace {
 
 constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48;
 constexpr std::string_view kPlace = "<!--attend-data-->";
-
-void append_base64(std::string& out, std::span<const float> values) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto bytes = std::as_bytes(values);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    for (size_t n = 0; n < 3; ++n) word = word << 8 | (n < count ? std::to_integer<uint32_t>(bytes[i + n]) : 0);
-    for (size_t n = 0; n < 4; ++n) out += n <= count ? kDigits[word >> (18 - 6 * n) & 63] : '=';
-  }
-}
 
 /// The shortest text that reads back as the same float; JSON has no infinity: null.
 void append_number(std::string& out, float value) {
@@ -57,7 +47,7 @@ void append_array(std::string& out, const std::string& name, const Array& array,
   out += json_text(name) + ":{\"shape\":" + json_text(std::vector<int64_t>(array.shape.begin(), array.shape.end()));
   if (packed) {
     out += ",\"data\":\"";
-    append_base64(out, array.values);
+    append_base64(out, std::as_bytes(std::span(array.values)));
     out += "\"}";
   } else {
     out += ",\"values\":";
@@ -94,8 +84,16 @@ InspectJson generation_lines(const InspectedModel& model, const Run& run) {
 
 }  // namespace
 
+Run capture(const InspectedModel& model, RunOptions options) {
+  if (const auto* reads_pictures = dynamic_cast<const ImageModel*>(model.model.get())) {
+    return capture(*reads_pictures, model.preparation, options);
+  }
+  options.rules = model.rules;
+  return capture(*model.model, *model.tokenizer, options);
+}
+
 void choose_example(InspectedModel& model) {
-  if (!model.example.empty()) return;
+  if (!model.example.empty() || !model.tokenizer) return;
   const auto badness = [&](const std::string& text) {
     const auto ids = model.tokenizer->encode(text);
     const auto unknown = std::ranges::count(ids, model.tokenizer->special().unknown);
@@ -122,7 +120,11 @@ std::string inspect_document(const InspectedModel& model, const Run& run, const 
   member("heads", json_text(heads_json(run)));
   member("stats", json_text(all_stats(run)));
   if (has_alignment(run)) member("alignment", json_text(alignment_json(alignment_of(run, *model.tokenizer))));
-  member("embeddings", json_text(plane_json(token_plane(*model.model, *model.tokenizer, kShownTokens))));
+  if (model.tokenizer) {
+    member("embeddings", json_text(plane_json(token_plane(*model.model, *model.tokenizer, kShownTokens))));
+  } else {
+    member("positions", json_text(plane_json(position_plane(*model.model, kShownTokens))));
+  }
   if (const InspectJson lines = generation_lines(model, run); !lines.empty()) member("generation", json_text(lines));
   if (!options.training.empty()) member("training", options.training);
   out += ",\"arrays\":{";

@@ -138,7 +138,11 @@ Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit)
 }
 
 Plane position_plane(const Model& model, int64_t limit) {
-  return plane_of(positions_of(model), limit, [](int32_t position) { return std::to_string(position); });
+  const auto* image = dynamic_cast<const ImageModel*>(&model);
+  const int64_t columns = image ? image->image_size() / image->patch_size() : 0;
+  return plane_of(positions_of(model), limit, [&](int32_t position) {
+    return image ? show_patch(position, columns).text : std::to_string(position);
+  });
 }
 
 TokenNeighbours token_neighbours(const Model& model, const Tokenizer& tokenizer, int32_t id, int64_t count) {

@@ -1,5 +1,9 @@
 #include "inspect/json.h"
 
+#include <span>
+
+#include "io/base64.h"
+
 namespace attend {
 namespace {
 
@@ -45,6 +49,13 @@ InspectJson output_json(const RunOutput& output) {
   return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}};
 }
 
+InspectJson picture_json(const RunPicture& picture) {
+  std::string data = "data:image/png;base64,";
+  const std::string png = encode_png(picture.image);
+  append_base64(data, std::as_bytes(std::span(png)));
+  return {{"rows", picture.rows}, {"columns", picture.columns}, {"data", std::move(data)}};
+}
+
 }  // namespace
 
 InspectJson token_json(const ShownToken& token) {
@@ -59,7 +70,9 @@ InspectJson candidate_json(const ShownCandidate& candidate) {
 InspectJson side_json(const RunSide& side) {
   InspectJson tokens = InspectJson::array();
   for (const ShownToken& token : side.tokens) tokens.push_back(token_json(token));
-  return {{"name", side.name}, {"text", side.text}, {"tokens", std::move(tokens)}};
+  InspectJson json{{"name", side.name}, {"text", side.text}, {"tokens", std::move(tokens)}};
+  if (side.picture) json["picture"] = picture_json(*side.picture);
+  return json;
 }
 
 InspectJson attention_json(const RunAttention& attention, int64_t index) {
@@ -128,6 +141,8 @@ InspectJson model_json(const Model& model, const std::string& id, const std::str
   int64_t parameters = 0;
   for (const auto& [parameter, tensor] : model.parameters()) parameters += tensor.numel();
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const auto* image = dynamic_cast<const ImageModel*>(&model);
+  const std::vector<std::string> none;
   return {{"id", id},
           {"name", name},
           {"architecture", model.architecture()},
@@ -137,7 +152,9 @@ InspectJson model_json(const Model& model, const std::string& id, const std::str
           {"parameters", parameters},
           {"example",
            {{"text", example.text}, {"target", example.target ? InspectJson(*example.target) : InspectJson(nullptr)}}},
-          {"labels", encoder ? encoder->labels() : std::vector<std::string>{}}};
+          {"labels", encoder ? encoder->labels()
+                     : image ? image->labels()
+                             : none}};
 }
 
 std::string json_text(const InspectJson& json) {

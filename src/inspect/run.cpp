@@ -15,9 +15,8 @@
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
 #include "generate/top.h"
+#include "inspect/capture.h"
 #include "inspect/scores.h"
-#include "inspect/summaries.h"
-#include "inspect/watcher.h"
 
 namespace attend {
 namespace {
@@ -50,6 +49,8 @@ class Capture {
     const NoGrad scope;
     require<ShapeError>(!options_.second || dynamic_cast<const EncoderModel*>(&model_),
                         "inspect: a second text is for encoders, not for architecture ", model_.architecture());
+    require<ShapeError>(!options_.picture, "inspect: a model of architecture ", model_.architecture(),
+                        " reads text, not pictures");
     if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
       run(*pair);
     } else if (const auto* language = dynamic_cast<const LanguageModel*>(&model_)) {
@@ -57,10 +58,9 @@ class Capture {
     } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model_)) {
       run(*encoder);
     } else {
-      throw Error("inspect: models of architecture " + model_.architecture() + " cannot be looked into yet");
+      throw Error("inspect: a model of architecture " + model_.architecture() + " does not read text");
     }
-    run_.summaries = std::make_shared<HeadSummaries>();
-    run_.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    finish_run(run_, start);
     return std::move(run_);
   }
 
@@ -70,7 +70,8 @@ class Capture {
     check_length(source);
     Read target{{"target", options_.target.value_or(""), {}}, {}};
     if (!options_.target) {
-      search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, {.beam = kBeam, .rules = options_.rules},
+      const SearchOptions wanted{.beam = kBeam, .max_length = options_.most_written, .rules = options_.rules};
+      search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, wanted,
              [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
     }
     target.ids = encode_target(tokenizer_, target.side.text, INT64_MAX).ids;
@@ -82,7 +83,7 @@ class Capture {
     Watcher watcher(options_, true);
     const Tensor hidden = model.hidden(
         {.source = row_of(source.ids), .source_lengths = {}, .target = row_of(target.ids)}, {.observer = &watcher});
-    keep(watcher);
+    keep_seen(run_, watcher, options_);
     show_next(model.head(), hidden, 1);
   }
 
@@ -92,7 +93,7 @@ class Capture {
     add(text);
     Watcher watcher(options_, false);
     const Tensor hidden = model.hidden(row_of(text.ids), {.observer = &watcher});
-    keep(watcher);
+    keep_seen(run_, watcher, options_);
     show_next(model.head(), hidden, 0);
   }
 
@@ -112,9 +113,10 @@ class Capture {
     if (model.labels().empty()) {
       model.hidden(inputs, {.observer = &watcher});
     } else {
-      show_labels(model, softmax(model.classify(inputs, {.observer = &watcher})).to_vector<double>());
+      const Tensor shares = softmax(model.classify(inputs, {.observer = &watcher}));
+      run_.output = label_output(model.labels(), shares.to_vector<double>());
     }
-    keep(watcher);
+    keep_seen(run_, watcher, options_);
   }
 
   void check_length(const Read& read) const {
@@ -127,21 +129,7 @@ class Capture {
 
   void add(Read& read) {
     read.side.tokens = show_tokens(tokenizer_, read.ids, read.side.text);
-    for (const AblatedToken& token : options_.tokens) {
-      if (token.side != std::ssize(run_.sides)) continue;
-      require<ShapeError>(token.index >= 0 && token.index < std::ssize(read.ids), "ablation: there is no token ",
-                          token.index, " in the ", read.side.name, ", which has ", read.ids.size());
-    }
-    run_.sides.push_back(std::move(read.side));
-  }
-
-  void keep(Watcher& watcher) {
-    run_.attention = watcher.take_attention();
-    run_.values = watcher.take_values();
-    for (const AblatedToken& token : options_.tokens) {
-      require<ShapeError>(token.side >= 0 && token.side < std::ssize(run_.sides), "ablation: there is no side ",
-                          token.side, "; there are ", run_.sides.size(), ", counted from 0");
-    }
+    add_side(run_, std::move(read.side), options_);
   }
 
   /// The likeliest tokens after each place, of hidden [1, length, dim].
@@ -170,13 +158,6 @@ class Capture {
             {entry->second, std::exp(static_cast<double>(word.value))});
       }
     }
-  }
-
-  void show_labels(const EncoderModel& model, const std::vector<double>& shares) {
-    run_.output.kind = RunOutput::Kind::labels;
-    const std::vector<std::string> labels = model.labels();
-    for (size_t i = 0; i < labels.size(); ++i) run_.output.labels.emplace_back(labels[i], shares[i]);
-    std::ranges::stable_sort(run_.output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
   }
 
   const Model& model_;
@@ -230,7 +211,10 @@ int64_t Run::bytes() const {
     }
   }
   for (const auto& [name, tensor] : values) add(tensor);
-  for (const RunSide& side : sides) total += std::ssize(side.tokens) * static_cast<int64_t>(sizeof(ShownToken));
+  for (const RunSide& side : sides) {
+    total += std::ssize(side.tokens) * static_cast<int64_t>(sizeof(ShownToken));
+    if (side.picture) total += std::ssize(side.picture->image.pixels);
+  }
   return total;
 }
 

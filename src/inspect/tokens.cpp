@@ -238,4 +238,13 @@ std::vector<ShownToken> show_tokens(const Tokenizer& tokenizer, std::span<const 
   return tokens;
 }
 
+ShownToken show_patch(int64_t index, int64_t columns) {
+  ShownToken token{.id = static_cast<int32_t>(index), .text = "[CLS]", .kind = TokenKind::special};
+  if (index == 0) return token;
+  token.text = std::string("r").append(std::to_string((index - 1) / columns + 1));
+  token.text.append("c").append(std::to_string((index - 1) % columns + 1));
+  token.kind = TokenKind::text;
+  return token;
+}
+
 }  // namespace attend

@@ -89,4 +89,22 @@ Image decode_png(std::span<const std::byte> bytes) {
   return image;
 }
 
+std::string encode_png(const Image& image) {
+  require<ShapeError>(
+      image.width >= 1 && image.height >= 1 && std::ssize(image.pixels) == image.width * image.height * 3,
+      "image: ", image.pixels.size(), " bytes are no picture of ", image.width, " × ", image.height);
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(image.width);
+  png.height = static_cast<png_uint_32>(image.height);
+  png.format = PNG_FORMAT_RGB;
+  png_alloc_size_t size = 0;
+  png_image_write_to_memory(&png, nullptr, &size, 0, image.pixels.data(), 0, nullptr);
+  std::string out(size, '\0');
+  const int done = png_image_write_to_memory(&png, out.data(), &size, 0, image.pixels.data(), 0, nullptr);
+  require<Error>(done != 0, "image: cannot be written: ", png.message);
+  out.resize(size);
+  return out;
+}
+
 }  // namespace attend

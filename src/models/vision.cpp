@@ -69,9 +69,9 @@ Tensor Vision::hidden(const Tensor& pixels, const ForwardContext& context) const
   const Shape expected{pixels.rank() == 4 ? pixels.dim(0) : 1, settings.channels, settings.image, settings.image};
   require<ShapeError>(pixels.shape() == expected, "vision: expected pixels of shape ", expected, ", got ",
                       pixels.shape());
-  const Tensor tokens = context.show("tokens", patches.forward(cut(pixels, settings.patch)));
   const Tensor front = expand(unsqueeze(whole, 0), {pixels.dim(0), 1, settings.dim});
-  const Tensor x = context.show("embedded", positions.forward(concat({front, tokens}, 1)));
+  const Tensor tokens = context.show("tokens", concat({front, patches.forward(cut(pixels, settings.patch))}, 1));
+  const Tensor x = context.show("embedded", positions.forward(tokens));
   const ObservedPart part(context.observer, "stack");
   return layers.forward(drop(x, settings.dropout, context), {}, context);
 }
@@ -81,7 +81,7 @@ Tensor Vision::classify(const Tensor& pixels, const ForwardContext& context) con
   return classifier->forward(select(hidden(pixels, context), 1, 0));
 }
 
-Tensor ImagePreparation::pixels(const Image& image) const {
+Image ImagePreparation::sized(const Image& image) const {
   Image picture = image;
   if (is_resized) {
     ImageSize wanted = size;
@@ -93,6 +93,11 @@ Tensor ImagePreparation::pixels(const Image& image) const {
     picture = resized(picture, wanted, resampling);
   }
   if (crop.width > 0) picture = center_cropped(picture, crop);
+  return picture;
+}
+
+Tensor ImagePreparation::pixels(const Image& image) const {
+  const Image picture = sized(image);
   const auto count = static_cast<size_t>(picture.width * picture.height);
   std::vector<float> values(3 * count);
   for (size_t c = 0; c < 3; ++c) {

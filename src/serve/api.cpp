@@ -10,13 +10,14 @@
 #include "io/printable.h"
 #include "serve/fields.h"
 #include "serve/page.h"
+#include "serve/picture_store.h"
 #include "serve/run_store.h"
 #include "serve/turnstile.h"
 
 namespace attend {
 namespace {
 
-constexpr size_t kLongestText = 1 << 20;  // bytes
+constexpr size_t kLongestText = 1 << 20, kLongestName = 1024;  // bytes
 constexpr std::string_view kRuns = "/api/runs/", kModels = "/api/models/";
 
 ApiResponse json_response(const InspectJson& json) { return {.body = json_text(json)}; }
@@ -72,6 +73,7 @@ struct Api::State {
     if (request.path == "/favicon.ico") return {.status = 204};
     if (request.path == "/api/info") return info(request);
     if (request.path == "/api/runs") return new_run(request);
+    if (request.path == "/api/pictures") return new_picture(request);
     if (request.path.starts_with(kRuns)) return of_run(request, std::string_view(request.path).substr(kRuns.size()));
     if (request.path.starts_with(kModels)) {
       return of_model(request, std::string_view(request.path).substr(kModels.size()));
@@ -112,17 +114,44 @@ struct Api::State {
     require_method(request, "POST");
     const nlohmann::json body = parse_body(request.body);
     const InspectedModel chosen = model(text_field(body, "model"));
-    RunOptions wanted = run_options(body);
+    const bool reads_pictures = chosen.model->task() == Task::pictures;
+    RunOptions wanted = run_options(body, reads_pictures);
     if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
     wanted.longest = options.longest;
-    wanted.rules = chosen.rules;
     std::shared_ptr<const Run> run;
     {
       const auto turn = turnstile.enter();
-      run = std::make_shared<const Run>(capture(*chosen.model, *chosen.tokenizer, wanted));
+      if (reads_pictures) choose_picture(chosen, optional_text(body, "picture"), wanted);
+      run = std::make_shared<const Run>(capture(chosen, std::move(wanted)));
     }
     return json_response(
         stored_json(runs.add({.id = {}, .model = chosen.id, .run = std::move(run), .tokenizer = chosen.tokenizer})));
+  }
+
+  /// The body is a PNG or a JPEG itself.
+  ApiResponse new_picture(const ApiRequest& request) {
+    require_method(request, "POST");
+    StoredPicture picture{.id = {}, .name = query_text(request.query, "name", ""), .bytes = request.body};
+    if (picture.name.size() > kLongestName) throw ApiError(400, "the picture's name is too long");
+    {
+      const auto turn = turnstile.enter();
+      picture.decoded();
+    }
+    return json_response({{"id", pictures.add(std::move(picture))}});
+  }
+
+  /// The picture that was uploaded under this id, or the model's example.
+  void choose_picture(const InspectedModel& model, const std::optional<std::string>& id, RunOptions& wanted) {
+    if (!id) {
+      if (!model.example_picture) throw ApiError(400, "expected 'picture'");
+      wanted.text = model.example;
+      wanted.picture = model.example_picture;
+      return;
+    }
+    const auto picture = pictures.find(*id);
+    if (!picture) throw ApiError(404, "there is no picture " + in_quotes(*id) + " (any more)");
+    wanted.text = picture->name;
+    wanted.picture = std::make_shared<const Image>(picture->decoded());
   }
 
   /// A run of ours, or a snapshot of the training.
@@ -152,6 +181,7 @@ struct Api::State {
       return json_response(stats_json(*one.run, attention, head));
     }
     if (what == "alignment") {
+      if (!one.tokenizer) throw ApiError(400, "a model of pictures has no words to align");
       const AlignOptions wanted{.layer = number_or_all(query, "layer"), .head = number_or_all(query, "head")};
       return json_response(alignment_json(alignment_of(*one.run, *one.tokenizer, wanted)));
     }
@@ -168,18 +198,24 @@ struct Api::State {
       const std::string kind = query_text(request.query, "kind", "tokens");
       const int64_t limit = query_number(request.query, "limit").value_or(2000);
       if (kind != "tokens" && kind != "positions") throw ApiError(400, "'kind' is tokens or positions");
+      if (kind == "tokens") require_words(chosen);
       const auto turn = turnstile.enter();
       return json_response(plane_json(kind == "tokens" ? token_plane(*chosen.model, *chosen.tokenizer, limit)
                                                        : position_plane(*chosen.model, limit)));
     }
     if (what == "neighbours") {
       const int64_t count = query_number(request.query, "count").value_or(12);
+      require_words(chosen);
       const int64_t id = chosen_token(request, *chosen.tokenizer);
       const auto turn = turnstile.enter();
       return json_response(neighbours_json(token_neighbours(
           *chosen.model, *chosen.tokenizer, static_cast<int32_t>(std::min<int64_t>(id, INT32_MAX)), count)));
     }
     throw ApiError(404, "a model has embeddings and neighbours, not " + in_quotes(what));
+  }
+
+  static void require_words(const InspectedModel& model) {
+    if (!model.tokenizer) throw ApiError(400, "a model of pictures has no words");
   }
 
   static int64_t chosen_token(const ApiRequest& request, const Tokenizer& tokenizer) {
@@ -272,6 +308,7 @@ struct Api::State {
   std::vector<InspectedModel> models;  // replace_model changes them: see model()
   ApiOptions options;
   RunStore runs;
+  PictureStore pictures;
   Turnstile turnstile, figures;
   std::mutex models_mutex;
   std::shared_ptr<TrainingFeed> training_feed;

@@ -63,8 +63,8 @@ std::string text_field(const Json& json, const char* name) {
   return *text;
 }
 
-RunOptions run_options(const Json& json) {
-  RunOptions options{.text = text_field(json, "text"),
+RunOptions run_options(const Json& json, bool is_picture) {
+  RunOptions options{.text = is_picture ? "" : text_field(json, "text"),
                      .target = optional_text(json, "target"),
                      .second = optional_text(json, "second"),
                      .heads = {},

@@ -25,7 +25,8 @@ using Query = std::map<std::string, std::string>;
 nlohmann::json parse_body(const std::string& body);
 std::string text_field(const nlohmann::json& json, const char* name);
 std::optional<std::string> optional_text(const nlohmann::json& json, const char* name);
-RunOptions run_options(const nlohmann::json& json);
+/// A picture has no text.
+RunOptions run_options(const nlohmann::json& json, bool is_picture);
 GenerationOptions generation_options(const nlohmann::json& json);
 
 std::optional<int64_t> query_number(const Query& query, const char* name);

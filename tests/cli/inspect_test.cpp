@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "attend/io/image.h"
+#include "hub/hub_files.h"
 #include "train_testing.h"
 
 namespace attend {
@@ -78,10 +80,47 @@ TEST(Inspect, SaysWhatIsWrongInOneLine) {
          "expected a file that ends in .html, .json, .svg or .png, got 'a.gif'; see attend inspect --help");
   expect({"inspect", model(), "a", "--head", "0"}, 2, "--head needs --layer; see attend inspect --help");
   expect({"inspect", model(), "a", "--layer", "0"}, 2,
-         "--layer and --head are for .svg and .png; see attend inspect --help");
+         "--layer, --head and --query are for .svg and .png; see attend inspect --help");
+  expect({"inspect", model(), "a", "--query", "r1c1", "-o", "a.svg"}, 1, "--query is for models of pictures");
+  expect({"view", model(), "--picture", "a.png"}, 1, "--picture is for models of pictures");
   expect({"inspect", model(), std::string(50, 'a')}, 1, "inspect: the source has 51 tokens, the model's context is 40");
   expect({"train", "gpt", "x", "-o", "y", "--watch-text", "a"}, 2,
          "--watch-text needs --watch; see attend train --help");
+}
+
+TEST(Inspect, ShowsWhatAModelOfPicturesLooksAt) {
+  const TemporaryFolder folder;
+  const std::string vit = folder.file("vit"), picture = folder.file("a.png");
+  testing::vit_files().save(vit);
+  testing::save(folder, "a.png", encode_png({.width = 5, .height = 7, .pixels = std::vector<uint8_t>(105, 90)}));
+  const Finished printed = attend_command({"inspect", vit, picture});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  const Json json = Json::parse(printed.out);
+  EXPECT_EQ(json["run"]["sides"][0]["text"], "a.png");
+  EXPECT_EQ(json["run"]["sides"][0]["tokens"][4]["text"], "r2c2");
+  EXPECT_EQ(printed.out.find(folder.path()), std::string::npos);  // no path of the disk
+  const std::string label = json["run"]["output"]["items"][0]["label"];
+  EXPECT_EQ(attend_command({"classify", vit, picture}).out, picture + "\t" + label + "\n");
+  const std::vector<std::vector<std::string>> wanted{
+      {}, {"--layer", "0", "--head", "1"}, {"--layer", "rollout"}, {"--query", "r2c1"}};
+  for (const auto& more : wanted) {
+    for (const char* name : {"b.svg", "b.png"}) {
+      std::vector<std::string> words{"inspect", vit, picture, "-o", folder.file(name)};
+      words.insert(words.end(), more.begin(), more.end());
+      EXPECT_EQ(attend_command(words).code, 0);
+    }
+  }
+  EXPECT_NE(file_text(folder.file("b.svg")).find("r2c1"), std::string::npos);
+  const auto complaint = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"inspect", vit});
+    return attend_command(std::move(more)).err;
+  };
+  EXPECT_EQ(complaint({picture, "--query", "r3c1", "-o", folder.file("c.svg")}),
+            "attend: there is no patch 'r3c1'; there are [CLS] and r1c1 to r2c2\n");
+  EXPECT_EQ(complaint({picture, "--second", "x"}), "attend: --second is for encoders of text\n");
+  EXPECT_EQ(complaint({picture, "--layer", "rollout", "--head", "0", "-o", folder.file("c.svg")}),
+            "attend: rollout is of all heads: it takes no --head; see attend inspect --help\n");
+  EXPECT_NE(complaint({"a cat"}).find("a cat"), std::string::npos);
 }
 
 TEST(View, PrintsItsAddressTakesAnotherPortAndEndsCleanly) {

@@ -37,11 +37,24 @@ attend::InspectedModel tiny(const std::string& architecture) {
       .example_target = {}};
 }
 
+attend::InspectedModel tiny_vision() {
+  attend::Rng rng{1};
+  const attend::Image gray{.width = 4, .height = 4, .pixels = std::vector<uint8_t>(48, 128)};
+  return {.name = "tiny",
+          .model = attend::Vision::create(
+              {.image = 4, .patch = 2, .labels = {"a", "b"}, .dim = 8, .heads = 2, .layers = 1, .hidden = 8}, rng),
+          .tokenizer = {},
+          .example = "gray.png",
+          .example_target = {},
+          .preparation = {.size = {4, 4}},
+          .example_picture = std::make_shared<const attend::Image>(gray)};
+}
+
 attend::Api& api() {
-  static attend::Api made({tiny("gpt"), tiny("transformer"), tiny("rnn-attention"), tiny("encoder")},
+  static attend::Api made({tiny("gpt"), tiny("transformer"), tiny("rnn-attention"), tiny("encoder"), tiny_vision()},
                           {.version = "1", .most_runs = 4});
   static const bool has_run = [] {
-    for (const char* model : {"m0", "m1", "m2", "m3"}) {
+    for (const char* model : {"m0", "m1", "m2", "m3", "m4"}) {
       const nlohmann::json body{{"model", model}, {"text", "abc"}, {"target", "de"}};
       made.handle({.method = "POST", .path = "/api/runs", .query = {}, .body = body.dump()});
     }

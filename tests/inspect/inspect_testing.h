@@ -31,9 +31,28 @@ inline InspectedModel tiny_inspected(const std::string& architecture,
           .example_target = {}};
 }
 
+/// A tiny untrained model that reads pictures of 6 × 6 pixels in four patches.
+inline InspectedModel tiny_vision() {
+  Rng rng{3};
+  return {.name = "tiny",
+          .model = Vision::create(
+              {.image = 6, .patch = 3, .labels = {"cat", "狗"}, .dim = 8, .heads = 2, .layers = 2, .hidden = 12}, rng),
+          .tokenizer = {},
+          .example = {},
+          .example_target = {},
+          .preparation = {.size = {6, 6}}};
+}
+
+/// A picture in which every pixel differs from its neighbours.
+inline std::shared_ptr<const Image> motley_picture(int64_t width, int64_t height) {
+  Image image{.width = width, .height = height, .pixels = {}};
+  for (int64_t i = 0; i < width * height * 3; ++i) image.pixels.push_back(static_cast<uint8_t>(i * 37 % 251));
+  return std::make_shared<const Image>(std::move(image));
+}
+
 inline Run tiny_run(const InspectedModel& model, RunOptions options) {
   if (model.model->task() == Task::translation && !options.target) options.target = "dcba";
-  return capture(*model.model, *model.tokenizer, options);
+  return capture(model, std::move(options));
 }
 
 }  // namespace attend::testing

@@ -277,5 +277,15 @@ TEST(Run, AlignmentIsThatOfAlign) {
                       "align: this model never looks back at a source: it has no alignments");
 }
 
+TEST(Capture, TheModelWritesNoMoreThanItIsTold) {
+  const InspectedModel model = tiny_inspected("transformer");
+  const auto written = [&](int64_t most) {
+    return std::ssize(capture(model, {.text = "hello there", .most_written = most}).sides[1].tokens) - 1;
+  };
+  EXPECT_GT(written(0), 3);
+  EXPECT_LE(written(3), 3);
+  EXPECT_GE(written(3), 1);
+}
+
 }  // namespace
 }  // namespace attend::testing

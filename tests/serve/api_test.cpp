@@ -93,6 +93,51 @@ TEST(Api, AnswersWhatTheOfflineFileHolds) {
   }
 }
 
+TEST(Api, TakesPicturesByUploadOnly) {
+  InspectedModel model = tiny_vision();
+  Api empty({model}, {});
+  expect_refused(post(empty, "/api/runs", {{"model", "m0"}}), 400, "expected 'picture'");
+  model.example = "example.png";
+  model.example_picture = motley_picture(6, 6);
+  Api api({model}, {});
+  EXPECT_EQ(answer(post(api, "/api/runs", {{"model", "m0"}}))["sides"][0]["text"], "example.png");
+  const auto upload = [&](const std::string& body, std::map<std::string, std::string> query = {}) {
+    return api.handle({.method = "POST", .path = "/api/pictures", .query = std::move(query), .body = body});
+  };
+  const std::string png = encode_png(*motley_picture(12, 7));
+  const Json stored = answer(upload(png, {{"name", "狗 <b>.png"}}));
+  EXPECT_EQ(stored, Json::parse(R"({"id": "p0"})"));
+  const Json run = answer(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p0"}}));
+  EXPECT_EQ(run["sides"][0]["text"], "狗 <b>.png");
+  EXPECT_EQ(run["sides"][0]["tokens"].size(), 5u);
+  const attend::Run expected = capture(model, {.text = "x", .picture = motley_picture(12, 7)});
+  EXPECT_EQ(run["output"]["items"][0]["p"], expected.output.labels[0].second);
+  expect_refused(upload("/etc/passwd"), 400, "the picture: expected a PNG or a JPEG");
+  expect_refused(upload(png, {{"name", std::string(2000, 'x')}}), 400, "the picture's name is too long");
+  for (const char* id : {"p1", "/etc/passwd", ""}) {
+    expect_refused(post(api, "/api/runs", {{"model", "m0"}, {"picture", id}}), 404,
+                   "there is no picture '" + std::string(id) + "' (any more)");
+  }
+  expect_refused(get(api, "/api/pictures"), 405, "/api/pictures takes POST, not 'GET'");
+  for (int i = 0; i < 16; ++i) answer(upload(png));
+  EXPECT_EQ(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p0"}}).status, 404);  // only the last are kept
+  EXPECT_EQ(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p16"}}).status, 200);
+}
+
+TEST(Api, ModelsOfPicturesHaveNoWords) {
+  InspectedModel model = tiny_vision();
+  model.example_picture = motley_picture(6, 6);
+  Api api({model}, {});
+  const std::string run = "/api/runs/" + answer(post(api, "/api/runs", {{"model", "m0"}}))["id"].get<std::string>();
+  EXPECT_EQ(get(api, run + "/heads").status, 200);
+  expect_refused(get(api, run + "/alignment"), 400, "a model of pictures has no words to align");
+  EXPECT_EQ(get(api, "/api/models/m0/embeddings", {{"kind", "positions"}}).status, 200);
+  expect_refused(get(api, "/api/models/m0/embeddings"), 400, "a model of pictures has no words");
+  expect_refused(get(api, "/api/models/m0/neighbours", {{"token", "1"}}), 400, "a model of pictures has no words");
+  expect_refused(post(api, "/api/generate", {{"model", "m0"}, {"text", "a"}}), 400,
+                 "generate: a model of architecture vision writes no text");
+}
+
 TEST(Api, GivesPartsOfArrays) {
   Api api = tiny_api();
   const std::string id = answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello you"}}))["id"];

@@ -16,11 +16,16 @@ struct InspectedModel {
   std::string id = "m0";
   std::string name;
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::string example;                        ///< a text to begin with
-  std::optional<std::string> example_target;  ///< its translation
-  GenerationRules rules{};                    ///< what its folder says beside its tokenizer
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< none for a model of pictures
+  std::string example;                         ///< a text to begin with, or a picture's name
+  std::optional<std::string> example_target;   ///< its translation
+  GenerationRules rules{};                     ///< what its folder says beside its tokenizer
+  ImagePreparation preparation{};              ///< of a model of pictures
+  std::shared_ptr<const Image> example_picture{};
 };
+
+/// capture() with the model's own tokenizer and rules, or its own preparation of pictures.
+Run capture(const InspectedModel& model, RunOptions options);
 
 /// Chooses an example the tokenizer knows the words of, if there is none yet.
 void choose_example(InspectedModel& model);

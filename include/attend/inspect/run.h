@@ -10,6 +10,7 @@
 #include "attend/inspect/tokens.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
+#include "attend/models/vision.h"
 #include "attend/nn/observer.h"
 #include "attend/text/tokenizer.h"
 
@@ -26,20 +27,29 @@ struct AblatedToken {
 };
 
 struct RunOptions {
-  std::string text;
+  std::string text;                   ///< of a picture its name
   std::optional<std::string> target;  ///< of a pair model; none: what the model itself writes, with a beam of 4
+  int64_t most_written = 0;           ///< tokens of a target that the model writes; 0: as many as it translates with
   std::optional<std::string> second;  ///< of an encoder: the second text of a pair
   std::vector<AblatedHead> heads;     ///< switched off: their part of the context is 0
   std::vector<AblatedToken> tokens;   ///< held out: nothing may look at them
   int64_t candidates = 5;             ///< words shown for each place of the output
   int64_t longest = 16384;            ///< most tokens of a text
   GenerationRules rules{};            ///< what the model's folder says beside its tokenizer
+  std::shared_ptr<const Image> picture{};  ///< what a model of pictures reads
+};
+
+/// A picture in the size that the model saw, and its patches: token 0 stands for the whole, then they come row by row.
+struct RunPicture {
+  Image image;
+  int64_t rows = 0, columns = 0;
 };
 
 struct RunSide {
   std::string name;  ///< "source", "target", "text" or "image"
   std::string text;
   std::vector<ShownToken> tokens;
+  std::optional<RunPicture> picture{};  ///< of an image
 };
 
 struct RowRange {
@@ -95,5 +105,7 @@ struct Run {
 /// Runs the model once. Throws ShapeError for a text longer than the model's context or `longest`, or for a head or
 /// token that is not there; FormatError for a text that is not UTF-8.
 Run capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options);
+/// The same for a picture. Throws Error if there is none.
+Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options);
 
 }  // namespace attend

@@ -30,4 +30,7 @@ ShownToken show_token(const Tokenizer& tokenizer, int32_t id);
 /// between those that are. Words are those of attend/generate/align.h.
 std::vector<ShownToken> show_tokens(const Tokenizer& tokenizer, std::span<const int32_t> ids, const std::string& text);
 
+/// A token of a model that reads pictures: 0 stands for the whole, [CLS]; then the patches row by row, r1c1, r1c2, ….
+ShownToken show_patch(int64_t index, int64_t columns);
+
 }  // namespace attend

@@ -26,6 +26,9 @@ Image decode_image(std::span<const std::byte> bytes, const std::string& name);
 /// Whether the bytes begin as a PNG or a JPEG does.
 bool is_image(std::span<const std::byte> bytes);
 
+/// The picture as a PNG. Throws ShapeError unless it has its pixels.
+std::string encode_png(const Image& image);
+
 /// How a picture is made smaller or larger, in the order of Pillow's numbers for them.
 enum class Resampling { nearest, lanczos, bilinear, bicubic, box, hamming };
 struct ImageSize {

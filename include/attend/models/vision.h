@@ -81,7 +81,9 @@ struct ImagePreparation {
   double factor = 1.0 / 255;
   std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};  ///< of each channel, after the factor
 
-  /// [1, 3, height, width].
+  /// The picture in the size that the model sees.
+  Image sized(const Image& image) const;
+  /// sized(image) as numbers: [1, 3, height, width].
   Tensor pixels(const Image& image) const;
 };
 

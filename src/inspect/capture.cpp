@@ -1,0 +1,41 @@
+#include "inspect/capture.h"
+
+#include <algorithm>
+
+#include "attend/base/error.h"
+#include "inspect/summaries.h"
+
+namespace attend {
+
+void add_side(Run& run, RunSide side, const RunOptions& options) {
+  for (const AblatedToken& token : options.tokens) {
+    if (token.side != std::ssize(run.sides)) continue;
+    require<ShapeError>(token.index >= 0 && token.index < std::ssize(side.tokens), "ablation: there is no token ",
+                        token.index, " in the ", side.name, ", which has ", side.tokens.size());
+  }
+  run.sides.push_back(std::move(side));
+}
+
+void keep_seen(Run& run, Watcher& watcher, const RunOptions& options) {
+  run.attention = watcher.take_attention();
+  run.values = watcher.take_values();
+  for (const AblatedToken& token : options.tokens) {
+    require<ShapeError>(token.side >= 0 && token.side < std::ssize(run.sides), "ablation: there is no side ",
+                        token.side, "; there are ", run.sides.size(), ", counted from 0");
+  }
+}
+
+RunOutput label_output(const std::vector<std::string>& labels, const std::vector<double>& shares) {
+  RunOutput output;
+  output.kind = RunOutput::Kind::labels;
+  for (size_t i = 0; i < labels.size(); ++i) output.labels.emplace_back(labels[i], shares[i]);
+  std::ranges::stable_sort(output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
+  return output;
+}
+
+void finish_run(Run& run, std::chrono::steady_clock::time_point start) {
+  run.summaries = std::make_shared<HeadSummaries>();
+  run.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace attend
