@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-constexpr size_t kLargestBody = size_t{4} << 20, kThreads = 32;
+constexpr size_t kLargestBody = size_t{16} << 20, kThreads = 32;  // a photograph fits
 constexpr int kTries = 20;  // ports after a taken one
 
 ApiRequest request_of(const httplib::Request& from) {
@@ -28,6 +28,7 @@ void refuse(httplib::Response& response, int status, const std::string& why) {
 void fill(httplib::Response& to, ApiResponse from) {
   to.status = from.status;
   for (const auto& [name, value] : from.headers) to.set_header(name, value);
+  // What is wrong is said in the body itself: the error handler takes one that is empty for an error of httplib's own.
   if (!from.stream && (from.body.empty() || from.status >= 400)) return to.set_content(from.body, from.type);
   if (!from.stream) {
     // What a provider gives goes out as it is; httplib packs other bodies with brotli's slowest setting.

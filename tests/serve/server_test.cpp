@@ -30,6 +30,19 @@ TEST(Server, AnswersOverHttp) {
   EXPECT_NE(lines.find("Transfer-Encoding: chunked"), std::string::npos);
 }
 
+/// The page shows this line: it must come through as the API wrote it.
+TEST(Server, SaysWhatIsWrong) {
+  Served served;
+  const auto error = [&](const std::string& line, const std::string& body) {
+    const std::string answer = served.request(line, {}, body);
+    EXPECT_GE(status_of(answer), 400);
+    return nlohmann::json::parse(body_of(answer))["error"].get<std::string>();
+  };
+  EXPECT_EQ(error("POST /api/runs", R"({"model":"m7","text":"a"})"), "there is no model 'm7'");
+  EXPECT_EQ(error("POST /api/runs", "{}"), "expected 'model'");
+  EXPECT_EQ(error("GET /api/nothing", ""), "there is nothing at '/api/nothing'");
+}
+
 TEST(Server, RefusesForeignHostsAndOrigins) {
   Served served;
   const std::string port = std::string(":").append(std::to_string(served.server.port()));
@@ -67,7 +80,7 @@ TEST(Server, SurvivesWhatIsNoRequest) {
     const std::string answer = exchange(served.server.port(), bytes, true);
     EXPECT_TRUE(answer.empty() || status_of(answer) >= 400) << answer.substr(0, 100);
   }
-  const std::string large = served.request("POST /api/runs", {}, std::string(5 << 20, 'x'));
+  const std::string large = served.request("POST /api/runs", {}, std::string(17 << 20, 'x'));
   EXPECT_TRUE(large.empty() || status_of(large) == 413) << large.substr(0, 100);
   const std::string path = served.request("GET /../../../../etc/passwd");
   EXPECT_EQ(status_of(path), 404);
