@@ -33,6 +33,10 @@ InspectedModel inspected(const TrainingFolder& folder, const WatchOptions& optio
   return result;
 }
 
+/// Without a target the model translates the sentence as far as it has learned to: an untrained one would write
+/// nonsense up to its limit.
+constexpr int64_t kMostWritten = 32;
+
 /// 0, 1, 2, 3, 4, 6, 8, 11, …: each about a third further than the one before.
 int64_t after(int64_t step) { return step + 1 + step / 3; }
 
@@ -55,9 +59,7 @@ struct TrainingWatch::State {
     try {
       const std::shared_ptr<const Model> model = copy_of(folder.model());
       const WatchedSentence sentence = feed->sentence();
-      // The first pass of an untrained model would write nonsense up to its limit: a target is needed, or nothing.
-      RunOptions options{.text = sentence.text, .target = sentence.target};
-      if (model->task() == Task::translation && !options.target) options.target = "";
+      const RunOptions options{.text = sentence.text, .target = sentence.target, .most_written = kMostWritten};
       feed->add_snapshot(step, capture(*model, *first.tokenizer, options));
       api.replace_model(0, model);
       last = step;

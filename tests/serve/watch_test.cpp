@@ -82,5 +82,40 @@ TEST(Watch, ATrainingIsFollowedOverHttp) {
   EXPECT_NE(events.find("data: "), std::string::npos);
 }
 
+/// A sentence without a target is translated by the model as it is at each snapshot, and that is followed.
+TEST(Watch, ASentenceWithoutATargetIsTranslated) {
+  const TemporaryFolder folder;
+  std::string pairs;
+  for (int i = 0; i < 80; ++i) pairs += "one\tab\ntwo\tcd\n";
+  TrainingJob job{
+      .architecture = "transformer",
+      .model = {{"dim", "16"}, {"heads", "2"}, {"hidden", "32"}},
+      .data = {.corpus = {.kind = CorpusKind::tsv, .files = {save(folder, "pairs.tsv", pairs)}}, .tokenizer = "char"}};
+  job.training.steps = 200;
+  job.training.lr = 5e-3;
+  job.training.schedule = ScheduleKind::constant;
+  TrainingFolder made = TrainingFolder::create(job, folder.file("model"), false);
+  WatchOptions options;
+  options.server.port = 0;
+  options.text = "one";
+  TrainingWatch watch(made, options);
+  made.run(watch.observer({}));
+  watch.finish();
+  const int port = std::stoi(watch.address().substr(watch.address().rfind(':') + 1));
+  const auto get = [&](const std::string& path) {
+    return Json::parse(body_of(exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  };
+  const Json training = get("/api/training");
+  EXPECT_EQ(training["text"], "one");
+  ASSERT_GE(training["snapshots"].size(), 3u);
+  const auto target = [&](const Json& snapshot) {
+    const Json run = get("/api/runs/" + snapshot["run"].get<std::string>());
+    EXPECT_LE(run["sides"][1]["tokens"].size(), 33u);  // the start and at most 32 more
+    return run["sides"][1]["text"].get<std::string>();
+  };
+  EXPECT_EQ(target(training["snapshots"].back()), "ab");
+  EXPECT_NE(target(training["snapshots"].front()), "ab");
+}
+
 }  // namespace
 }  // namespace attend::testing
