@@ -6,19 +6,14 @@ import { createRequire } from "node:module";
 
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 
-export const kViews = [
-  "heads",
-  "model",
-  "matrix",
-  "neurons",
-  "steps",
-  "alignment",
-  "generation",
-  "embeddings",
-  "compare",
-  "training",
-  "ablate",
-];
+/** The page's own list of views: the links of its menu. */
+export async function viewsOf(browser, address) {
+  const page = await browser.newPage();
+  await open(page, address, {});
+  const views = await page.$$eval("nav a", (links) => links.map((link) => link.id.replace("view-", "")));
+  await page.close();
+  return views;
+}
 
 /** Debian's Chromium, or the one CHROMIUM names; null where there is none. */
 export function findChromium() {

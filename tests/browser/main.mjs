@@ -3,7 +3,7 @@
 // Ends with 77 where there is no Chromium, which CTest reports as skipped.
 import { spawnSync } from "node:child_process";
 import { resolve } from "node:path";
-import { findChromium, Harness, launch } from "./harness.mjs";
+import { findChromium, Harness, launch, viewsOf } from "./harness.mjs";
 import { trainModels } from "./models.mjs";
 import { view } from "./server.mjs";
 import { printTable } from "./suites/performance.mjs";
@@ -17,6 +17,7 @@ const kSuites = [
   "state",
   "offline",
   "safety",
+  "pictures",
   "training",
   "performance",
 ];
@@ -45,7 +46,8 @@ const browser = await launch(chromium);
 let failed = 1;
 try {
   const ids = Object.fromEntries(names.map((name, i) => [name, `m${i}`]));
-  const harness = new Harness(browser, { attend, work, models, ids, address: server.address });
+  const views = await viewsOf(browser, server.address);
+  const harness = new Harness(browser, { attend, work, models, ids, views, address: server.address });
   for (const name of kSuites) {
     if (only && name !== only) continue;
     const { default: suite } = await import(`./suites/${name}.mjs`);

@@ -7,120 +7,64 @@ import { dates, prose, reviews } from "./corpus.mjs";
 
 const call = promisify(execFile);
 
-/** Folder of each model by name, trained unless it is newer than the command. */
+const kTranslator = { tokenizer: "char", dim: 32, hidden: 64, heads: 4, "batch-tokens": 1024 };
+const kPlans = {
+  transformer: ["transformer", "dates.tsv", { ...kTranslator, "encoder-layers": 2, "decoder-layers": 2, steps: 60 }],
+  recurrent: [
+    "rnn-attention",
+    "dates.tsv",
+    { tokenizer: "char", dim: 32, hidden: 32, layers: 1, steps: 30, "batch-tokens": 1024 },
+  ],
+  language: [
+    "gpt",
+    "prose.txt",
+    { tokenizer: "bpe", vocabulary: 400, dim: 32, heads: 4, layers: 3, context: 1024, steps: 12, batch: 2 },
+  ],
+  classifier: [
+    "encoder",
+    "reviews.tsv",
+    { tokenizer: "wordpiece", vocabulary: 120, dim: 32, hidden: 64, heads: 4, layers: 2, steps: 40 },
+  ],
+  long: [
+    "gpt",
+    "prose.txt",
+    { tokenizer: "char", dim: 16, heads: 2, layers: 1, context: 16384, positions: "rotary", steps: 1, batch: 1 },
+  ],
+};
+
+/** A folder of Hugging Face's kind that was given to all, if it was: ../shared, or where ATTEND_SHARED says. */
+export function sharedModel(name) {
+  const shared = process.env.ATTEND_SHARED ?? new URL("../../../shared", import.meta.url).pathname;
+  const folder = join(shared, "goldens", "models", name);
+  return existsSync(folder) ? folder : null;
+}
+
+/** What `attend` is told to train a model. */
+export function trainWords(architecture, corpus, folder, settings) {
+  const options = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  return ["train", architecture, corpus, "-o", folder, "--overwrite", ...options];
+}
+
+/** The same for a training that is looked at while it runs. */
+export function watchWords(corpus, folder, settings = {}) {
+  const words = trainWords("transformer", corpus, folder, { ...kTranslator, ...settings });
+  return [...words, "--watch", "--watch-text", "3. Mai 2025"];
+}
+
+/** Folder of each model by name, trained unless it is newer than this file. */
 export async function trainModels(attend, folder) {
   mkdirSync(folder, { recursive: true });
-  const file = (name, lines) => {
-    const path = join(folder, name);
-    writeFileSync(path, lines.join("\n") + "\n");
-    return path;
-  };
-  const pairs = file("dates.tsv", dates(3000));
-  const labelled = file("reviews.tsv", reviews(400));
-  const text = file("prose.txt", prose(3000));
-  const small = ["--quiet", "--overwrite", "--threads", "2"];
-  const plans = {
-    transformer: [
-      "transformer",
-      pairs,
-      "--tokenizer",
-      "char",
-      "--dim",
-      "32",
-      "--hidden",
-      "64",
-      "--heads",
-      "4",
-      "--encoder-layers",
-      "2",
-      "--decoder-layers",
-      "2",
-      "--steps",
-      "60",
-      "--batch-tokens",
-      "1024",
-    ],
-    recurrent: [
-      "rnn-attention",
-      pairs,
-      "--tokenizer",
-      "char",
-      "--dim",
-      "32",
-      "--hidden",
-      "32",
-      "--layers",
-      "1",
-      "--steps",
-      "30",
-      "--batch-tokens",
-      "1024",
-    ],
-    language: [
-      "gpt",
-      text,
-      "--tokenizer",
-      "bpe",
-      "--vocabulary",
-      "400",
-      "--dim",
-      "32",
-      "--heads",
-      "4",
-      "--layers",
-      "3",
-      "--context",
-      "1024",
-      "--steps",
-      "12",
-      "--batch",
-      "2",
-    ],
-    classifier: [
-      "encoder",
-      labelled,
-      "--tokenizer",
-      "wordpiece",
-      "--vocabulary",
-      "120",
-      "--dim",
-      "32",
-      "--hidden",
-      "64",
-      "--heads",
-      "4",
-      "--layers",
-      "2",
-      "--steps",
-      "40",
-    ],
-    long: [
-      "gpt",
-      text,
-      "--tokenizer",
-      "char",
-      "--dim",
-      "16",
-      "--heads",
-      "2",
-      "--layers",
-      "1",
-      "--context",
-      "16384",
-      "--positions",
-      "rotary",
-      "--steps",
-      "1",
-      "--batch",
-      "1",
-    ],
-  };
+  const write = (name, lines) => writeFileSync(join(folder, name), lines.join("\n") + "\n");
+  write("dates.tsv", dates(3000));
+  write("reviews.tsv", reviews(400));
+  write("prose.txt", prose(3000));
   const models = {};
-  for (const [name, plan] of Object.entries(plans)) {
+  for (const [name, [architecture, corpus, settings]] of Object.entries(kPlans)) {
     models[name] = join(folder, name);
     const made = join(models[name], "model.safetensors");
     if (existsSync(made) && statSync(made).mtimeMs > statSync(new URL("models.mjs", import.meta.url)).mtimeMs) continue;
-    await call(attend, ["train", ...plan, "-o", models[name], ...small]);
+    const words = trainWords(architecture, join(folder, corpus), models[name], { ...settings, threads: 2 });
+    await call(attend, [...words, "--quiet"]);
   }
   return models;
 }

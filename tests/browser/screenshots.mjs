@@ -1,9 +1,11 @@
 // Makes docs/screenshots/ with the command and the model of `./run demo`:
 //   node screenshots.mjs ATTEND DATE_MODEL WORK     WORK: a folder for the recurrent model it is compared with
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { findChromium, launch, open } from "./harness.mjs";
+import { sharedModel, trainWords, watchWords } from "./models.mjs";
+import { scene } from "./picture.mjs";
 import { addressOf, view } from "./server.mjs";
 
 const [attend, dateModel, work] = [
@@ -89,28 +91,14 @@ const recurrent = join(work, "date-recurrent");
 const corpus = join(dateModel, "dates.tsv"); // what the demo learned from
 if (!existsSync(join(recurrent, "model.safetensors")))
   execFileSync(attend, [
-    "train",
-    "rnn-attention",
-    corpus,
-    "-o",
-    recurrent,
-    "--overwrite",
-    "--tokenizer",
-    "char",
-    "--dim",
-    "64",
-    "--hidden",
-    "96",
-    "--layers",
-    "1",
-    "--steps",
-    "900",
+    ...trainWords("rnn-attention", corpus, recurrent, { tokenizer: "char", dim: 64, hidden: 96, layers: 1, steps: 900 }),
     "--quiet",
   ]);
 const server = await view(attend, [dateModel, recurrent]);
 const browser = await launch(findChromium());
 try {
   for (const shot of shots) if (!only || shot.name.startsWith(only)) await take(shot, server.address);
+  if (!only || only === "picture") await takePicture();
   if (!only || only === "training") await takeTraining();
 } finally {
   await browser.close();
@@ -119,10 +107,8 @@ try {
 
 async function take({ name, state, viewport = { width: 1120, height: 1180 }, ...shot }, address) {
   const page = await browser.newPage({ viewport, locale: "en-GB" });
-  const { run } = await page.request
-    .post(`${address}api/runs`, { data: { model: state.model, text: state.text, target: state.target } })
-    .then(async (response) => ({ run: await response.json() }));
-  await open(page, address, { ...state, ...(state.layer === "last" ? { layer: run.attention.length - 1 } : {}) });
+  const layer = state.layer === "last" ? await lastLayer(page, address, state) : state.layer;
+  await open(page, address, { ...state, ...(layer === undefined ? {} : { layer }) });
   if (shot.fill) await page.fill(...shot.fill);
   if (shot.wait) await page.waitForFunction(shot.wait);
   if (shot.click) await page.click(shot.click);
@@ -133,33 +119,30 @@ async function take({ name, state, viewport = { width: 1120, height: 1180 }, ...
   await save(page, name, shot);
 }
 
+async function lastLayer(page, address, { model, text, target }) {
+  const response = await page.request.post(`${address}api/runs`, { data: { model, text, target } });
+  return (await response.json()).attention.length - 1;
+}
+
+/** A model that reads pictures, if there is one. */
+async function takePicture() {
+  const model = sharedModel("vit");
+  if (!model) return console.log("picture.png: skipped, there is no folder goldens/models/vit in ../shared");
+  const file = join(work, "scene.png");
+  writeFileSync(file, scene());
+  const pictures = await view(attend, [model], ["--picture", file]);
+  try {
+    const shot = { name: "picture", state: { view: "heads", layer: 1, query: 6 }, tall: 460 };
+    await take(shot, pictures.address);
+  } finally {
+    await pictures.stop();
+  }
+}
+
 /** A training that is watched until its attention has taken shape. */
 async function takeTraining() {
-  const child = spawn(
-    attend,
-    [
-      "train",
-      "transformer",
-      corpus,
-      "-o",
-      join(work, "watched"),
-      "--overwrite",
-      "--tokenizer",
-      "char",
-      "--dim",
-      "64",
-      "--hidden",
-      "128",
-      "--heads",
-      "4",
-      "--steps",
-      "600",
-      "--watch",
-      "--watch-text",
-      "3. Mai 2025",
-    ],
-    { stdio: ["ignore", "pipe", "pipe"] },
-  );
+  const words = watchWords(corpus, join(work, "watched"), { dim: 64, hidden: 128, steps: 600 });
+  const child = spawn(attend, words, { stdio: ["ignore", "pipe", "pipe"] });
   try {
     const page = await browser.newPage({ viewport: { width: 1120, height: 860 }, locale: "en-GB" });
     await open(page, await addressOf(child), { view: "training" });

@@ -5,8 +5,8 @@ import { promisify } from "node:util";
 
 const call = promisify(execFile);
 
-export async function view(attend, models) {
-  const child = spawn(attend, ["view", ...models, "--no-open", "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] });
+export async function view(attend, models, more = []) {
+  const child = spawn(attend, ["view", ...models, "--no-open", "--port", "0", ...more], { stdio: ["ignore", "pipe", "pipe"] });
   return { address: await addressOf(child), child, stop: () => stopped(child) };
 }
 

@@ -2,11 +2,12 @@ import { announcer } from "./a11y/announce";
 import { Chrome } from "./chrome";
 import type { Context, View } from "./context";
 import { Unavailable, type Source } from "./data/source";
-import type { Info, Model, Run, RunRequest } from "./data/types";
+import type { Info, Model, Run } from "./data/types";
 import { el, replaceChildren } from "./dom";
 import { save, toJson, toPng, toSvg } from "./draw/export";
 import { themeOf, type Theme } from "./draw/theme";
 import { kLanguages, languageFor, type Messages } from "./i18n";
+import { requestOf } from "./request";
 import { formatState, parseState, type State } from "./state";
 import { kMakers } from "./views";
 
@@ -60,11 +61,18 @@ export class App {
       if (turn !== this.turn) return;
       const chrome = (this.chrome ??= this.furnish());
       chrome.show({ info: this.info, model, state: this.state, t, source: this.source });
-      const [busy] = [setTimeout(() => chrome.busy(t.busy), 150)];
+      const request = requestOf(this.state, model);
+      if (!request) return this.clear(t);
+      const busy = setTimeout(() => chrome.busy(t.busy), 150);
       try {
-        const run = await this.source.run(requestOf(this.state, model));
+        const run = await this.source.run(request);
+        const asked = formatState(this.state);
         const view = await kMakers[this.state.view](this.context(run, model, t, theme));
         if (turn !== this.turn) return view.close?.();
+        if (formatState(this.state) !== asked) {
+          view.close?.(); // the old view, still in sight, was used meanwhile: what it noted holds
+          return void this.draw();
+        }
         this.swap(view, run, t, theme);
       } finally {
         clearTimeout(busy);
@@ -139,7 +147,10 @@ export class App {
   }
 
   private furnish(): Chrome {
-    const chrome = new Chrome((change) => this.update(change));
+    const chrome = new Chrome(
+      (change) => this.update(change),
+      (error) => this.fail(error),
+    );
     replaceChildren(this.page, chrome.element, announcer());
     return chrome;
   }
@@ -150,6 +161,16 @@ export class App {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     document.documentElement.lang = t === kLanguages.zh ? "zh-Hans" : "en";
     return themeOf(dark);
+  }
+
+  /** The view's name without a picture: there is nothing to draw, or it could not be drawn. */
+  private clear(t: Messages): void {
+    this.view?.close?.();
+    this.view = null;
+    const { name, text } = t.views[this.state.view];
+    const title = el("h2", { attributes: { id: "view-title" } }, name);
+    replaceChildren(this.chrome!.main, title, el("p", { class: "lead" }, text));
+    this.chrome!.main.dataset.view = this.state.view;
   }
 
   private fail(error: unknown): void {
@@ -164,25 +185,7 @@ export class App {
             : String(error);
     if (this.chrome) {
       this.chrome.error(text);
-      if (this.chrome.main.dataset.view !== this.state.view) {
-        this.view?.close?.();
-        this.view = null;
-        replaceChildren(
-          this.chrome.main,
-          el("h2", { attributes: { id: "view-title" } }, t.views[this.state.view].name),
-          el("p", { class: "lead" }, t.views[this.state.view].text),
-        );
-        this.chrome.main.dataset.view = this.state.view;
-      }
+      if (this.chrome.main.dataset.view !== this.state.view) this.clear(t);
     } else replaceChildren(this.page, el("p", { class: "error", attributes: { role: "alert" } }, text));
   }
-}
-
-function requestOf(state: State, model: Model): RunRequest {
-  const own = state.text !== "";
-  const request: RunRequest = { model: model.id, text: own ? state.text : model.example.text };
-  const target = state.target || (own ? "" : (model.example.target ?? ""));
-  if (model.task === "translation" && target) request.target = target;
-  if (state.second) request.second = state.second;
-  return request;
 }

@@ -1,8 +1,9 @@
 import { select } from "./controls";
 import type { Source } from "./data/source";
 import type { Info, Model, Run } from "./data/types";
-import { el, languageOf, replaceChildren } from "./dom";
+import { el, replaceChildren } from "./dom";
 import type { Messages } from "./i18n";
+import { Inputs } from "./inputs";
 import { formatState, kViews, type State } from "./state";
 
 export interface Furnishing {
@@ -18,7 +19,7 @@ export class Chrome {
   readonly main = el("main", { attributes: { id: "main", tabindex: -1 } });
   readonly element: HTMLElement;
   private readonly header = el("header", {});
-  private readonly form = el("form", { class: "inputs", attributes: { id: "inputs" } });
+  private readonly inputs: Inputs;
   private readonly nav = el("nav", {});
   private readonly alert = el("p", { class: "error", attributes: { role: "alert", id: "error" } });
   private readonly status = el("p", { class: "status", attributes: { role: "status", id: "status" } });
@@ -34,14 +35,18 @@ export class Chrome {
   });
   private shown = "";
 
-  constructor(private readonly update: (change: Partial<State>) => void) {
+  constructor(
+    private readonly update: (change: Partial<State>) => void,
+    fail: (error: unknown) => void,
+  ) {
+    this.inputs = new Inputs(update, fail);
     this.alert.hidden = true;
     this.element = el(
       "div",
       { class: "page" },
       this.skip,
       this.header,
-      this.form,
+      this.inputs.form,
       this.nav,
       this.alert,
       this.status,
@@ -63,22 +68,20 @@ export class Chrome {
       state.text,
       state.target,
       state.second,
+      state.picture,
     ]);
     if (key !== this.shown) {
       this.shown = key;
       const focused = document.activeElement?.id;
       this.drawHeader(now);
-      this.drawForm(now);
+      this.inputs.show(now);
       if (focused) document.getElementById(focused)?.focus();
     }
     this.drawNav(now);
   }
 
-  /** After a run: what the model translated itself is shown in its field. */
   settle(run: Run, t: Messages): void {
-    const target = run.sides.find((side) => side.name === "target");
-    const field = this.form.querySelector<HTMLTextAreaElement>("#target");
-    if (target && field) field.value = field.dataset.shown = target.text;
+    this.inputs.settle(run);
     const tokens = run.sides.reduce((sum, side) => sum + side.tokens.length, 0);
     this.status.textContent = t.timing(run.milliseconds, tokens);
   }
@@ -105,6 +108,7 @@ export class Chrome {
               text: "",
               target: "",
               second: "",
+              picture: "",
               layer: -1,
               head: 0,
               heads: [],
@@ -121,7 +125,9 @@ export class Chrome {
     const facts = el(
       "span",
       { class: "facts" },
-      t.facts(compact(model.parameters), compact(model.words), model.architecture),
+      model.task === "image"
+        ? t.factsOfPictures(compact(model.parameters), model.context - 1, model.architecture)
+        : t.facts(compact(model.parameters), compact(model.words), model.architecture),
     );
     const language = el(
       "button",
@@ -150,58 +156,6 @@ export class Chrome {
       language,
       source.kind === "file" ? el("p", { class: "note" }, t.fileNote) : null,
     );
-  }
-
-  private drawForm({ model, state, t, source }: Furnishing): void {
-    this.form.hidden = model.task === "image";
-    const own = state.text !== "";
-    const field = (id: string, label: string, value: string, hint: string) => {
-      const box = el("textarea", {
-        attributes: {
-          id,
-          rows: 2,
-          placeholder: hint,
-          spellcheck: "false",
-          lang: languageOf(value),
-          ...(source.kind === "file" ? { readonly: true } : {}),
-        },
-      });
-      box.value = value;
-      box.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-        event.preventDefault();
-        this.form.requestSubmit();
-      });
-      return el("label", { class: "field" }, el("span", {}, label), box);
-    };
-    const fields = [field("text", t.text, own ? state.text : model.example.text, "")];
-    if (model.task === "translation")
-      fields.push(field("target", t.target, state.target || (own ? "" : (model.example.target ?? "")), t.targetHint));
-    if (model.task === "classification") fields.push(field("second", t.second, state.second, t.secondHint));
-    const go = el("button", { class: "primary", attributes: { id: "run", type: "submit" } }, t.run);
-    replaceChildren(this.form, ...fields, source.kind === "file" ? null : go);
-    this.form.onsubmit = (event) => {
-      event.preventDefault();
-      this.submit(model, state);
-    };
-  }
-
-  /** A target is kept if it was typed, or if the text is the same; else the model translates anew. */
-  private submit(model: Model, state: State): void {
-    const field = (id: string) => this.form.querySelector<HTMLTextAreaElement>(`#${id}`);
-    const text = field("text")?.value ?? "";
-    const target = field("target")?.value ?? "";
-    const typed = target !== (field("target")?.dataset.shown ?? "");
-    const same = text === (state.text || model.example.text);
-    this.update({
-      text: text === model.example.text ? "" : text,
-      target: typed ? target : same ? state.target : "",
-      second: field("second")?.value ?? "",
-      query: 0,
-      key: 0,
-      held: "",
-      zoom: "",
-    });
   }
 
   private drawNav({ state, t }: Furnishing): void {

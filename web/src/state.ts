@@ -21,6 +21,7 @@ export interface State {
   text: string; // "": the model's example
   target: string; // "": the example's, or the model's own translation
   second: string; // of a sentence pair
+  picture: string; // an uploaded one's id; "": the model's example
   layer: number; // index of the attention looked at; -1: the one that tells most
   heads: number[]; // shown in Heads; empty: all
   head: number; // looked at where one is shown
@@ -55,6 +56,7 @@ export const kDefaults: State = {
   text: "",
   target: "",
   second: "",
+  picture: "",
   layer: -1,
   heads: [],
   head: 0,

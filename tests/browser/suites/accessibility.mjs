@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { kViews, open } from "../harness.mjs";
+import { open } from "../harness.mjs";
 
 /** Labels, tables, order of focus, contrast, and a phone's width. */
 export default async function accessibility(harness) {
@@ -7,7 +7,7 @@ export default async function accessibility(harness) {
   await harness.test(
     "accessibility: every control has a name, every picture a name and a table",
     async (page, { address }) => {
-      for (const view of kViews) {
+      for (const view of harness.world.views) {
         await open(page, address, { view, model: ids.transformer });
         const problems = await page.evaluate(findProblems);
         assert.deepEqual(problems, [], view);
@@ -15,7 +15,7 @@ export default async function accessibility(harness) {
     },
   );
   await harness.test("accessibility: the tables open and have headed rows", async (page, { address }) => {
-    for (const view of kViews.filter((one) => one !== "training")) {
+    for (const view of harness.world.views.filter((one) => one !== "training")) {
       await open(page, address, { view, model: ids.transformer });
       await page.click("main .behind summary >> nth=0");
       await page.waitForSelector("main .behind table");
@@ -74,7 +74,7 @@ export default async function accessibility(harness) {
   await harness.test(
     "accessibility: no view is wider than a phone",
     async (page, { address }) => {
-      for (const view of kViews)
+      for (const view of harness.world.views)
         for (const model of [ids.transformer, ids.language]) {
           await open(page, address, { view, model });
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

@@ -22,6 +22,25 @@ export default async function input(harness) {
     await page.mouse.move(box.x + 100, box.y - 60);
     await page.waitForFunction((old) => document.querySelector("#heads-picture").toDataURL() === old, before);
   });
+  await harness.test("input: what one sentence gives the other is seen alone", async (page, { address }) => {
+    const texts = { model: ids.classifier, text: "I love this lamp.", second: "It is broken." };
+    for (const [view, id] of [
+      ["heads", "#heads-picture"],
+      ["model", "#model-picture"],
+    ])
+      for (const words of ["0", "1"]) {
+        const seen = new Set();
+        for (const pair of ["", "aa", "ab", "ba", "bb"]) {
+          await open(page, address, { ...texts, view, words, pair, threshold: 0 });
+          assert.equal(await page.inputValue("#pair"), pair);
+          await page.waitForFunction((name) => document.querySelector(name).dataset.drawn, id);
+          seen.add(await picture(page, id));
+        }
+        assert.equal(seen.size, 5, `${view}: ${seen.size} different pictures`);
+      }
+    await open(page, address, { ...texts, second: "", view: "heads" });
+    assert.equal(await page.locator("#pair").count(), 0);
+  });
   await harness.test("input: the arrow keys move between tokens, sides and cells", async (page, { address }) => {
     await open(page, address, { ...state, view: "heads" });
     await page.focus("#heads-picture");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { kViews, open, settled } from "../harness.mjs";
+import { open, settled } from "../harness.mjs";
 
 /** English and Chinese, by switch and by the browser; light and dark. */
 export default async function languages(harness) {
@@ -7,7 +7,7 @@ export default async function languages(harness) {
   await harness.test(
     "languages: a Chinese browser gets Chinese in every view",
     async (page, { address }) => {
-      for (const view of kViews) {
+      for (const view of harness.world.views) {
         await open(page, address, { view, model: ids.transformer });
         assert.equal(await page.getAttribute("html", "lang"), "zh-Hans");
         assert.match(await page.textContent("#view-title"), /[\u4e00-\u9fff]/);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { exported, kViews, near, settled } from "../harness.mjs";
+import { exported, near, settled } from "../harness.mjs";
 import { inspect } from "../server.mjs";
 
 /** The file that `attend inspect -o page.html` writes works from the disk, without any server. */
@@ -13,7 +13,7 @@ export default async function offline(harness) {
   ).href;
   const file = await inspect(attend, models.transformer, "3. Mai 2025", join(work, "page.json"), more);
   await harness.test("offline: every view opens from a file", async (tab) => {
-    for (const view of kViews) {
+    for (const view of harness.world.views) {
       await tab.goto(`${page}#view=${view}`);
       await settled(tab, view);
       assert.ok((await tab.textContent("main")).length > 60, view);

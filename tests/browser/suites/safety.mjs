@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { kViews, open, savedAs, settled } from "../harness.mjs";
+import { open, savedAs, settled } from "../harness.mjs";
 import { inspect } from "../server.mjs";
 
 const kHostile = `<script>window.hurt=1</script><img src=x onerror="hurt=1"> "'&amp; </textarea>`;
@@ -10,7 +10,7 @@ const kHostile = `<script>window.hurt=1</script><img src=x onerror="hurt=1"> "'&
 export default async function safety(harness) {
   const { attend, work, models, ids } = harness.world;
   await harness.test("safety: markup in a text is text in every view and export", async (page, { address }) => {
-    for (const view of kViews) {
+    for (const view of harness.world.views) {
       await open(page, address, { view, model: ids.language, text: kHostile });
       assert.equal(await page.evaluate(() => window.hurt), undefined, view);
       assert.equal(await page.locator("main script, main img").count(), 0, view);

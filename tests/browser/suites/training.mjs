@@ -2,39 +2,15 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { exported, settled } from "../harness.mjs";
+import { watchWords } from "../models.mjs";
 import { addressOf } from "../server.mjs";
 
 /** A training that is watched: curves that grow, and attention through time. */
 export default async function training(harness) {
   const { attend, work } = harness.world;
   await harness.test("training: the page follows a training as it runs", async (page) => {
-    const child = spawn(
-      attend,
-      [
-        "train",
-        "transformer",
-        join(work, "dates.tsv"),
-        "-o",
-        join(work, "watched"),
-        "--overwrite",
-        "--tokenizer",
-        "char",
-        "--dim",
-        "32",
-        "--hidden",
-        "64",
-        "--heads",
-        "4",
-        "--steps",
-        "100000",
-        "--batch-tokens",
-        "1024",
-        "--watch",
-        "--watch-text",
-        "3. Mai 2025",
-      ],
-      { stdio: ["ignore", "pipe", "pipe"] },
-    );
+    const words = watchWords(join(work, "dates.tsv"), join(work, "watched"), { steps: 100000 });
+    const child = spawn(attend, words, { stdio: ["ignore", "pipe", "pipe"] });
     try {
       await page.goto(`${await addressOf(child)}#view=training`);
       await settled(page, "training");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { downloaded, exported, kViews, open, savedAs } from "../harness.mjs";
+import { downloaded, exported, open, savedAs } from "../harness.mjs";
 
 /** Every view opens for every kind of model, and can be saved in each format. */
 export default async function views(harness) {
@@ -7,7 +7,7 @@ export default async function views(harness) {
   for (const [name, id] of Object.entries(ids)) {
     if (name === "long") continue;
     await harness.test(`views: all open for the ${name} model`, async (page, { address }) => {
-      for (const view of kViews) {
+      for (const view of harness.world.views) {
         await open(page, address, { view, model: id });
         assert.equal(await page.getAttribute(`#view-${view}`, "aria-current"), "page");
         assert.equal(await page.isVisible("#error"), false, `${view}: ${await page.textContent("#error")}`);
@@ -19,7 +19,7 @@ export default async function views(harness) {
     });
   }
   await harness.test("views: each is saved as SVG, PNG and JSON", async (page, { address }) => {
-    for (const view of kViews.filter((one) => one !== "training")) {
+    for (const view of harness.world.views.filter((one) => one !== "training")) {
       await open(page, address, { view, model: ids.transformer });
       if (view === "generation")
         await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));

@@ -24,7 +24,7 @@ export class OfflineSource implements Source {
   has(feature: Feature): boolean {
     switch (feature) {
       case "embeddings":
-        return this.file.embeddings !== undefined;
+        return this.file.embeddings !== undefined || this.file.positions !== undefined;
       case "training":
         return this.file.training !== undefined;
       case "generation":
@@ -44,6 +44,10 @@ export class OfflineSource implements Source {
 
   async run(): Promise<Run> {
     return this.file.run;
+  }
+
+  async upload(): Promise<string> {
+    throw new Unavailable("runs");
   }
 
   async runById(id: string): Promise<Run> {
@@ -74,8 +78,9 @@ export class OfflineSource implements Source {
   }
 
   async embeddings(_model: string, kind: "tokens" | "positions"): Promise<Embeddings> {
-    if (!this.file.embeddings || kind !== "tokens") throw new Unavailable("embeddings");
-    return this.file.embeddings;
+    const found = kind === "tokens" ? this.file.embeddings : this.file.positions;
+    if (!found) throw new Unavailable("embeddings");
+    return found;
   }
 
   async neighbours(): Promise<Neighbours> {

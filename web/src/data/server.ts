@@ -40,6 +40,11 @@ export class ServerSource implements Source {
     });
   }
 
+  async upload(picture: Blob, name: string): Promise<string> {
+    const path = `/api/pictures?name=${encodeURIComponent(name.slice(0, 200))}`;
+    return (await this.json<{ id: string }>(path, { method: "POST", body: picture })).id;
+  }
+
   runById(id: string): Promise<Run> {
     return this.ofRun(id, "");
   }

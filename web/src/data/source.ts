@@ -30,6 +30,8 @@ export interface Source {
   has(feature: Feature): boolean;
   info(): Promise<Info>;
   run(request: RunRequest): Promise<Run>;
+  /** Hands over a PNG or a JPEG; its id. */
+  upload(picture: Blob, name: string): Promise<string>;
   /** A run made elsewhere: a snapshot of training. */
   runById(id: string): Promise<Run>;
   /** An array by its name in the contract, "weights/0/1". */

@@ -25,7 +25,8 @@ export interface Ablation {
 
 export interface RunRequest {
   model: string;
-  text: string;
+  text?: string;
+  picture?: string; // an uploaded one's id; none: the model's example
   target?: string;
   second?: string;
   ablate?: Ablation;
@@ -41,10 +42,18 @@ export interface Token {
   word: number; // tokens of one word share it; -1 for special tokens
 }
 
+/** What a model of pictures saw. Token 0 stands for the whole, then come the patches, row by row. */
+export interface Patches {
+  rows: number;
+  columns: number;
+  data: string; // a data: address of the picture
+}
+
 export interface Side {
   name: "source" | "target" | "text" | "image";
-  text: string;
+  text: string; // of an image its name
   tokens: Token[];
+  picture?: Patches;
 }
 
 export interface Attention {
@@ -201,6 +210,7 @@ export interface InspectFile {
   stats?: Record<string, HeadStats>;
   alignment?: Alignment;
   embeddings?: Embeddings;
+  positions?: Embeddings;
   training?: Training;
   generation?: GenerateLine[];
   arrays: Record<string, { shape: number[]; data: string }>;

@@ -60,6 +60,11 @@ export class CanvasPen implements Pen {
     this.to.drawImage(source, x, y, width, height, box.x, box.y, box.width, box.height);
   }
 
+  photograph(source: HTMLCanvasElement, box: Box): void {
+    this.to.imageSmoothingEnabled = true;
+    this.to.drawImage(source, box.x, box.y, box.width, box.height);
+  }
+
   clip(box: Box, draw: () => void): void {
     this.to.save();
     this.to.beginPath();

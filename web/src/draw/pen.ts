@@ -8,8 +8,10 @@ export interface Pen {
   text(text: string, x: number, y: number, style: Lettering): void;
   /** A matrix as coloured cells that fill the box; colour returns 0xRRGGBB. */
   cells(box: Box, rows: number, columns: number, colour: (row: number, column: number) => number): void;
-  /** An image already drawn, or a part of it, stretched over the box without smoothing. */
+  /** An image already drawn, or a part of it, stretched over the box, without smoothing. */
   image(source: HTMLCanvasElement, box: Box, part?: Box): void;
+  /** A photograph: the same, smoothed. */
+  photograph(source: HTMLCanvasElement, box: Box): void;
   clip(box: Box, draw: () => void): void;
 }
 

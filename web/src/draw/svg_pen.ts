@@ -63,6 +63,10 @@ export class SvgPen implements Pen {
     );
   }
 
+  photograph(source: HTMLCanvasElement, box: Box): void {
+    this.parts.push(`<image ${placed(box)} preserveAspectRatio="none" href="${source.toDataURL("image/png")}"/>`);
+  }
+
   clip(box: Box, draw: () => void): void {
     const id = `clip${this.clips++}`;
     this.parts.push(`<clipPath id="${id}"><rect ${placed(box)}/></clipPath><g clip-path="url(#${id})">`);

@@ -78,10 +78,16 @@ export const en = {
   targetHint: "empty: the model’s own translation",
   second: "Second sentence",
   secondHint: "optional, for a sentence pair",
+  picture: "Picture",
+  choosePicture: "Choose a picture",
+  pictureHint: "PNG or JPEG; or drop one anywhere on this page",
+  prediction: (labels: string) => `The model says: ${labels}`,
   run: "Show",
   busy: "Computing…",
   facts: (parameters: string, words: string, architecture: string) =>
     `${architecture} · ${parameters} parameters · vocabulary of ${words}`,
+  factsOfPictures: (parameters: string, patches: number, architecture: string) =>
+    `${architecture} · ${parameters} parameters · ${patches} patches`,
   timing: (milliseconds: number, tokens: number) =>
     `${tokens} tokens in ${milliseconds < 10 ? milliseconds.toFixed(1) : milliseconds.toFixed(0)} ms`,
   fileNote: "This page is a file that holds one run. “attend view MODEL” shows the model with any text.",
@@ -123,6 +129,15 @@ export const en = {
   headsHelp:
     "Arrow keys move between tokens, left and right change sides, Escape shows all. Shift-click or double-click a head to see it alone. At most the 6,000 strongest lines are drawn.",
   headsLong: "This text is long: point at a token, or move with the arrow keys, to fetch and draw its lines.",
+  patch: "Patch",
+  patchesCaption: (token: string) => `looking from ${token}`,
+  patchesLabel: (rows: number, columns: number) =>
+    `The picture as the model sees it, ${rows} by ${columns} patches, and copies lit where the chosen one looks. Arrow keys move between patches.`,
+  patchesHelp:
+    "Point at a patch, or move with the arrow keys, to see where it looks; click to keep it; Home goes back to [CLS], which stands for the whole picture. The brightest patch of each copy gets the largest weight.",
+  meanOfHeads: "Mean of heads",
+  rollout: "Rollout, all layers",
+  headsAsLines: "The same as lines",
   spokenToken: (token: string, gives: boolean, best: string) =>
     `${token} ${gives ? "looks at" : "is looked at by"} ${best}`,
   modelLabel: (layers: number, heads: number) =>

@@ -55,9 +55,14 @@ export const zh: Messages = {
   targetHint: "留空：由模型自己翻译",
   second: "第二句",
   secondHint: "可选，用于句对",
+  picture: "图片",
+  choosePicture: "选择图片",
+  pictureHint: "PNG 或 JPEG；也可以把图片拖到本页任意处",
+  prediction: (labels) => `模型的判断：${labels}`,
   run: "显示",
   busy: "正在计算……",
   facts: (parameters, words, architecture) => `${architecture} · ${parameters} 个参数 · 词表 ${words}`,
+  factsOfPictures: (parameters, patches, architecture) => `${architecture} · ${parameters} 个参数 · ${patches} 个图块`,
   timing: (milliseconds, tokens) =>
     `${tokens} 个词元，${milliseconds < 10 ? milliseconds.toFixed(1) : milliseconds.toFixed(0)} 毫秒`,
   fileNote: "本页是一个文件，只含一次运行。用“attend view 模型”可以查看任意文本。",
@@ -98,6 +103,15 @@ export const zh: Messages = {
   headsHelp:
     "上下键在词元间移动，左右键换边，Esc 显示全部。按住 Shift 点击或双击一个头，只看这个头。最多画出最强的 6,000 条线。",
   headsLong: "文本很长：指向一个词元，或用方向键移动，就取来并画出它的线。",
+  patch: "图块",
+  patchesCaption: (token) => `从 ${token} 看`,
+  patchesLabel: (rows, columns) =>
+    `模型看到的图片，${rows} 行 ${columns} 列图块；旁边几张照亮所选图块看向的地方。用方向键在图块间移动。`,
+  patchesHelp:
+    "指向一个图块，或用方向键移动，看它看向哪里；点击可固定；Home 键回到代表整张图片的 [CLS]。每张图里最亮的图块权重最大。",
+  meanOfHeads: "各头平均",
+  rollout: "逐层累积（rollout）",
+  headsAsLines: "画成连线",
   spokenToken: (token, gives, best) => (gives ? `${token} 看向 ${best}` : `看向 ${token} 的有 ${best}`),
   modelLabel: (layers, heads) => `${layers} 个注意力层，${heads} 个头。方向键移动，回车打开。`,
   modelHelp: "点击或回车打开一个头，按 M 以矩阵打开。每张图下面：头的编号，以及各行最大权重的平均值。",

@@ -7,8 +7,10 @@ import { el, languageOf } from "../dom";
 import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
 import { hex, headColour, inkOn, weightColour } from "../draw/theme";
+import { requestOf } from "../request";
 import { parsePairs, togglePair } from "../state";
 import { attentionSelect, axes, headSelect, note, percent, section } from "./common";
+import { patchesPicture } from "./patches";
 
 /** Switch heads off or hold tokens out, and see what changes. */
 export async function ablateView(context: Context): Promise<View> {
@@ -19,20 +21,24 @@ export async function ablateView(context: Context): Promise<View> {
   const target = run.sides.find((side) => side.name === "target");
   const after = changed
     ? await source.run({
-        model: model.id,
-        text: run.sides[0]!.text,
+        ...requestOf(state, model)!,
         ...(target ? { target: target.text } : {}),
-        ...(state.second ? { second: state.second } : {}),
         ablate: ablation,
       })
     : run;
   const maps = await mapsOf(context, after);
   const changes = await changesOf(context, after);
+  const patches = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [],
+    held: () => new Set(ablation.tokens.map((token) => token.index)),
+    press: (token) => update({ held: togglePair(state.held, 0, token) }),
+  });
   const switches = el(
     "div",
     {},
     section(t.switchHeads, ...run.attention.map((one) => headRow(context, one.index))),
-    section(t.holdTokens, ...run.sides.map((_, side) => tokenRow(context, side))),
+    section(t.holdTokens, patches?.element ?? null, ...run.sides.map((_, side) => tokenRow(context, side))),
     button("ablate-reset", t.reset, () => update({ off: "", held: "" })),
   );
   const element = el(
@@ -53,7 +59,7 @@ export async function ablateView(context: Context): Promise<View> {
   );
   return {
     element,
-    pictures: [changes, ...maps],
+    pictures: patches ? [patches, changes, ...maps] : [changes, ...maps],
     data: () => ({ ablate: ablation, before: run.output, after: after.output }),
   };
 }

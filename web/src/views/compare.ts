@@ -2,11 +2,13 @@ import { attentionOf, headOf, type Context, type View } from "../context";
 import { controls, select } from "../controls";
 import { Grid, largestMagnitude } from "../data/grid";
 import { grouped, type Label } from "../data/words";
-import type { Attention, Run, RunRequest } from "../data/types";
+import type { Attention, Model, Run, RunRequest } from "../data/types";
 import { el } from "../dom";
 import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { requestOf } from "../request";
 import { attentionOptions, axes, note, section, wordsToggle } from "./common";
+import { patchesPicture } from "./patches";
 
 interface Half {
   run: Run;
@@ -37,13 +39,29 @@ export async function compareView(context: Context): Promise<View> {
           valueAt(second, place),
         )
       : t.compareHint;
-    pictures.forEach((picture) => picture.redraw());
+    [...pictures, patches].forEach((picture) => picture?.redraw());
   };
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.compareHint);
   const pictures = [
     mapOf(context, "compare-a", first, () => focus, show),
     mapOf(context, "compare-b", second, () => focus, show),
   ];
+  const query = () => focus?.[0] ?? Math.min(state.query, first.rows.length - 1);
+  const looked = (one: Half) => (query() < one.weights.rows ? one.weights.row(query()) : null);
+  const choose = (token: number) => {
+    context.note({ query: (state.query = token) });
+    show(null);
+  };
+  const patches = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [
+      { caption: "A", weights: looked(first) },
+      { caption: "B", weights: looked(second) },
+    ],
+    query,
+    press: choose,
+    move: choose,
+  });
   const alike = sameTexts(first.rows, second.rows) && sameTexts(first.columns, second.columns);
   const difference = alike
     ? new Grid(
@@ -56,6 +74,7 @@ export async function compareView(context: Context): Promise<View> {
     "div",
     {},
     sharedControls(context, wordsToggle(context)),
+    patches?.element,
     readout,
     el(
       "div",
@@ -68,6 +87,7 @@ export async function compareView(context: Context): Promise<View> {
     note(t.compareHelp),
   );
   if (third) pictures.push(third);
+  if (patches) pictures.unshift(patches);
   const data = () =>
     [first, second].map((one) => ({
       model: one.run.model,
@@ -80,12 +100,12 @@ export async function compareView(context: Context): Promise<View> {
   return { element, pictures, data };
 }
 
-function sharedControls({ t, source, state, update }: Context, words: HTMLElement | null): HTMLElement | null {
+function sharedControls({ t, source, state, model, update }: Context, words: HTMLElement | null): HTMLElement | null {
   const text = el("input", {
     attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence, size: 40 },
     on: { change: () => update({ text2: text.value }) },
   });
-  const field = source.kind === "server" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
+  const field = source.kind === "server" && model.task !== "image" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
   return words || field ? controls(field, words) : null;
 }
 
@@ -94,6 +114,7 @@ async function secondRun({ source, state, run, model, info }: Context): Promise<
   if (source.kind === "file") return run;
   const other = info.models.find((one) => one.id === state.model2) ?? model;
   if (other === model && !state.text2) return run;
+  if (other.task === "image") return source.run(requestOf(state, other) ?? { model: other.id });
   const request: RunRequest = { model: other.id, text: state.text2 || run.sides[0]!.text };
   const target = run.sides.find((side) => side.name === "target");
   if (!state.text2 && other.task === "translation" && target) request.target = target.text;
@@ -119,10 +140,13 @@ async function half({ source, state }: Context, run: Run, layer: number, wanted:
   return { run, attention, head, rows, columns, weights };
 }
 
-function halfControls({ info, t, source, update }: Context, side: "a" | "b", one: Half): HTMLElement {
+function halfControls({ info, model, t, source, update }: Context, side: "a" | "b", one: Half): HTMLElement {
   const set = (a: object, b: object) => update(side === "a" ? a : b);
   const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
-  const models = info.models.map((model) => ({ value: model.id, text: model.name }));
+  const reads = (task: Model["task"]) => (task === "image" ? "pictures" : "text");
+  const models = info.models
+    .filter((one) => reads(one.task) === reads(model.task))
+    .map((one) => ({ value: one.id, text: one.name }));
   return controls(
     source.kind === "server" && models.length > 1
       ? select(`model-${side}`, t.model, models, one.run.model, (id) =>

@@ -17,7 +17,8 @@ const kMostPoints = 2000;
 /** Tokens or positions on a plane, by their two principal components. */
 export async function embeddingsView(context: Context): Promise<View> {
   const { source, model, state, t, theme, update } = context;
-  const found = await source.embeddings(model.id, state.kind, kMostPoints);
+  const kind = model.task === "image" ? "positions" : state.kind; // a picture has no words
+  const found = await source.embeddings(model.id, kind, kMostPoints);
   const { points } = found;
   const bounds = extentOf(found);
   let transform: ZoomTransform = zoomIdentity;
@@ -39,7 +40,7 @@ export async function embeddingsView(context: Context): Promise<View> {
     picture.redraw();
     context.note({ token: points[index]!.id });
     announce(points[index]!.text);
-    if (state.kind === "positions") return;
+    if (kind === "positions") return;
     if (!source.has("neighbours")) return replaceChildren(neighbours, note(t.missing("neighbours")));
     const near = await source.neighbours(model.id, points[index]!.id, 12);
     if (chosen === index)
@@ -149,6 +150,7 @@ export async function embeddingsView(context: Context): Promise<View> {
   const canvas = () => selection(picture.canvas);
   const bar = controls(
     source.kind === "server" &&
+      model.task !== "image" &&
       select("kind", t.show, kinds, state.kind, (kind) => update({ kind: kind as "tokens" | "positions", token: -1 })),
     el("label", { class: "control" }, el("span", {}, t.search), search),
     el(

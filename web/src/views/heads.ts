@@ -1,15 +1,17 @@
 import { announce } from "../a11y/announce";
 import type { Table } from "../a11y/table";
 import { attentionOf, clamp, type Context, type View } from "../context";
-import { chips, controls, select, slider } from "../controls";
+import { chips, controls, slider } from "../controls";
 import { largest, type Grid } from "../data/grid";
 import { grouped } from "../data/words";
 import type { Attention } from "../data/types";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
 import { headColour } from "../draw/theme";
-import { attentionSelect, axes, note, percent, wordsToggle, type Axes } from "./common";
+import { attentionSelect, axes, note, percent, section, wordsToggle, type Axes } from "./common";
 import { drawHeads, kRow, rowAt, sideAt, type Isolated, type Lines } from "./heads_drawing";
+import { headsOnPicture } from "./heads_patches";
+import { pairFilter, pairSelect } from "./sentences";
 
 const kMostPairs = 1 << 20; // above it only the row or column looked at is fetched
 const kMostLines = 6000;
@@ -22,17 +24,21 @@ export async function headsView(context: Context): Promise<View> {
   const whole = attention.queries * attention.keys <= kMostPairs;
   const all = axes(run, attention, state.words && whole);
   const weights = whole ? await loadAll(context, attention, on, all) : [];
+  const pair = pairFilter(context, attention);
+  const allowed = (q: number, k: number) => pair(all.rows[q]!.tokens[0]!, all.columns[k]!.tokens[0]!);
   const lines = {
     threshold: state.threshold,
-    list: strongest(weights, on, state.threshold, pairFilter(context, attention)),
+    list: strongest(weights, on, state.threshold, allowed),
   };
   let isolated: Isolated | null = null;
 
   const isolate = async (side: 0 | 1, index: number): Promise<void> => {
     if (isolated?.side === side && isolated.index === index) return;
-    const values = on.map((_, n) => (whole ? (side === 0 ? weights[n]!.row(index) : weights[n]!.column(index)) : null));
-    isolated = { side, index, values: values.every((v) => v) ? (values as Float32Array[]) : [] };
-    picture.redraw();
+    const kept = (values: Float32Array) =>
+      values.map((weight, other) => ((side === 0 ? allowed(index, other) : allowed(other, index)) ? weight : 0));
+    const values = weights.map((grid) => kept(side === 0 ? grid.row(index) : grid.column(index)));
+    isolated = { side, index, values };
+    redraw();
     if (!whole) {
       const part =
         side === 0
@@ -41,16 +47,17 @@ export async function headsView(context: Context): Promise<View> {
       const fetched = await Promise.all(
         on.map((head) => context.source.array(run.id, `weights/${attention.index}/${head}`, part)),
       );
-      if (isolated.side === side && isolated.index === index) isolated.values = fetched.map((grid) => grid.data);
-      picture.redraw();
+      if (isolated.side === side && isolated.index === index) isolated.values = fetched.map((grid) => kept(grid.data));
+      redraw();
     }
     announce(spoken(context, all, isolated));
   };
 
   const release = () => {
     isolated = null;
-    picture.redraw();
+    redraw();
   };
+  const redraw = () => [picture, patches].forEach((one) => one?.redraw());
   const picture = new Picture({
     id: "heads-picture",
     title: t.views.heads.name,
@@ -100,6 +107,12 @@ export async function headsView(context: Context): Promise<View> {
     summary: t.asTable,
   });
 
+  const patches = await headsOnPicture(context, {
+    ...{ attention, on, weights, release },
+    isolated: () => isolated,
+    isolate: (side, index) => void isolate(side, index).catch(context.fail),
+  });
+
   const chosen = chips(
     "heads",
     t.heads,
@@ -118,7 +131,7 @@ export async function headsView(context: Context): Promise<View> {
     value: state.threshold,
     format: (v) => v.toFixed(2),
     input: (value) => {
-      lines.list = strongest(weights, on, value, pairFilter(context, attention));
+      lines.list = strongest(weights, on, value, allowed);
       picture.redraw();
     },
     change: (value) => update({ threshold: value }),
@@ -128,9 +141,12 @@ export async function headsView(context: Context): Promise<View> {
     chosen,
     whole && threshold,
     wordsToggle(context),
-    pairSelect(context, attention),
+    pairSelect(context),
   );
-  const element = el("div", {}, bar, picture.element, note(whole ? t.headsHelp : t.headsLong));
+  const help = note(whole ? t.headsHelp : t.headsLong);
+  const element = patches
+    ? el("div", {}, bar, patches.element, note(t.patchesHelp), section(t.headsAsLines, picture.element, help))
+    : el("div", {}, bar, picture.element, help);
   const data = () => ({
     attention: attention.path,
     heads: on,
@@ -138,7 +154,7 @@ export async function headsView(context: Context): Promise<View> {
     columns: all.columns.map((l) => l.plain),
     weights: weights.map((grid) => Array.from({ length: grid.rows }, (_, r) => grid.row(r))),
   });
-  return { element, pictures: [picture], data };
+  return { element, pictures: patches ? [patches, picture] : [picture], data };
 }
 
 function shownHeads(attention: Attention, wanted: number[]): number[] {
@@ -187,27 +203,6 @@ function strongest(
     lines[n]!.keys.push(k);
   }
   return lines;
-}
-
-/** Where the second sentence of a pair begins, or -1. The first ends with a separator that is not the last token. */
-function secondSentence(context: Context, attention: Attention): number {
-  const tokens = context.run.sides[attention.keySide]!.tokens;
-  if (attention.kind !== "self" || attention.causal || !context.state.second) return -1;
-  return tokens.findIndex((token, i) => i > 1 && token.kind === "special" && i + 1 < tokens.length) + 1 || -1;
-}
-
-function pairFilter(context: Context, attention: Attention): (q: number, k: number) => boolean {
-  const start = secondSentence(context, attention);
-  const { pair } = context.state;
-  if (start < 0 || !pair || context.state.words) return () => true;
-  return (q, k) => (q >= start ? "b" : "a") === pair[0] && (k >= start ? "b" : "a") === pair[1];
-}
-
-function pairSelect(context: Context, attention: Attention): HTMLElement | null {
-  if (secondSentence(context, attention) < 0) return null;
-  const { t, state, update } = context;
-  const options = (["", "aa", "ab", "ba", "bb"] as const).map((value) => ({ value, text: t.pair(value) }));
-  return select("pair", t.sentences, options, state.pair, (pair) => update({ pair }));
 }
 
 function sideNames({ run, t }: Context, attention: Attention): [string, string] {

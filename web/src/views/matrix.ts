@@ -13,14 +13,17 @@ import { Picture } from "../draw/picture";
 import { Tiles } from "../draw/tiles";
 import { attentionSelect, axes, headSelect, note, wordsToggle, type Axes } from "./common";
 import { drawMatrix, matrixFrame, placeIn, type Frame } from "./matrix_drawing";
+import { patchesPicture } from "./patches";
 
 const kMostGrouped = 1 << 20;
 
 /** One head as a heat map, from four tokens to tens of thousands. */
 export async function matrixView(context: Context): Promise<View> {
-  const { run, state, t, theme } = context;
+  const { run, source, state, t, theme } = context;
   const attention = attentionOf(run, state.layer);
   const head = headOf(attention, state.head);
+  const name = `weights/${attention.index}/${head}`;
+  let lit: Float32Array | null = null; // the row looked at, over a picture
   const words = state.words && attention.queries * attention.keys <= kMostGrouped;
   const all = axes(run, attention, words);
   const tiles = await openTiles(context, attention, head, all, words, () => picture.redraw());
@@ -36,12 +39,14 @@ export async function matrixView(context: Context): Promise<View> {
     const weight =
       tiles.weight(row, column) ??
       (
-        await context.source.array(run.id, `weights/${attention.index}/${head}`, {
+        await source.array(run.id, name, {
           rows: [row, row + 1],
           columns: [column, column + 1],
         })
       ).data[0]!;
+    if (patches) lit = (await source.array(run.id, name, { rows: [row, row + 1] })).data;
     if (focus[0] !== row || focus[1] !== column) return;
+    patches?.redraw();
     readout.textContent = t.readout(all.rows[row]!.plain, all.columns[column]!.plain, weight);
     readout.dataset.weight = String(weight);
     if (speak) announce(readout.textContent);
@@ -129,6 +134,14 @@ export async function matrixView(context: Context): Promise<View> {
   };
   selection(picture.canvas).call(behaviour);
   restore(state.zoom, (saved) => behaviour.transform(selection(picture.canvas), saved));
+  const patches = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [{ caption: t.head(head), weights: lit }],
+    query: () => focus[0],
+    key: () => focus[1],
+    press: (token) => void show(token, focus[1], true).catch(context.fail),
+    move: (token) => void show(token, focus[1], true).catch(context.fail),
+  });
   void show(focus[0], focus[1], false).catch(context.fail);
 
   const step = (factor: number) => behaviour.scaleBy(selection(picture.canvas), factor, onScreen(focus));
@@ -152,7 +165,7 @@ export async function matrixView(context: Context): Promise<View> {
     wordsToggle(context),
     buttons,
   );
-  const element = el("div", {}, bar, readout, picture.element, note(t.matrixHelp));
+  const element = el("div", {}, bar, patches?.element, readout, picture.element, note(t.matrixHelp));
   const data = () => ({
     attention: attention.path,
     head,
@@ -161,7 +174,7 @@ export async function matrixView(context: Context): Promise<View> {
     ...stats,
     weights: weightsIn(tiles),
   });
-  return { element, pictures: [picture], data };
+  return { element, pictures: patches ? [patches, picture] : [picture], data };
 }
 
 async function openTiles(

@@ -8,6 +8,7 @@ import { Picture } from "../draw/picture";
 import { fitted, type Pen } from "../draw/pen";
 import { headColour, weightColour } from "../draw/theme";
 import { note } from "./common";
+import { pairFilter, pairSelect } from "./sentences";
 
 const kThumbnail = 48; // cells a side, at most
 const kGap = 14;
@@ -161,7 +162,7 @@ export async function modelView(context: Context): Promise<View> {
     "",
     (value) => value !== "" && open(Number(value), "heads"),
   );
-  const element = el("div", {}, controls(jump), picture.element, note(t.modelHelp));
+  const element = el("div", {}, controls(jump, pairSelect(context)), picture.element, note(t.modelHelp));
   return { element, pictures: [picture], data: () => ({ heads: summaries }) };
 }
 
@@ -174,7 +175,7 @@ function mapSize({ queries, keys }: Attention, side: number): [number, number] {
 
 function drawThumbnail(
   pen: Pen,
-  { theme, t }: Context,
+  context: Context,
   block: Grid,
   place: Place,
   [x, y]: [number, number],
@@ -182,11 +183,17 @@ function drawThumbnail(
   focused: boolean,
   summary: Map<string, HeadSummary>,
 ): void {
+  const { theme, t } = context;
   const map = block.slice(place.head);
+  const { queries, keys } = place.attention;
+  const allowed = pairFilter(context, place.attention);
+  const token = (cell: number, cells: number, tokens: number) => Math.floor((cell * tokens) / cells);
+  const weight = (r: number, c: number) =>
+    allowed(token(r, map.rows, queries), token(c, map.columns, keys)) ? map.at(r, c) : 0;
   const off = place.attention.off.includes(place.head);
   const [width, height] = mapSize(place.attention, side);
   const box = { x, y, width, height };
-  pen.cells(box, map.rows, map.columns, (r, c) => weightColour(theme, map.at(r, c)));
+  pen.cells(box, map.rows, map.columns, (r, c) => weightColour(theme, weight(r, c)));
   pen.rect(box, { stroke: focused ? theme.accent : theme.faint, width: focused ? 3 : 1 });
   if (off) pen.line([x, y, x + width, y + height], { colour: theme.warm, width: 2 });
   pen.circle(x + 4, y + height + 10, 3.5, { fill: headColour(theme, place.head) });

@@ -6,6 +6,7 @@ import { el } from "../dom";
 import { Picture, type Sight } from "../draw/picture";
 import { attentionSelect, axes, headSelect, note, section, tokenSelect } from "./common";
 import { drawOverview, drawPair, kRow, kTop } from "./neurons_drawing";
+import { patchesPicture } from "./patches";
 import { loadPairing, sumOf, type Pairing } from "./pairing";
 
 /** q and k of a token pair, dimension by dimension, their products and the sum. */
@@ -23,8 +24,7 @@ export async function neuronsView(context: Context): Promise<View> {
   });
   const choose = (next: number, final: boolean) => {
     key = next;
-    overview.redraw();
-    detail.redraw();
+    [overview, detail, patches].forEach((picture) => picture?.redraw());
     sentence.textContent = sumSentence(context, attention, pairing, key);
     announce(sentence.textContent);
     if (final) {
@@ -69,6 +69,14 @@ export async function neuronsView(context: Context): Promise<View> {
     }),
     summary: t.asTable,
   });
+  const patches = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [{ caption: t.head(head), weights: pairing.weights }],
+    query: () => query,
+    key: () => key,
+    press: (token) => update({ query: token }),
+    move: (token) => update({ query: token }),
+  });
   const sentence = el(
     "p",
     { class: "readout", attributes: { id: "sum" } },
@@ -84,6 +92,7 @@ export async function neuronsView(context: Context): Promise<View> {
     "div",
     {},
     bar,
+    patches?.element,
     overview.element,
     section(t.pairTitle, sentence, detail.element),
     note(t.neuronsHelp),
@@ -101,7 +110,7 @@ export async function neuronsView(context: Context): Promise<View> {
     score: pairing.scores[key],
     weight: pairing.weights[key],
   });
-  return { element, pictures: [overview, detail], data };
+  return { element, pictures: patches ? [patches, overview, detail] : [overview, detail], data };
 }
 
 function sumSentence({ t }: Context, attention: Attention, pairing: Pairing, key: number): string {

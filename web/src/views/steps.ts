@@ -4,6 +4,7 @@ import type { Attention } from "../data/types";
 import { el } from "../dom";
 import type { Picture } from "../draw/picture";
 import { attentionSelect, axes, headSelect, note, tokenSelect } from "./common";
+import { patchesPicture } from "./patches";
 import { loadPairing } from "./pairing";
 import { barsPicture, mapPicture, stripsPicture } from "./steps_pictures";
 import { formulas, type StepName } from "./steps_formulas";
@@ -27,11 +28,18 @@ export async function stepsView(context: Context): Promise<View> {
     headSelect(context, attention, head),
     tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value })),
   );
+  const patches = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [{ caption: t.head(head), weights: numbers.weights }],
+    query: () => query,
+    press: (token) => update({ query: token }),
+    move: (token) => update({ query: token }),
+  });
   const list = el("ol", { class: "steps" }, ...steps.map((step) => stepElement(context, step, attention)));
-  const element = el("div", {}, bar, list, note(t.stepsHelp));
+  const element = el("div", {}, bar, patches?.element, list, note(t.stepsHelp));
   return {
     element,
-    pictures: steps.flatMap((step) => (step.picture ? [step.picture] : [])),
+    pictures: [patches, ...steps.map((step) => step.picture)].filter((picture) => picture !== null),
     data: () => ({ attention: attention.path, head, query, ...numbers }),
   };
 }
@@ -56,7 +64,7 @@ async function allSteps(
   attention: Attention,
   head: number,
   query: number,
-): Promise<{ steps: Step[]; numbers: Record<string, unknown> }> {
+): Promise<{ steps: Step[]; numbers: Record<string, unknown> & { weights: Float32Array } }> {
   const { source, run, t } = context;
   const all = axes(run, attention, false);
   const [pairing, v] = await Promise.all([

@@ -11,8 +11,8 @@ import { attentionOptions, axes, note, section } from "./common";
 /** Loss, learning rate and speed as they come, and one sentence's attention through time. */
 export async function trainingView(context: Context): Promise<View> {
   const { source, t, theme, state } = context;
-  const training = await source.training();
-  if (training.steps.length === 0 && !training.running)
+  const training = source.has("training") ? await source.training() : null;
+  if (!training || (training.steps.length === 0 && !training.running))
     return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => training };
   let cursor: number | null = null;
   const status = el("p", { class: "readout", attributes: { id: "training-status" } });

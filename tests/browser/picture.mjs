@@ -1,0 +1,46 @@
+// A picture to look at: a tree and the sun over a hill, as a PNG that is made here.
+import { deflateSync } from "node:zlib";
+
+const kWidth = 320;
+const kHeight = 240;
+
+export function scene() {
+  const rows = Buffer.alloc(kHeight * (1 + 3 * kWidth)); // each row begins with its filter, 0
+  for (let y = 0; y < kHeight; ++y)
+    for (let x = 0; x < kWidth; ++x) rows.set(colourAt(x / kWidth, y / kHeight), y * (1 + 3 * kWidth) + 1 + 3 * x);
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(kWidth, 0);
+  header.writeUInt32BE(kHeight, 4);
+  header.set([8, 2, 0, 0, 0], 8);
+  const parts = [chunk("IHDR", header), chunk("IDAT", deflateSync(rows)), chunk("IEND", Buffer.alloc(0))];
+  return Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), ...parts]);
+}
+
+function colourAt(u, v) {
+  const far = (x, y) => Math.hypot((u - x) * (kWidth / kHeight), v - y);
+  const hill = 0.62 + 0.1 * Math.sin(u * 5);
+  if (far(0.3, 0.4) < 0.13) return [40, 110, 60];
+  if (Math.abs(u - 0.3) < 0.02 && v > 0.45 && v < 0.74) return [96, 66, 40];
+  if (v > hill) return [70 + 50 * (1 - v), 130 - 90 * (v - hill), 70];
+  if (far(0.72, 0.26) < 0.11) return [255, 214, 90];
+  return [120 + 90 * v, 170 + 50 * v, 235];
+}
+
+function chunk(name, data) {
+  const body = Buffer.concat([Buffer.from(name, "latin1"), data]);
+  const out = Buffer.alloc(body.length + 8);
+  out.writeUInt32BE(data.length, 0);
+  out.set(body, 4);
+  out.writeUInt32BE(checksum(body), body.length + 4);
+  return out;
+}
+
+/** CRC-32, which Node itself has only since 22. */
+function checksum(bytes) {
+  let crc = -1;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; ++bit) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return (crc ^ -1) >>> 0;
+}

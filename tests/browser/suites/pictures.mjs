@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { exported, near, open, settled } from "../harness.mjs";
+import { sharedModel } from "../models.mjs";
+import { scene } from "../picture.mjs";
+import { inspect, view } from "../server.mjs";
+
+/** A model that reads pictures: given one by the command, by choice and by drop; patches as tokens; light over it. */
+export default async function pictures(harness) {
+  const { attend, work, views } = harness.world;
+  const model = sharedModel("vit");
+  if (!model) return console.log("pictures: skipped, there is no folder goldens/models/vit in ../shared");
+  const picture = join(work, "scene.png");
+  writeFileSync(picture, scene());
+  const label = execFileSync(attend, ["classify", model, picture], { encoding: "utf8" }).trim().split("\t")[1];
+  const file = await inspect(attend, model, picture, join(work, "vit.json"));
+  const given = await view(attend, [model], ["--picture", picture]);
+  const bare = await view(attend, [model]);
+  try {
+    await withPicture(harness, given.address, file, label);
+    await withoutPicture(harness, bare.address, picture, label);
+  } finally {
+    await given.stop();
+    await bare.stop();
+  }
+  const page = pathToFileURL(await inspect(attend, model, picture, join(work, "vit.html"))).href;
+  await harness.test("pictures: every view opens from a file", async (tab) => {
+    for (const name of views) {
+      await tab.goto(`${page}#view=${name}&lang=en`);
+      await settled(tab, name);
+      assert.equal(await tab.isVisible("#error"), false, `${name}: ${await tab.textContent("#error")}`);
+    }
+    await tab.goto(`${page}#view=heads&layer=1&query=6`);
+    await settled(tab, "heads");
+    near((await exported(tab)).weights[2], file.arrays["weights/1/2"].values, 1e-6, "weights");
+    assert.equal(await tab.textContent("#picture-name"), "scene.png");
+  });
+}
+
+async function withPicture(harness, address, file, label) {
+  const { views } = harness.world;
+  for (const lang of ["en", "zh"])
+    await harness.test(`pictures: every view opens, ${lang}`, async (page) => {
+      for (const name of views) {
+        await open(page, address, { view: name, lang });
+        assert.equal(await page.isVisible("#error"), false, `${name}: ${await page.textContent("#error")}`);
+        assert.ok((await page.textContent("main")).length > (lang === "zh" ? 30 : 90), `${name} shows nothing`);
+      }
+      assert.ok((await page.textContent("#prediction")).includes(`${label} `));
+    });
+  await harness.test("pictures: patches are chosen by mouse and keyboard, with a table behind", async (page) => {
+    await open(page, address, { view: "heads", layer: 1 });
+    assert.deepEqual((await exported(page)).rows.slice(0, 3), ["[CLS]", "r1c1", "r1c2"]);
+    await page.locator("#patches-picture").scrollIntoViewIfNeeded();
+    const box = await page.locator("#patches-picture").boundingBox();
+    await page.mouse.click(box.x + 100, box.y + 100); // the second of four patches, in both directions
+    await page.waitForFunction(() => /query=6/.test(location.hash));
+    await page.waitForFunction(() => /^r2c2 looks at/.test(document.querySelector("#announcement").textContent));
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(() => /query=11/.test(location.hash));
+    await page.click(".patches .behind summary");
+    await page.waitForSelector(".patches .behind table");
+    const columns = await page.$$eval(".patches thead th", (cells) => cells.map((cell) => cell.textContent));
+    assert.deepEqual(columns.slice(0, 3), ["Patch", "Mean of heads", "Head 1"]);
+    assert.equal(columns.at(-1), "Rollout, all layers");
+    const rows = await page.$$eval(".patches tbody tr", (list) =>
+      list.map((row) => [...row.querySelectorAll("td")].map((cell) => Number(cell.textContent))),
+    );
+    const shown = (column) => rows.map((row) => row[column]);
+    near(shown(1), file.arrays["weights/1/0"].values[11], 1e-5, "head 1");
+    near(shown(0), file.arrays["average/1"].values[11], 1e-5, "the mean");
+    near(shown(columns.length - 2), file.arrays["rollout/stack"].values[11], 1e-5, "rollout");
+    await page.focus("#patches-picture");
+    await page.keyboard.press("Home");
+    await page.waitForFunction(() => !/query=/.test(location.hash));
+  });
+  await harness.test("pictures: the patch that is lit most is the one looked at most", async (page) => {
+    await open(page, address, { view: "matrix", layer: 1, head: 2, query: 6 });
+    await page.waitForFunction(() => document.querySelector("#readout").dataset.weight);
+    await page.waitForTimeout(100);
+    const weights = file.arrays["weights/1/2"].values[6].slice(1);
+    const [light, plain] = await page.evaluate(() => {
+      const canvas = document.querySelector("#patches-picture");
+      const scale = canvas.width / canvas.clientWidth;
+      const at = (left) => (patch) => {
+        const [x, y] = [left + 65 * (patch % 4) + 12, 65 * Math.floor(patch / 4) + 12]; // tiles of 260 pixels
+        return canvas.getContext("2d").getImageData(x * scale, y * scale, 1, 1).data[2];
+      };
+      const all = [...Array(16).keys()];
+      return [all.map(at(274)), all.map(at(0))];
+    });
+    // Blue of the tint is 44 · share, laid on with 0.8 − 0.6 · share.
+    const most = Math.max(...weights);
+    weights.forEach((weight, i) => {
+      const [share, cover] = [weight / most, 0.8 - (0.6 * weight) / most];
+      const expected = plain[i] * (1 - cover) + 44 * share * cover;
+      assert.ok(Math.abs(light[i] - expected) < 6, `patch ${i}: ${light[i]} instead of ${expected}`);
+    });
+  });
+  await harness.test("pictures: a patch that is held out changes the output", async (page) => {
+    await open(page, address, { view: "ablate" });
+    const box = await page.locator("#patches-picture").boundingBox();
+    await page.mouse.click(box.x + 100, box.y + 100);
+    await page.waitForFunction(() => document.querySelector("#held-0-6")?.getAttribute("aria-pressed") === "true");
+    const { before, after } = await exported(page);
+    assert.notEqual(before.items[0].p, after.items[0].p);
+  });
+  await harness.test(
+    "pictures: no view is wider than a phone",
+    async (page) => {
+      for (const name of harness.world.views) {
+        await open(page, address, { view: name });
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        assert.ok(wide <= 0, `${name} is ${wide} pixels too wide`);
+      }
+    },
+    { viewport: { width: 390, height: 844 } },
+  );
+}
+
+async function withoutPicture(harness, address, picture, label) {
+  await harness.test("pictures: the page asks for one, and takes it by choice", async (page) => {
+    await open(page, address, {});
+    assert.equal(await page.locator("main canvas").count(), 0);
+    assert.match(await page.textContent("#inputs"), /drop one anywhere/);
+    await page.setInputFiles("#picture", picture);
+    await page.waitForSelector("#patches-picture");
+    assert.ok((await page.textContent("#prediction")).includes(`${label} `));
+    assert.equal(await page.textContent("#picture-name"), "scene.png");
+    await page.reload(); // the address names it, and the server still has it
+    await page.waitForSelector("#patches-picture");
+  });
+  await harness.test("pictures: one that is dropped is taken", async (page) => {
+    await open(page, address, {});
+    await drop(page, "<b>.png", scene());
+    await page.waitForSelector("#patches-picture");
+    assert.equal(await page.textContent("#picture-name"), "<b>.png");
+  });
+  await harness.test(
+    "pictures: what is none is refused in one line",
+    async (page) => {
+      await open(page, address, {});
+      await drop(page, "a.txt", Buffer.from("hello"));
+      await page.waitForFunction(() => document.querySelector("#error").textContent);
+      assert.equal(await page.textContent("#error"), "the picture: expected a PNG or a JPEG");
+      await open(page, address, { picture: "p99" });
+      await page.waitForFunction(() => /p99/.test(document.querySelector("#error").textContent));
+    },
+    { allowed: ["400", "404"] },
+  );
+}
+
+async function drop(page, name, bytes) {
+  const transfer = await page.evaluateHandle(
+    ([title, data]) => {
+      const carried = new DataTransfer();
+      carried.items.add(new File([new Uint8Array(data)], title));
+      return carried;
+    },
+    [name, [...bytes]],
+  );
+  await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
+}

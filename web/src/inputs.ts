@@ -1,0 +1,129 @@
+import type { Furnishing } from "./chrome";
+import type { Model, Run } from "./data/types";
+import { el, languageOf, replaceChildren } from "./dom";
+import type { State } from "./state";
+import { percent } from "./views/common";
+
+/** What is looked at: a text, its target or its second sentence; or a picture, chosen or dropped on the page. */
+export class Inputs {
+  readonly form = el("form", { class: "inputs", attributes: { id: "inputs" } });
+  private readonly prediction = el("output", { attributes: { id: "prediction" } });
+  private now: Furnishing | null = null;
+
+  constructor(
+    private readonly update: (change: Partial<State>) => void,
+    private readonly fail: (error: unknown) => void,
+  ) {
+    this.takeDrops();
+  }
+
+  show(now: Furnishing): void {
+    this.now = now;
+    if (now.model.task === "image") this.showPicture(now);
+    else this.showTexts(now);
+  }
+
+  /** After a run: what the model itself made of the input. A translation is shown in its field. */
+  settle(run: Run): void {
+    const target = run.sides.find((side) => side.name === "target");
+    const field = this.form.querySelector<HTMLTextAreaElement>("#target");
+    if (target && field) field.value = field.dataset.shown = target.text;
+    const name = this.form.querySelector("#picture-name");
+    if (name) name.textContent = run.sides[0]!.text;
+    if (run.output.kind !== "labels") return;
+    const best = run.output.items.slice(0, 3).map(({ label, p }) => `${label} ${percent(p)}`);
+    this.prediction.textContent = this.now!.t.prediction(best.join(" · "));
+    this.form.append(this.prediction);
+  }
+
+  private showTexts({ model, state, t, source }: Furnishing): void {
+    const own = state.text !== "";
+    const field = (id: string, label: string, value: string, hint: string) => {
+      const box = el("textarea", {
+        attributes: {
+          id,
+          rows: 2,
+          placeholder: hint,
+          spellcheck: "false",
+          lang: languageOf(value),
+          ...(source.kind === "file" ? { readonly: true } : {}),
+        },
+      });
+      box.value = value;
+      box.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        this.form.requestSubmit();
+      });
+      return el("label", { class: "field" }, el("span", {}, label), box);
+    };
+    const fields = [field("text", t.text, own ? state.text : model.example.text, "")];
+    if (model.task === "translation")
+      fields.push(field("target", t.target, state.target || (own ? "" : (model.example.target ?? "")), t.targetHint));
+    if (model.task === "classification") fields.push(field("second", t.second, state.second, t.secondHint));
+    const go = el("button", { class: "primary", attributes: { id: "run", type: "submit" } }, t.run);
+    replaceChildren(this.form, ...fields, source.kind === "file" ? null : go);
+    this.form.onsubmit = (event) => {
+      event.preventDefault();
+      this.submit(model, state);
+    };
+  }
+
+  private showPicture({ model, state, t, source }: Furnishing): void {
+    const name = el("output", { attributes: { id: "picture-name" } }, state.picture ? "" : model.example.text);
+    const choice = el("input", {
+      class: "unseen",
+      attributes: { id: "picture", type: "file", accept: "image/png,image/jpeg" },
+      on: { change: () => choice.files?.[0] && this.take(choice.files[0]) },
+    });
+    const parts =
+      source.kind === "file"
+        ? [el("span", { class: "field" }, el("span", {}, t.picture), name)]
+        : [el("label", { class: "choose" }, t.choosePicture, choice), name, el("span", {}, t.pictureHint)];
+    replaceChildren(this.form, el("div", { class: "drop" }, ...parts));
+    this.form.onsubmit = (event) => event.preventDefault();
+  }
+
+  /** A target is kept if it was typed, or if the text is the same; else the model translates anew. */
+  private submit(model: Model, state: State): void {
+    const field = (id: string) => this.form.querySelector<HTMLTextAreaElement>(`#${id}`);
+    const text = field("text")?.value ?? "";
+    const target = field("target")?.value ?? "";
+    const typed = target !== (field("target")?.dataset.shown ?? "");
+    const same = text === (state.text || model.example.text);
+    this.update({
+      text: text === model.example.text ? "" : text,
+      target: typed ? target : same ? state.target : "",
+      second: field("second")?.value ?? "",
+      query: 0,
+      key: 0,
+      held: "",
+      zoom: "",
+    });
+  }
+
+  private take(file: File): void {
+    this.now!.source
+      .upload(file, file.name)
+      .then((picture) => this.update({ picture, query: 0, key: 0, held: "", zoom: "" }))
+      .catch(this.fail);
+  }
+
+  /** A file dropped anywhere is a picture for the model; the browser would leave the page for it. */
+  private takeDrops(): void {
+    const wanted = () => this.now?.model.task === "image" && this.now.source.kind === "server";
+    window.addEventListener("dragover", (event) => {
+      if (!wanted()) return;
+      event.preventDefault();
+      this.form.classList.add("over");
+    });
+    window.addEventListener("dragleave", () => this.form.classList.remove("over"));
+    window.addEventListener("drop", (event) => {
+      if (!wanted()) return;
+      event.preventDefault();
+      this.form.classList.remove("over");
+      const file = event.dataTransfer?.files[0];
+      if (file) this.take(file);
+    });
+  }
+}
