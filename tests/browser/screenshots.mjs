@@ -1,11 +1,11 @@
 // Makes docs/screenshots/ with the command and the model of `./run demo`:
 //   node screenshots.mjs ATTEND DATE_MODEL WORK     WORK: a folder for the recurrent model it is compared with
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { findChromium, launch, open } from "./harness.mjs";
 import { sharedModel, trainWords, watchWords } from "./models.mjs";
-import { scene } from "./picture.mjs";
+import { repacked, scene } from "./picture.mjs";
 import { addressOf, view } from "./server.mjs";
 
 const [attend, dateModel, work] = [
@@ -47,7 +47,7 @@ const shots = [
     wait: () => document.querySelector(".neighbours li"),
   },
   { name: "compare", state: { ...date, view: "compare", layer: "last", head: 1, model2: "m1" } },
-  { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" } },
+  { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" }, tall: 1100 },
   {
     name: "heads-dark",
     whole: true,
@@ -132,7 +132,7 @@ async function takePicture() {
   writeFileSync(file, scene());
   const pictures = await view(attend, [model], ["--picture", file]);
   try {
-    const shot = { name: "picture", state: { view: "heads", layer: 1, query: 6 }, tall: 460 };
+    const shot = { name: "picture", state: { view: "heads", layer: 1, query: 6 }, tall: 620 };
     await take(shot, pictures.address);
   } finally {
     await pictures.stop();
@@ -166,14 +166,19 @@ async function takeTraining() {
   }
 }
 
-/** The view itself, as far down as it is told; or all of a small page. */
+/** The view itself, down to the last thing that is whole within `tall`; or all of a small page. */
 async function save(page, name, { whole = false, tall = 900, from = "" } = {}) {
   await page.waitForTimeout(400);
-  const path = join(folder, `${name}.png`);
   const box = await page.locator("main").boundingBox();
-  if (from) box.y = (await page.locator(from).boundingBox()).y;
-  const clip = { x: box.x - 16, y: box.y - 16, width: box.width + 32, height: Math.min(box.height + 32, tall) };
-  await page.screenshot(whole ? { path } : { path, clip, fullPage: true });
-  console.log(`${name}.png ${(statSync(path).size / 1000).toFixed(0)} kB`);
+  const top = from ? (await page.locator(from).boundingBox()).y - 12 : box.y - 4;
+  const bottoms = await page.$$eval("main > *, main > div > *, main figure > *, main section > *, main li > *", (list) =>
+    list.map((one) => one.getBoundingClientRect().bottom),
+  );
+  const bottom = Math.max(...bottoms.filter((place) => place <= top + tall - 20)) + 20;
+  const isPhone = page.viewportSize().width < 640;
+  const clip = { x: box.x - 16, y: top, width: box.width + 32, height: bottom - top };
+  const png = repacked(await page.screenshot({ fullPage: !whole || isPhone, ...(whole ? {} : { clip }) }));
+  writeFileSync(join(folder, `${name}.png`), png);
+  console.log(`${name}.png ${(png.length / 1000).toFixed(0)} kB`);
   await page.close();
 }

@@ -134,6 +134,7 @@ export default async function input(harness) {
       await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
       const lines = await exported(page);
       assert.ok(lines.at(-1).done);
+      assert.ok(await page.isDisabled("#stop"));
       assert.ok(lines.some((line) => line.nodes?.length >= 3));
       await page.click(".sentence button >> nth=0");
       assert.equal(await page.locator(".candidate").count(), 5);
@@ -141,6 +142,18 @@ export default async function input(harness) {
       assert.ok(Math.abs(shown.reduce((a, b) => a + b, 0) - 1) < 0.01);
     },
   );
+  await harness.test("input: of a long text Ablate shows the end, Heads says what to do", async (page, { address }) => {
+    const long = { model: ids.long, text: "The old man walks to the river. ".repeat(60) };
+    await open(page, address, { ...long, view: "ablate", off: "0.0" });
+    const words = await page.$$eval("main td .word", (list) => list.map((one) => one.textContent));
+    assert.equal(words.length, 800);
+    assert.ok(words.every((word) => word !== "—"));
+    assert.match(await page.textContent("main"), /Matrix shows longer ones/);
+    await open(page, address, { ...long, view: "heads" });
+    assert.equal(await page.locator("#words").count(), 0);
+    const place = (selector) => page.locator(selector).evaluate((one) => one.getBoundingClientRect().top);
+    assert.ok((await place("main .note")) < (await place("#heads-picture")));
+  });
   await harness.test("input: an embedding found by search shows its neighbours", async (page, { address }) => {
     await open(page, address, { ...state, view: "embeddings" });
     await page.fill("#search", "5");

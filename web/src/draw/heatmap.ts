@@ -58,6 +58,7 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
         x: at.left + (c + 0.5) * at.cell,
         bottom: at.top - 6,
         room: at.top - 8,
+        across: at.cell,
         size,
         theme,
         strong: options.focus?.[1] === c,
@@ -72,6 +73,7 @@ export interface ColumnPlace {
   x: number;
   bottom: number;
   room: number; // for the text when it is turned
+  across: number; // when it is not
   size: number;
   theme: Theme;
   strong: boolean;
@@ -87,7 +89,7 @@ export function drawColumnLabel(pen: Pen, label: Label, place: ColumnPlace): voi
     weight: strong ? 600 : 400,
   };
   const text = (label.space ? "␣" : "") + label.text;
-  if (textWidth(text, style) <= size * 1.25) pen.text(text, x, bottom, { ...style, align: "middle" });
+  if (textWidth(text, style) <= Math.max(size * 1.25, place.across - 6)) pen.text(text, x, bottom, { ...style, align: "middle" });
   else pen.text(fitted(text, room, style), x + size * 0.36, bottom, { ...style, turn: -90 });
 }
 

@@ -12,6 +12,8 @@ import { parsePairs, togglePair } from "../state";
 import { attentionSelect, axes, headSelect, note, percent, section } from "./common";
 import { patchesPicture } from "./patches";
 
+const kMostPairs = 1 << 20; // of one map
+
 /** Switch heads off or hold tokens out, and see what changes. */
 export async function ablateView(context: Context): Promise<View> {
   const { source, run, state, t, model, update } = context;
@@ -26,7 +28,8 @@ export async function ablateView(context: Context): Promise<View> {
         ablate: ablation,
       })
     : run;
-  const maps = await mapsOf(context, after);
+  const shown = attentionOf(run, state.layer);
+  const maps = shown.queries * shown.keys <= kMostPairs ? await mapsOf(context, after) : [];
   const changes = await changesOf(context, after);
   const patches = await patchesPicture(context, {
     id: "patches-picture",
@@ -50,10 +53,10 @@ export async function ablateView(context: Context): Promise<View> {
     section(
       t.mapBeforeAfter,
       controls(
-        attentionSelect(context, attentionOf(run, state.layer)),
-        headSelect(context, attentionOf(run, state.layer), headOf(attentionOf(run, state.layer), state.head)),
+        attentionSelect(context, shown),
+        headSelect(context, shown, headOf(shown, state.head)),
       ),
-      el("div", { class: "columns" }, ...maps.map((map) => map.element)),
+      maps.length ? el("div", { class: "columns" }, ...maps.map((map) => map.element)) : note(t.tooLong),
     ),
     note(t.ablateHelp),
   );
@@ -155,11 +158,11 @@ function outputTable(context: Context, before: Output, after: Output): HTMLEleme
   return comparison(
     context,
     [t.afterToken, t.before, t.after],
-    before.rows.map((_, i) => ({
-      name: tokens[i]?.text ?? String(i + 1),
-      before: first(before, i),
-      after: first(after, i),
-    })),
+    before.rows.flatMap((row, i) =>
+      row.length === 0 // of a long text only the end has candidates
+        ? []
+        : [{ name: tokens[i]?.text ?? String(i + 1), before: first(before, i), after: first(after, i) }],
+    ),
   );
 }
 
@@ -185,7 +188,7 @@ function comparison({ theme }: Context, columns: string[], rows: Compared[]): HT
     return box;
   };
   const body = rows
-    .slice(0, 400)
+    .slice(-400)
     .map((row) =>
       el(
         "tr",

@@ -127,11 +127,18 @@ export async function generationView(context: Context): Promise<View> {
     ...(state.temperature > 0 ? { temperature: state.temperature, seed: state.seed, beam: 1 } : {}),
   };
   status.textContent = t.generating;
-  void source.generate(request, read, stopper.signal).catch((error: unknown) => {
-    if (stopper.signal.aborted) return;
-    status.textContent = "";
-    context.fail(error);
+  const stop = button("stop", t.stop, () => {
+    stopper.abort();
+    status.textContent = t.stopped;
   });
+  void source
+    .generate(request, read, stopper.signal)
+    .catch((error: unknown) => {
+      if (stopper.signal.aborted) return;
+      status.textContent = "";
+      context.fail(error);
+    })
+    .finally(() => (stop.disabled = true));
 
   const bar =
     source.kind === "file"
@@ -145,10 +152,7 @@ export async function generationView(context: Context): Promise<View> {
           state.temperature > 0
             ? numberField("seed", t.seed, [1, 1e6, 1], state.seed, (seed) => update({ seed }))
             : null,
-          button("stop", t.stop, () => {
-            stopper.abort();
-            status.textContent = t.stopped;
-          }),
+          stop,
         );
   const element = el(
     "div",

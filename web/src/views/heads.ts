@@ -140,13 +140,13 @@ export async function headsView(context: Context): Promise<View> {
     attentionSelect(context, attention),
     chosen,
     whole && threshold,
-    wordsToggle(context),
+    whole && wordsToggle(context),
     pairSelect(context),
   );
   const help = note(whole ? t.headsHelp : t.headsLong);
   const element = patches
     ? el("div", {}, bar, patches.element, note(t.patchesHelp), section(t.headsAsLines, picture.element, help))
-    : el("div", {}, bar, picture.element, help);
+    : el("div", {}, bar, ...(whole ? [picture.element, help] : [help, picture.element]));
   const data = () => ({
     attention: attention.path,
     heads: on,

@@ -137,6 +137,7 @@ function drawColumnLabels(
         x: at,
         bottom: plot.y - 6,
         room: plot.y - 10,
+        across: scale,
         size: Math.min(13, Math.max(10, scale - 2)),
         theme,
         strong: c === focus[1],

@@ -56,7 +56,8 @@ export function drawOverview(pen: Pen, scene: NeuronsScene): void {
   );
   pen.text("k", at.name + 4, kTop - 6, small);
   pen.text(added(scene.attention), at.second + 4, kTop - 6, small);
-  pen.text(at.hasSum ? `Σ   ·   ${t.weight}` : t.weight, width - 2, kTop - 6, { ...small, align: "end" });
+  if (at.hasSum) pen.text("Σ", at.end + 54, kTop - 6, { ...small, align: "end" });
+  pen.text(t.weight, width - 8, kTop - 6, { ...small, align: "end" });
   const first = Math.max(0, Math.floor((scene.top - kTop) / kRow));
   const last = Math.min(all.columns.length, Math.ceil((scene.bottom - kTop) / kRow));
   for (let k = first; k < last; ++k) drawKey(pen, scene, at, k, mostK, mostProduct);

@@ -262,12 +262,14 @@ async function snapshotOf(
   };
 }
 
-function sentenceForm({ source, t, fail }: Context, training: Training): HTMLElement {
+function sentenceForm({ source, model, t, fail }: Context, training: Training): HTMLElement {
   const text = el("input", { attributes: { id: "follow-text", type: "text", value: training.text } });
-  const target = el("input", { attributes: { id: "follow-target", type: "text", value: training.target ?? "" } });
+  const target = el("input", {
+    attributes: { id: "follow-target", type: "text", value: training.target ?? "", placeholder: t.targetHint, size: 32 },
+  });
   return controls(
     el("label", { class: "control" }, el("span", {}, t.followSentence), text),
-    training.target ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
+    model.task === "translation" ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
     button("follow", t.follow, () => void source.followSentence(text.value, target.value).catch(fail)),
   );
 }
