@@ -76,6 +76,11 @@ class Capture {
     }
     target.ids = encode_target(tokenizer_, target.side.text, INT64_MAX).ids;
     if (!target.ids.empty() && target.ids.back() == tokenizer_.special().end) target.ids.pop_back();
+    // What the model wrote up to its limit may be cut into more tokens than it wrote.
+    if (const auto room = static_cast<size_t>(model_.context() - 1); !options_.target && target.ids.size() > room) {
+      target.ids.resize(room);
+      target.side.text = tokenizer_.decode(target.ids);
+    }
     target.ids.insert(target.ids.begin(), Vocabulary::of(tokenizer_, model.words(), options_.rules).begin);
     check_length(target);
     add(source);

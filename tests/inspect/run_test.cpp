@@ -277,6 +277,13 @@ TEST(Run, AlignmentIsThatOfAlign) {
                       "align: this model never looks back at a source: it has no alignments");
 }
 
+/// An untrained model writes up to its limit, and the start comes in front of that.
+TEST(Capture, WhatTheModelWritesFitsItsContext) {
+  const InspectedModel model = tiny_inspected("transformer", {{"context", "12"}});
+  const attend::Run run = capture(model, {.text = "hello"});
+  EXPECT_LE(run.sides[1].tokens.size(), 12u);
+}
+
 TEST(Capture, TheModelWritesNoMoreThanItIsTold) {
   const InspectedModel model = tiny_inspected("transformer");
   const auto written = [&](int64_t most) {
