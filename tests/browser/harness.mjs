@@ -95,7 +95,7 @@ export async function open(page, address, state) {
 export async function settled(page, view) {
   await page.waitForFunction((name) => {
     const main = document.querySelector("main");
-    return main?.dataset.view === name && main.getAttribute("aria-busy") !== "true";
+    return main?.dataset.view === name && document.querySelector("#page").dataset.drawing === undefined;
   }, view);
 }
 

@@ -103,7 +103,7 @@ TEST(Watch, ASentenceWithoutATargetIsTranslated) {
   watch.finish();
   const int port = std::stoi(watch.address().substr(watch.address().rfind(':') + 1));
   const auto get = [&](const std::string& path) {
-    return Json::parse(body_of(exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+    return Json::parse(body_of(testing::exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")));
   };
   const Json training = get("/api/training");
   EXPECT_EQ(training["text"], "one");

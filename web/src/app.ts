@@ -53,6 +53,7 @@ export class App {
 
   private async draw(): Promise<void> {
     const turn = ++this.turn;
+    this.page.dataset.drawing = String(turn); // what the tests wait for
     const t = kLanguages[languageFor(this.state.lang)];
     const theme = this.dress(t);
     try {
@@ -80,6 +81,8 @@ export class App {
       }
     } catch (error) {
       if (turn === this.turn) this.fail(error);
+    } finally {
+      if (turn === this.turn) delete this.page.dataset.drawing;
     }
   }
 
