@@ -20,11 +20,10 @@ const date = { model: "m0", text: "Samstag, 3. Mai 2025", target: "2025-05-03" }
 const shots = [
   {
     name: "heads",
-    whole: true,
     state: { ...date, view: "heads", layer: "last", threshold: 0.1 },
     hover: ["#heads-picture", 0, 8],
   },
-  { name: "model", state: { ...date, view: "model" } },
+  { name: "model", state: { ...date, view: "model" }, tall: 1300 },
   { name: "matrix", state: { ...date, view: "matrix", layer: "last", head: 1, query: 9, key: 9 } },
   { name: "neurons", state: { ...date, view: "neurons", layer: "last", head: 1, query: 9, key: 9 } },
   {
@@ -50,7 +49,6 @@ const shots = [
   { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" }, tall: 1100 },
   {
     name: "heads-dark",
-    whole: true,
     state: { ...date, view: "heads", layer: "last", threshold: 0.1, theme: "dark" },
     hover: ["#heads-picture", 0, 8],
   },
@@ -172,9 +170,9 @@ async function save(page, name, { whole = false, tall = 900, from = "" } = {}) {
   const box = await page.locator("main").boundingBox();
   const top = from ? (await page.locator(from).boundingBox()).y - 12 : box.y - 4;
   const bottoms = await page.$$eval("main > *, main > div > *, main figure > *, main section > *, main li > *", (list) =>
-    list.map((one) => one.getBoundingClientRect().bottom),
+    list.filter((one) => one.tagName !== "H3").map((one) => one.getBoundingClientRect().bottom),
   );
-  const bottom = Math.max(...bottoms.filter((place) => place <= top + tall - 20)) + 20;
+  const bottom = Math.max(...bottoms.filter((place) => place <= top + tall)) + 8;
   const isPhone = page.viewportSize().width < 640;
   const clip = { x: box.x - 16, y: top, width: box.width + 32, height: bottom - top };
   const png = repacked(await page.screenshot({ fullPage: !whole || isPhone, ...(whole ? {} : { clip }) }));
