@@ -43,7 +43,7 @@ std::vector<std::string> text_labels(const HubFolder& folder, const std::string&
 
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours) {
   std::string first = theirs;
-  if (const size_t place = first.find("{}"); place != std::string::npos) first.replace(place, 2, "0");
+  if (const size_t place = first.find("{}"); place != std::string::npos) first.replace(place, 2, 1, '0');
   const bool is_old = has_tensor(folder, map.prefix, first + ".gamma");
   map.add(theirs + (is_old ? ".gamma" : ".weight"), ours + ".weight");
   map.add(theirs + (is_old ? ".beta" : ".bias"), ours + ".bias");

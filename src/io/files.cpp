@@ -9,8 +9,11 @@
 namespace attend {
 
 std::string read_file(const std::string& path, int64_t limit) {
+  std::error_code ignored;  // a pipe would be waited for
+  const bool is_odd = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  require<FormatError>(!is_odd, path, ": expected a regular file");
   std::ifstream in(path, std::ios::binary);
-  require<FormatError>(in.good() && !std::filesystem::is_directory(path), path, ": cannot be read");
+  require<FormatError>(in.good(), path, ": cannot be read");
   std::string content;
   char block[1 << 16];
   while (in.read(block, sizeof block), in.gcount() > 0) {

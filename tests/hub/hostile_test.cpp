@@ -1,5 +1,7 @@
 // Folders from the internet: whatever is in them, they load or get one clear line.
 
+#include <sys/stat.h>
+
 #include "attend/base/error.h"
 #include "llama_reference.h"
 
@@ -95,6 +97,22 @@ TEST(HostileFolder, LinksThatGoNowhere) {
   EXPECT_EQ(complaint_about(folder.path()), "more: is a link out of the folder, which is not followed");
 }
 
+TEST(HostileFolder, PipesAreNotWaitedFor) {
+  for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
+    const TemporaryFolder folder;
+    tiny_gpt2().save(folder.path());
+    std::filesystem::remove(folder.file(name));
+    ASSERT_EQ(mkfifo(folder.file(name).c_str(), 0600), 0);
+    try {
+      load_any_model(folder.path());
+      ADD_FAILURE() << name;
+    } catch (const FormatError& error) {
+      EXPECT_NE(std::string(error.what()).find(std::string(name) + ": expected a regular file"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 /// Values that a careless reader trips over, in every place of every config.
 TEST(HostileFolder, EveryValueOfEveryConfig) {
   const TemporaryFolder folder;
@@ -122,6 +140,14 @@ TEST(HostileFolder, EveryValueOfEveryConfig) {
                               {"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                               {"eos_token_id", 2},
                               {"id2label", {{"0", "a"}}}}));
+  }
+  for (const char* name : {"bart", "bert", "distilbert", "marian", "t5", "vit"}) {
+    const std::string golden = testing::shared_folder(std::string("goldens/models/") + name);
+    if (golden.empty()) continue;
+    HubFiles files{.config = json::parse(std::ifstream(golden + "/config.json")), .tensors = {}};
+    const SafetensorsFile weights = SafetensorsFile::open(golden + "/model.safetensors");
+    for (const TensorInfo& info : weights.tensors()) files.tensors[info.name] = weights.tensor(info.name);
+    all.push_back(files);
   }
   for (const HubFiles& files : all) {
     files.save(folder.path());
