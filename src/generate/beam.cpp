@@ -165,7 +165,8 @@ class Beam final : public Writer {
     if (options_.stop == SearchStop::likely) {
       return hypothesis_score(live_[0].log_probability, length_ - 1, options_.length_penalty);
     }
-    return hypothesis_score(live_[0].log_probability, options_.length_penalty > 0 ? limit_ : length_,
+    const int64_t longest = options_.ends_at_limit ? limit_ : limit_ - 1;  // without the end
+    return hypothesis_score(live_[0].log_probability, options_.length_penalty > 0 ? longest : length_,
                             options_.length_penalty);
   }
 

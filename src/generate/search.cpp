@@ -137,7 +137,9 @@ SearchOptions with_rules(SearchOptions options, const GenerationRules& rules) {
   options.rules = rules;
   if (options.max_length == 0) options.max_length = std::max<int64_t>(rules.max_length - 1, 0);  // without the start
   if (!rules.as_transformers) return options;
-  if (options.stop == SearchStop::best) options.stop = rules.is_eager ? SearchStop::eager : SearchStop::likely;
+  if (options.stop == SearchStop::best && !rules.is_patient) {
+    options.stop = rules.is_eager ? SearchStop::eager : SearchStop::likely;
+  }
   options.ends_at_limit = false;
   return options;
 }

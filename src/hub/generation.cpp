@@ -6,6 +6,7 @@ namespace attend::hub {
 namespace {
 
 constexpr double kMostBeam = 4096;
+constexpr size_t kMostTasks = 1000;
 
 /// The words that "bad_words_ids" forbids; runs of several are refused.
 std::vector<int32_t> banned_words(const HubConfig& config) {
@@ -23,11 +24,12 @@ std::vector<int32_t> banned_words(const HubConfig& config) {
   return banned;
 }
 
-}  // namespace
-
-GenerationRules generation_rules(const std::string& folder, const HubConfig& config) {
-  const HubConfig own = HubConfig::read(folder, "generation_config.json");
-  const auto where = [&](const char* key) -> const HubConfig& { return own.has(key) ? own : config; };
+/// What the first of these files says that says anything.
+GenerationRules rules_from(const std::vector<HubConfig>& files) {
+  const auto where = [&](const char* key) -> const HubConfig& {
+    const auto found = std::ranges::find_if(files, [&](const HubConfig& file) { return file.has(key); });
+    return found == files.end() ? files.back() : *found;
+  };
   const auto token = [&](const char* key) { return where(key).token(key); };
   GenerationRules rules{.as_transformers = true};
   rules.start = token("decoder_start_token_id");
@@ -44,8 +46,27 @@ GenerationRules generation_rules(const std::string& folder, const HubConfig& con
   const HubConfig& stopping = where("early_stopping");
   if (stopping.has("early_stopping") && stopping.json()["early_stopping"].is_boolean()) {
     rules.is_eager = stopping.flag("early_stopping", false);
+  } else {
+    stopping.expect("early_stopping", "never");
+    rules.is_patient = stopping.has("early_stopping");
   }
   return rules;
+}
+
+}  // namespace
+
+GenerationRules generation_rules(const std::string& folder, const HubConfig& config) {
+  return rules_from({HubConfig::read(folder, "generation_config.json"), config});
+}
+
+std::map<std::string, GenerationRules> task_rules(const std::string& folder, const HubConfig& config) {
+  const HubConfig own = HubConfig::read(folder, "generation_config.json"), all = config.section("task_specific_params");
+  std::map<std::string, GenerationRules> result;
+  if (all.json().size() > kMostTasks) config.refuse("'task_specific_params' has too many tasks");
+  for (const auto& [name, section] : all.json().items()) {
+    result[name] = rules_from({all.section(name.c_str()), own, config});
+  }
+  return result;
 }
 
 nlohmann::ordered_json rules_json(const GenerationRules& rules) {
@@ -66,7 +87,7 @@ nlohmann::ordered_json rules_json(const GenerationRules& rules) {
   number("min_length", rules.min_length);
   number("no_repeat_ngram_size", rules.no_repeat);
   json["length_penalty"] = rules.length_penalty;
-  json["early_stopping"] = rules.is_eager;
+  json["early_stopping"] = rules.is_patient ? nlohmann::ordered_json("never") : nlohmann::ordered_json(rules.is_eager);
   if (!rules.prefix.empty()) json["prefix"] = rules.prefix;
   return json;
 }

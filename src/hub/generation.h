@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "attend/models/generation_rules.h"
@@ -9,6 +10,8 @@ namespace attend::hub {
 
 /// What generation_config.json says of a folder's model, or config.json, where older folders have the same keys.
 GenerationRules generation_rules(const std::string& folder, const HubConfig& config);
+/// The same for each of config.json's "task_specific_params", which go before what is said for all.
+std::map<std::string, GenerationRules> task_rules(const std::string& folder, const HubConfig& config);
 /// The rules as a generation_config.json.
 nlohmann::ordered_json rules_json(const GenerationRules& rules);
 

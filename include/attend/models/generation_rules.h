@@ -22,7 +22,8 @@ struct GenerationRules {
   int64_t no_repeat = 0;   ///< no run of so many tokens twice; 0: any
   std::string prefix;      ///< put before every text that is read: the name of a task
   double length_penalty = 1;
-  bool is_eager = false;  ///< a search is done once it has as many hypotheses as its beam is wide
+  bool is_eager = false;    ///< a search is done once it has as many hypotheses as its beam is wide
+  bool is_patient = false;  ///< a search is done once nothing still being written could become better
 };
 
 }  // namespace attend
