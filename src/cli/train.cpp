@@ -7,6 +7,7 @@
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
+#include "attend/hub/hub.h"
 #include "attend/models/registry.h"
 #include "attend/serve/watch.h"
 #include "attend/train/job.h"
@@ -30,7 +31,7 @@ Examples:
 Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
 
 struct Arguments {
-  std::string architecture, output, resume, from, preset, tokenizer;
+  std::string architecture, output, resume, from, task, preset, tokenizer;
   std::vector<std::string> files, validation;
   int64_t vocabulary = 0, threads = 0;
   double validation_share = 0;
@@ -80,6 +81,7 @@ void check_usage(const Arguments& arguments) {
     throw CLI::ValidationError(
         "--resume goes on with the model and the corpus of its folder: only training options fit");
   }
+  if (arguments.from.empty() && !arguments.task.empty()) throw CLI::ValidationError("--task needs --from");
   const bool new_words = !arguments.tokenizer.empty() || arguments.vocabulary > 0 || arguments.lowercase;
   if (!arguments.from.empty() && (!arguments.preset.empty() || new_words)) {
     throw CLI::ValidationError(
@@ -96,9 +98,12 @@ TrainingJob job_of(const Arguments& arguments) {
   if (arguments.by_line && architecture.task == Task::translation) {
     throw CLI::ValidationError("--by-line is for plain text");
   }
-  TrainingJob job{.architecture = architecture.name, .model = arguments.model, .from = arguments.from};
+  TrainingJob job{
+      .architecture = architecture.name, .model = arguments.model, .from = arguments.from, .task = arguments.task};
   if (!arguments.preset.empty()) job.preset = arguments.preset;
-  job.training = with_training(default_training(architecture.name), arguments.training);
+  const bool goes_on = !arguments.from.empty() && is_hub_folder(arguments.from);
+  job.training =
+      with_training(goes_on ? fine_tuning(architecture.name) : default_training(architecture.name), arguments.training);
   job.data.corpus = corpus_of(arguments.files, architecture.task, arguments);
   if (!arguments.validation.empty()) {
     job.data.validation = corpus_of(arguments.validation, architecture.task, arguments);
@@ -244,6 +249,8 @@ void add_train(CLI::App& app) {
   command->add_option("--resume", arguments->resume, "Go on with a model folder where it stopped")->type_name("MODEL");
   command->add_option("--from", arguments->from, "Start from the weights and the vocabulary of a trained model")
       ->type_name("MODEL");
+  command->add_option("--task", arguments->task, "Which task of that model to go on with (T5: translation_en_to_de)")
+      ->type_name("NAME");
   command->add_option("--preset", arguments->preset, "Size of the model: tiny, small or base (default tiny)");
   command->add_option("--validation", arguments->validation, "Files to validate with, as the training files")
       ->type_name("FILES");

@@ -35,6 +35,7 @@ struct Plan {
   std::vector<std::string> labels;
   std::vector<Example> samples;
   int64_t dropped = 0;
+  std::string prefix;
 };
 
 /// Plain text, by line or not, is split at one place instead of by examples.
@@ -50,7 +51,8 @@ Json to_json(const Plan& plan) {
           {"seed", plan.seed},
           {"labels", plan.labels},
           {"samples", samples},
-          {"dropped", plan.dropped}};
+          {"dropped", plan.dropped},
+          {"prefix", plan.prefix}};
 }
 
 Plan plan_from(const Json& json) {
@@ -61,7 +63,8 @@ Plan plan_from(const Json& json) {
             .seed = json.at("seed"),
             .labels = json.at("labels"),
             .samples = {},
-            .dropped = json.at("dropped")};
+            .dropped = json.at("dropped"),
+            .prefix = json.value("prefix", "")};
   for (const Json& sample : json.at("samples")) plan.samples.push_back({sample.at(0), sample.at(1)});
   return plan;
 }
@@ -213,7 +216,8 @@ int64_t write_cache(const std::string& path, const Corpus& corpus, const Dataset
       const std::vector<int32_t> label{label_number(labels, e.target, corpus)};
       writer.add({framed(tokenizer, e.source, options.max_length), label});
     } else {
-      const std::vector<int32_t> source = tokenizer.encode(e.source), target = tokenizer.encode_target(e.target);
+      const std::vector<int32_t> source = tokenizer.encode(options.prefix + e.source),
+                                 target = tokenizer.encode_target(e.target);
       writer.add({source, target});
     }
   });
@@ -262,6 +266,7 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
   data.labels = plan.labels;
   data.samples = plan.samples;
   data.dropped = plan.dropped;
+  data.prefix = plan.prefix;
   return data;
 }
 
@@ -276,7 +281,8 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
             .seed = options.seed,
             .labels = {},
             .samples = {},
-            .dropped = 0};
+            .dropped = 0,
+            .prefix = options.prefix};
   if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
   require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);

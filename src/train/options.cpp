@@ -39,6 +39,15 @@ TrainingOptions default_training(std::string_view architecture) {
   return options;
 }
 
+TrainingOptions fine_tuning(std::string_view architecture) {
+  TrainingOptions options = default_training(architecture);
+  options.epochs = architecture == "transformer" ? 10 : 4;
+  options.lr = options.lr_end = 0;
+  options.schedule = ScheduleKind::linear;
+  options.warmup = 100;
+  return options;
+}
+
 std::string training_text(const TrainingOptions& options) { return settings_json(options).dump(2); }
 
 TrainingOptions training_from(const std::string& text) {

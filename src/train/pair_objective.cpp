@@ -20,8 +20,8 @@ class PairObjective final : public Objective {
       : model_(model),
         data_(data),
         smoothing_(options.label_smoothing),
-        training_(data.training, data.training_examples, batch_options(model, options, Part::training)),
-        validation_(data.validation, data.validation_examples, batch_options(model, options, Part::validation)) {}
+        training_(data.training, data.training_examples, pair_options(options, Part::training)),
+        validation_(data.validation, data.validation_examples, pair_options(options, Part::validation)) {}
 
   int64_t batches_per_epoch() const override { return training_.plan().batches(); }
   int64_t left_out() const override { return training_.plan().left_out(); }
@@ -62,6 +62,13 @@ class PairObjective final : public Objective {
   }
 
  private:
+  /// What some models put before both texts needs room, too.
+  BatchOptions pair_options(const TrainingOptions& options, Part part) const {
+    BatchOptions result = batch_options(model_, options, part);
+    if (data_.tokenizer->special().first >= 0) --result.max_length;
+    return result;
+  }
+
   Tensor loss(const PairBatch& batch, LossOptions options, const ForwardContext& context) const {
     const Tensor hidden = model_.hidden(
         {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, context);
@@ -69,8 +76,9 @@ class PairObjective final : public Objective {
   }
 
   std::vector<std::string> written(const std::vector<std::string>& sources) const {
-    std::vector<std::string> outputs;
-    for (const TranslatedLine& line : translate(model_, *data_.tokenizer, sources)) {
+    std::vector<std::string> outputs, read;
+    for (const std::string& source : sources) read.push_back(data_.prefix + source);
+    for (const TranslatedLine& line : translate(model_, *data_.tokenizer, read)) {
       outputs.push_back(line.best[0].text);
     }
     return outputs;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/registry.h"
@@ -26,7 +27,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 int64_t width_of(const Model& model) {
   if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.dim(1);
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.dim(1);
-  return dynamic_cast<const EncoderModel&>(model).masked_head().weight.dim(1);
+  return nlohmann::json::parse(model.config()).at("dim").get<int64_t>();
 }
 
 /// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a

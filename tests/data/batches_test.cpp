@@ -139,6 +139,18 @@ TEST(PairBatch, WhatTheDecoderReadsAndAnswers) {
   EXPECT_EQ(batch.source_lengths.shape(), Shape({3}));
 }
 
+/// BART's <s>, which stands before both texts and is learned as the first word.
+TEST(PairBatch, AMarkBeforeBothTexts) {
+  const CacheFile file({{{11, 12}, {21}}, {{13}, {22, 23, 24}}});
+  const Longs chosen{0, 1};
+  const PairBatch batch = pair_batch(file.open(), chosen, {.pad = 1, .begin = 2, .end = 2, .first = 7});
+  EXPECT_EQ(batch.source.to_vector<int64_t>(), (Longs{7, 11, 12, 2, 7, 13, 2, 1}));
+  EXPECT_EQ(batch.source_lengths.to_vector<int64_t>(), (Longs{4, 3}));
+  EXPECT_EQ(batch.target.to_vector<int64_t>(), (Longs{2, 7, 21, 1, 1, 2, 7, 22, 23, 24}));
+  EXPECT_EQ(batch.labels.to_vector<int64_t>(), (Longs{7, 21, 2, -100, -100, 7, 22, 23, 24, 2}));
+  EXPECT_EQ(batch.target_lengths.to_vector<int64_t>(), (Longs{3, 5}));
+}
+
 TEST(PairBatch, VocabulariesWithoutSomeMarks) {
   const CacheFile file({{{11}, {21, 22}}});
   const Longs chosen{0};

@@ -23,6 +23,7 @@ struct DatasetOptions {
   bool by_line = false;    ///< of plain text: each line is a document, not part of one stream
   int64_t max_length = 0;  ///< cut texts to classify to so many tokens; 0: as they are
   uint64_t seed = 1;
+  std::string prefix;  ///< put before the source of every pair: the name of a task
 };
 
 /// A corpus as ids on disk, split in two.
@@ -38,6 +39,7 @@ struct Dataset {
   std::vector<std::string> labels;           ///< of labelled text, in the order of their numbers
   std::vector<Example> samples;              ///< validation examples as text, at most 2,000, in order
   int64_t dropped = 0;                       ///< lines with a blank side
+  std::string prefix;                        ///< that sources have in the caches, but not in the samples
 };
 
 /// Says what is being done and how far it has come: share 0 … 1, negative where nobody knows.

@@ -18,6 +18,7 @@ struct TrainingJob {
   std::string preset = "tiny";
   std::map<std::string, std::string> model;  ///< settings of the model, as a user writes them
   std::string from;                          ///< a model folder whose weights and vocabulary to start from
+  std::string task;                          ///< which of that folder's tasks to go on with; see LoadedModel::tasks
   DatasetOptions data;
   TrainingOptions training;
 };

@@ -83,6 +83,8 @@ struct TrainingOptions {
 
 /// What works for an architecture without tuning.
 TrainingOptions default_training(std::string_view architecture);
+/// The same for going on from a model that others trained on much more: a few rounds at a low rate, by its width.
+TrainingOptions fine_tuning(std::string_view architecture);
 /// The options as JSON text, and back; with_training replaces some by what a user wrote. Throw FormatError or Error
 /// that names the setting.
 std::string training_text(const TrainingOptions& options);
