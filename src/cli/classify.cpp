@@ -80,7 +80,7 @@ void classify_pictures(const Arguments& arguments, const ModelFolder& folder) {
 
 void run_classify(const Arguments& arguments) {
   use_threads(arguments.common);
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights.format());
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
   const EncoderModel& model = encoder_model(folder);
   const std::vector<std::string> labels = model.labels();

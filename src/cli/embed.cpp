@@ -55,7 +55,7 @@ class Command {
   explicit Command(const Arguments& arguments) : arguments_(arguments), output_(arguments.common.output) {
     const std::string& path = arguments.common.model;
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
-    folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights.format());
+    folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
     options_ = {.sentence = sentence_.settings, .batch_tokens = arguments.batch_tokens};
     for (const auto& [name, pooling] : kPoolings) {
       if (arguments.pooling == name) options_.sentence.pooling = {pooling};

@@ -34,7 +34,7 @@ language model reads each file as one text, every token with at least half a con
 
 struct Arguments {
   std::vector<std::string> files;  // the model comes first, unless there are hypotheses
-  std::string hypotheses, output, metric_tokenizer;
+  std::string hypotheses, output, metric_tokenizer, task;
   SearchOptions search;
   WeightOptions weights;
   int64_t threads = 0;
@@ -155,7 +155,8 @@ void evaluate_labels(const Arguments& arguments, const ModelFolder& folder, cons
 
 void evaluate_model(const Arguments& arguments) {
   if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
-  const ModelFolder folder = open_model(arguments.files[0], arguments.weights.format());
+  ModelFolder folder = open_model(arguments.files[0], arguments.weights);
+  choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const Task task = folder.model->task();
   if (!arguments.output.empty() && task != Task::translation) {
@@ -215,6 +216,8 @@ void add_evaluate(CLI::App& app) {
       ->add_option("--metric-tokenizer", arguments->metric_tokenizer,
                    "How BLEU cuts words: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
       ->check(metric_tokenizer_name())
+      ->type_name("NAME");
+  command->add_option("--task", arguments->task, "Which of a T5's tasks: what goes before each source")
       ->type_name("NAME");
   command->add_flag("--lowercase", arguments->lowercase, "BLEU and chrF without regard to case");
   command->add_option("-o,--output", arguments->output, "Keep the translations in this file")->type_name("FILE");

@@ -79,7 +79,7 @@ void run_generate(Arguments& arguments) {
     options.sampling.temperature = 0;
   }
   options.use_cache = !arguments.no_cache;
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights.format());
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const LanguageModel& model = language_model(folder);
   options.rules = folder.rules;
   const std::string prompt = read_prompt(arguments.prompt);

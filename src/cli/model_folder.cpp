@@ -37,13 +37,17 @@ std::string tokenizer_place(const std::string& path) {
 
 }  // namespace
 
-ModelFolder open_model(const std::string& path, WeightFormat format) {
-  LoadedModel loaded = load_any_model(path);
+ModelFolder open_model(const std::string& path) { return open_model(path, {.dtype = "f32", .quantize = ""}); }
+
+ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
+  const WeightFormat format = weights.format();
+  LoadedModel loaded = load_any_model(path, {.keep_bf16 = weights.keeps_bf16()});
   const bool reads_pictures = loaded.model->task() == Task::pictures;
   ModelFolder folder{.path = path,
                      .model = std::move(loaded.model),
                      .tokenizer = reads_pictures ? nullptr : load_tokenizer(tokenizer_place(path)),
                      .rules = std::move(loaded.rules),
+                     .tasks = std::move(loaded.tasks),
                      .kind = std::move(loaded.kind),
                      .unused = std::move(loaded.unused)};
   set_weight_format(*folder.model, format);
@@ -51,6 +55,15 @@ ModelFolder open_model(const std::string& path, WeightFormat format) {
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
                        folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
   return folder;
+}
+
+void choose_task(ModelFolder& folder, const std::string& task) {
+  if (task.empty()) return;
+  try {
+    folder.rules = GenerationRules(rules_for(folder.tasks, task));
+  } catch (const Error& error) {
+    throw Error(folder.path + ": " + error.what());
+  }
 }
 
 const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }

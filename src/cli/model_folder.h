@@ -5,6 +5,7 @@
 
 #include "attend/hub/hub.h"
 #include "attend/text/tokenizer.h"
+#include "cli/model_options.h"
 
 namespace attend::cli {
 
@@ -14,11 +15,16 @@ struct ModelFolder {
   std::unique_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< none for a model of pictures
   GenerationRules rules;
-  std::string kind;                 ///< see LoadedModel
-  std::vector<std::string> unused;  ///< see LoadedModel
+  std::map<std::string, GenerationRules> tasks;  ///< see LoadedModel
+  std::string kind;                              ///< see LoadedModel
+  std::vector<std::string> unused;               ///< see LoadedModel
 };
-/// Takes a folder of either kind, see load_any_model. Throws FormatError that names the folder and what is wrong with it.
-ModelFolder open_model(const std::string& path, WeightFormat format = WeightFormat::f32);
+/// Takes a folder of either kind, see load_any_model; all weights as f32, or as the options say. Throws FormatError
+/// that names the folder and what is wrong with it.
+ModelFolder open_model(const std::string& path);
+ModelFolder open_model(const std::string& path, const WeightOptions& weights);
+/// Goes by the rules of a task, unless it is "". Throws Error that lists the folder's tasks.
+void choose_task(ModelFolder& folder, const std::string& task);
 
 // The model as a command needs it. Throws Error that names the command for this kind of model.
 const PairModel& pair_model(const ModelFolder& folder);

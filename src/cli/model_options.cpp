@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/threads.h"
+#include "attend/ops/precision.h"
 #include "cli/options.h"
 
 namespace attend::cli {
@@ -13,8 +14,15 @@ WeightFormat WeightOptions::format() const {
   return WeightFormat::int8;
 }
 
+bool WeightOptions::keeps_bf16() const {
+  // Where the machine has instructions for it, products with bf16 weights round their other side, too.
+  return dtype.empty() && quantize.empty() ? !has_bf16() : dtype != "f32";
+}
+
 void add_weight_options(CLI::App& command, WeightOptions& options) {
-  command.add_option("--dtype", options.dtype, "Hold weights as f32 or bf16: half the memory (default f32)")
+  command
+      .add_option("--dtype", options.dtype,
+                  "Hold weights as f32 or bf16: half the memory (default: as precisely as the files do)")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->type_name("TYPE");
   command.add_option("--quantize", options.quantize, "Hold weights as int8: a quarter of the memory, and faster")

@@ -14,9 +14,11 @@ namespace attend::cli {
 
 /// How a model's weights are held.
 struct WeightOptions {
-  std::string dtype = "f32", quantize;
+  std::string dtype, quantize;  ///< "": as the files have them, where that changes no result
   /// Throws a usage error where the two exclude each other.
   WeightFormat format() const;
+  /// Whether bf16 files are held as bf16.
+  bool keeps_bf16() const;
 };
 
 struct CommonOptions {

@@ -23,7 +23,7 @@ Examples:
   attend translate en-de -i test.en -o test.de --beam 5
   cat long.txt | attend translate en-de --beam 5 --n-best 3 --scores
   attend translate en-de "A dog runs." --alignments
-  attend translate t5-small "A dog runs." --prefix "translate English to German: "
+  attend translate t5-small "A dog runs." --task translation_en_to_de
 
 Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
 line's number in front (--n-best, from 0), then the text, its score (--scores), its alignment (--alignments: source word - target
@@ -39,6 +39,7 @@ struct Arguments {
   std::optional<int64_t> beam;
   std::optional<double> length_penalty;
   std::optional<std::string> prefix;
+  std::string task;
   int64_t layer = 0, head = 0;
   CLI::Option *layer_option = nullptr, *head_option = nullptr;
   std::function<bool()> is_sampling_given;
@@ -82,12 +83,23 @@ SearchOptions search_of(const Arguments& arguments, const GenerationRules& rules
   return search;
 }
 
+ModelFolder open_for(const Arguments& arguments) {
+  ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+  choose_task(folder, arguments.task);
+  if (!arguments.prefix && folder.rules.prefix.empty() && folder.tasks.size() > 1) {
+    std::string names;
+    for (const auto& [name, rules] : folder.tasks) names += (names.empty() ? "" : ", ") + in_one_line(name);
+    std::cerr << "attend: " << folder.path << " has several tasks; --task says which: " << names << '\n';
+  }
+  return folder;
+}
+
 /// Translates chunk by chunk.
 class Command {
  public:
   explicit Command(const Arguments& arguments)
       : arguments_(arguments),
-        folder_(open_model(arguments.common.model, arguments.common.weights.format())),
+        folder_(open_for(arguments)),
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
         input_(arguments.common.input),
@@ -211,8 +223,9 @@ void add_search_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--batch", search.batch_tokens, "Tokens read together (default 4096; 1: line by line)")
       ->check(whole_number(1, 10000000))
       ->type_name("TOKENS");
-  command.add_option("--prefix", arguments.prefix, "Put before every line: the name of a task, for T5")
-      ->type_name("TEXT");
+  command.add_option("--task", arguments.task, "Which of a T5's tasks: what goes before each line, and how to search")
+      ->type_name("NAME");
+  command.add_option("--prefix", arguments.prefix, "Put before every line, whatever the task says")->type_name("TEXT");
   command.add_flag("--no-cache", arguments.no_cache, "Read everything again for each word: slow, to compare with");
 }
 

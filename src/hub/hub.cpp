@@ -27,6 +27,17 @@ const hub::HubArchitecture& architecture_of(const hub::HubConfig& config) {
                 ") is not supported; there are " + names);
 }
 
+/// What a translator with one task does when nobody says more.
+const GenerationRules* only_translation(const std::map<std::string, GenerationRules>& tasks) {
+  const GenerationRules* found = nullptr;
+  for (const auto& [name, rules] : tasks) {
+    if (!name.starts_with("translation")) continue;
+    if (found != nullptr) return nullptr;
+    found = &rules;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_hub_folder(const std::string& folder) {
@@ -45,7 +56,7 @@ std::vector<std::string> hub_model_types() {
   return result;
 }
 
-LoadedModel load_hub_model(const std::string& folder) {
+LoadedModel load_hub_model(const std::string& folder, const HubOptions& options) {
   try {
     hub::check_links(folder);
     const hub::HubConfig config = hub::HubConfig::read(folder, "config.json");
@@ -57,8 +68,10 @@ LoadedModel load_hub_model(const std::string& folder) {
       const BlankParameters scope;
       result.model = architecture.create(from);
     }
-    result.unused = hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights);
+    result.unused = hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights, options);
     result.rules = hub::generation_rules(folder, config);
+    result.tasks = hub::task_rules(folder, config);
+    if (const auto* only = only_translation(result.tasks); only && result.rules.prefix.empty()) result.rules = *only;
     return result;
   } catch (const std::exception& error) {
     const std::string what = error.what();
@@ -66,16 +79,25 @@ LoadedModel load_hub_model(const std::string& folder) {
   }
 }
 
-LoadedModel load_any_model(const std::string& folder) {
-  if (is_hub_folder(folder)) return load_hub_model(folder);
+LoadedModel load_any_model(const std::string& folder, const HubOptions& options) {
+  if (is_hub_folder(folder)) return load_hub_model(folder, options);
   if (!fs::exists(folder + "/model.safetensors")) {
     if (const auto file = hub::find_llama2c(folder)) return hub::load_llama2c(*file);
   }
-  LoadedModel result{.model = load_model(folder, {.in_place = true}), .rules = {}, .kind = "attend", .unused = {}};
+  LoadedModel result{.model = load_model(folder, {.in_place = true}), .kind = "attend"};
   if (fs::exists(folder + "/generation_config.json")) {  // it went on from somebody else's model
     result.rules = hub::generation_rules(folder, hub::HubConfig("{}", folder + "/config.json"));
   }
   return result;
+}
+
+const GenerationRules& rules_for(const std::map<std::string, GenerationRules>& tasks, const std::string& task) {
+  std::string names;
+  for (const auto& [name, rules] : tasks) {
+    if (name == task) return rules;
+    names += (names.empty() ? "" : ", ") + in_quotes(name);
+  }
+  throw Error("there is no task " + in_quotes(task) + (names.empty() ? "; there are none" : "; there are " + names));
 }
 
 void save_generation_rules(const GenerationRules& rules, const std::string& folder) {

@@ -120,7 +120,7 @@ LoadedModel load_llama2c(const std::string& path) {
                          .tied = h.words > 0};
   const MappedFile file = map_file(path);
   const HubFolder folder{path, HubConfig("{}", path), HubWeights::from_tensors(named(h, file), path)};
-  LoadedModel result{.model = nullptr, .rules = {}, .kind = "llama2.c", .unused = {}};
+  LoadedModel result{.kind = "llama2.c"};
   {
     const BlankParameters scope;
     result.model = create_language_model(folder, config);

@@ -111,8 +111,26 @@ void check_shape(const Bound& bound, const std::string& name, const HubWeights& 
                        ", but config.json describes ", expected);
 }
 
+/// The names of parameters that may be held in bf16.
+std::set<std::string> bf16_names(Model& model) {
+  const std::vector<Tensor*> matrices = model.matrices();
+  std::set<std::string> names;
+  model.visit_parameters([&](const std::string& name, Tensor& parameter) {
+    if (std::ranges::find(matrices, &parameter) != matrices.end()) names.insert(name);
+  });
+  return names;
+}
+
+/// As it is held, in one piece: as it lies in the file if it can be.
+Tensor held(const Tensor& part, bool may_be_bf16) {
+  const DType dtype = may_be_bf16 && part.dtype() == DType::bf16 ? DType::bf16 : DType::f32;
+  if (part.dtype() != dtype) return to(part, dtype);
+  return part.is_contiguous() ? part : part.clone();
+}
+
 /// Our parameters out of one tensor of theirs. Pages of the file that were copied are given back.
-void take(const Bound& bound, const std::string& name, const HubWeights& weights, Parameters& values) {
+void take(const Bound& bound, const std::string& name, const HubWeights& weights, const std::set<std::string>& as_bf16,
+          Parameters& values) {
   const Tensor stored = weights.tensor(name);
   require<FormatError>(is_floating(stored.dtype()), weights.name(), ": tensor ", in_quotes(name), " is ",
                        stored.dtype(), ", expected f32, f16 or bf16");
@@ -127,11 +145,10 @@ void take(const Bound& bound, const std::string& name, const HubWeights& weights
       part = slice(x, 0, row, row + parameter.dim(0));
       row += parameter.dim(0);
     }
-    if (part.dtype() != DType::f32 || !part.is_contiguous()) {
-      part = part.dtype() == DType::f32 ? part.clone() : to(part, DType::f32);
-    }
+    const std::string& ours = bound.rule.ours[static_cast<size_t>(i)];
+    part = held(part, as_bf16.contains(ours));
     is_in_place |= part.storage() == stored.storage();
-    values[bound.rule.ours[static_cast<size_t>(i)]] = part;
+    values[ours] = part;
   }
   if (is_in_place || !stored.storage()->is_read_only()) return;
   drop_pages({static_cast<const std::byte*>(stored.raw()), stored.storage()->bytes()});
@@ -197,14 +214,16 @@ void NameMap::add_joined(const std::string& theirs, const std::vector<std::strin
   }
 }
 
-std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights) {
+std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights,
+                                      const HubOptions& options) {
   const NoGrad scope;
+  const std::set<std::string> as_bf16 = options.keep_bf16 ? bf16_names(model) : std::set<std::string>{};
   Parameters values;
   std::set<std::string> used;
   for (const Bound& bound : bind_all(map, by_name(model))) {
     const std::string name = found_name(weights, map, bound.rule);
     check_shape(bound, name, weights);
-    take(bound, name, weights, values);
+    take(bound, name, weights, as_bf16, values);
     used.insert(name);
   }
   model.visit_parameters([&](const std::string& name, Tensor& parameter) { parameter = values.at(name); });

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/hub/hub.h"
 #include "attend/models/model.h"
 #include "hub/hub_weights.h"
 
@@ -47,10 +48,11 @@ struct NameMap {
   void add_joined(const std::string& theirs, const std::vector<std::string>& ours, Layout layout = Layout::as_is);
 };
 
-/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are f32 and
-/// laid out as ours, else copied. Gives back the names of what was in the files and not used. Throws FormatError that
-/// names a tensor which is missing or of another shape, Error for a parameter the map does not know.
-std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights);
+/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are held as they
+/// are there and laid out as ours, else copied. Gives back the names of what was in the files and not used. Throws
+/// FormatError that names a tensor which is missing or of another shape, Error for a parameter the map does not know.
+std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights,
+                                      const HubOptions& options = {});
 
 /// The model's parameters under their names and in their layout. Throws Error for a parameter the map does not know.
 std::vector<NamedTensor> weights_of(const Model& model, const NameMap& map);

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "hub/hub_testing.h"
+#include "hub/convert_testing.h"
 #include "testing/process.h"
 
 namespace attend {
@@ -75,6 +75,64 @@ TEST(HubCommands, UnknownArchitecturesAndPickles) {
       std::string::npos)
       << unknown.err;
   EXPECT_EQ(std::ranges::count(unknown.err, '\n'), 1);
+}
+
+void save_ours(const std::string& architecture, const std::map<std::string, std::string>& settings,
+               const std::string& folder) {
+  const auto tokenizer = testing::small_tokenizer();
+  save_model(*testing::random_model(architecture, *tokenizer, settings), folder);
+  tokenizer->save(folder);
+}
+
+TEST(HubCommands, TranslatorsOfOursAreConverted) {
+  const TemporaryFolder folder;
+  save_ours("transformer", {{"dim", "16"}, {"norm_first", "yes"}}, folder.file("m"));
+  const Finished converted = attend_command({"convert", folder.file("m"), "-o", folder.file("theirs")});
+  EXPECT_EQ(converted.out, "Wrote " + folder.file("theirs") + " (pegasus)\n") << converted.err;
+  const auto translated = [&](const std::string& model) {
+    return attend_command({"translate", model, "a dog", "--max-length", "6", "--beam", "1"}).out;
+  };
+  EXPECT_EQ(translated(folder.file("m")), translated(folder.file("theirs")));
+  EXPECT_EQ(attend_command({"convert", folder.file("theirs"), "-o", folder.file("back")}).code, 0);
+  EXPECT_EQ(translated(folder.file("theirs")), translated(folder.file("back"))) << "with its rules";
+}
+
+TEST(HubCommands, WhatCannotBeConvertedIsSaidInOneLine) {
+  const TemporaryFolder folder;
+  save_ours("encoder", {{"dim", "16"}, {"labels", R"(["a", "b"])"}}, folder.file("m"));
+  const Finished refused = attend_command({"convert", folder.file("m"), "-o", folder.file("theirs")});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err,
+            "attend: " + folder.file("m") +
+                ": bert: this architecture has no norm_first=yes, pooling=mean, pooler=none; a model trained with "
+                "--norm-first no --pooling first --pooler tanh can be written\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("theirs")));
+}
+
+TEST(HubCommands, TasksOfATranslator) {
+  const TemporaryFolder folder;
+  save_ours("transformer", {{"dim", "16"}}, folder.file("m"));
+  ASSERT_EQ(attend_command({"convert", folder.file("m"), "-o", folder.file("hf")}).code, 0);
+  json config = json::parse(std::ifstream(folder.file("hf/config.json")));
+  config["task_specific_params"] = {{"translation_a", {{"prefix", "the "}}}, {"translation_b", {{"prefix", "park "}}}};
+  std::ofstream(folder.file("hf/config.json")) << config;
+  const auto translated = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"translate", folder.file("hf"), "a dog", "--max-length", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return attend_command(words);
+  };
+  const Finished open = translated({});
+  EXPECT_EQ(open.code, 0);
+  EXPECT_EQ(open.err,
+            "attend: " + folder.file("hf") + " has several tasks; --task says which: translation_a, translation_b\n");
+  const Finished chosen = translated({"--task", "translation_b"});
+  EXPECT_EQ(chosen.err, "");
+  EXPECT_EQ(chosen.out, translated({"--prefix", "park "}).out);
+  EXPECT_NE(chosen.out, open.out);
+  const Finished none = translated({"--task", "poetry"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(none.err, "attend: " + folder.file("hf") +
+                          ": there is no task 'poetry'; there are 'translation_a', 'translation_b'\n");
 }
 
 }  // namespace

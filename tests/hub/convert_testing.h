@@ -2,7 +2,7 @@
 
 #include "attend/models/registry.h"
 #include "attend/text/tokenizer.h"
-#include "hub_testing.h"
+#include "hub/hub_testing.h"
 
 namespace attend::testing {
 

@@ -2,6 +2,7 @@
 
 #include "attend/models/gpt.h"
 #include "attend/models/registry.h"
+#include "attend/ops/precision.h"
 #include "hub/architecture.h"
 #include "hub_testing.h"
 
@@ -139,6 +140,23 @@ TEST(Hub, HalfPrecisionIsConverted) {
               logits_of(*load_hub_model(folder.file("single")).model))
         << dtype;
   }
+}
+
+TEST(Hub, Bf16MayStayAsItIs) {
+  const TemporaryFolder folder;
+  HubFiles files = tiny_gpt2();
+  for (auto& [name, tensor] : files.tensors) tensor = to(tensor, DType::bf16);
+  files.save(folder.path());
+  const auto kept = load_hub_model(folder.path(), {.keep_bf16 = true}).model;
+  const auto& gpt = dynamic_cast<const Gpt&>(*kept);
+  EXPECT_EQ(gpt.embedding.weight.dtype(), DType::bf16);
+  EXPECT_TRUE(gpt.embedding.weight.storage()->is_read_only()) << "as in the file";
+  EXPECT_EQ(gpt.layers.layers[0].feed_forward.up.weight.dtype(), DType::bf16) << "transposed";
+  EXPECT_EQ(gpt.layers.layers[0].attention_norm.bias.dtype(), DType::f32);
+  const std::vector<float> widened = logits_of(*load_hub_model(folder.path()).model), same = logits_of(*kept);
+  ASSERT_EQ(widened.size(), same.size());
+  const double limit = has_bf16() ? 0.05 : 1e-5;  // such instructions round the other side, too
+  for (size_t i = 0; i < same.size(); ++i) EXPECT_NEAR(widened[i], same[i], limit);
 }
 
 TEST(Hub, WeightsAreUsedWhereTheyLie) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,15 +22,28 @@ std::vector<std::string> hub_model_types();
 struct LoadedModel {
   std::unique_ptr<Model> model;
   GenerationRules rules;
+  /// The same for each task that the folder tells apart ("translation_en_to_de", "summarization"), in "rules" already
+  /// where there is one translation alone.
+  std::map<std::string, GenerationRules> tasks;
   std::string kind;                 ///< "attend" for a folder of ours, else the "model_type"
   std::vector<std::string> unused;  ///< tensors in the files that the model has no place for
 };
 
-/// Runs any such folder on our own models, its weights mapped and used where they lie if they are f32 and laid out as
-/// ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that names the folder, the file
+/// How weights are held.
+struct HubOptions {
+  /// Matrices of linear layers and embeddings that are bf16 in the files stay so (see attend/nn/weight_formats.h), for
+  /// inference alone: half the memory, and the same results where has_bf16() is false. Else everything becomes f32.
+  bool keep_bf16 = false;
+};
+
+/// Runs any such folder on our own models, its weights mapped and used where they lie if they are held as they are there
+/// and laid out as ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that names the folder, the file
 /// and what is wrong with it: an unknown architecture, an option that is not supported, a tensor that is missing or of
 /// another shape.
-LoadedModel load_hub_model(const std::string& folder);
+LoadedModel load_hub_model(const std::string& folder, const HubOptions& options = {});
+
+/// One of LoadedModel::tasks. Throws Error that lists them if there is none of that name.
+const GenerationRules& rules_for(const std::map<std::string, GenerationRules>& tasks, const std::string& task);
 
 /// Writes the rules into a folder of ours, as generation_config.json; load_any_model reads them again.
 void save_generation_rules(const GenerationRules& rules, const std::string& folder);
@@ -40,6 +54,6 @@ ImagePreparation read_image_preparation(const std::string& folder, int64_t image
 
 /// Reads a folder of any kind: ours (see attend/models/registry.h), a Hugging Face one, or one with a model of llama2.c
 /// (or that file itself).
-LoadedModel load_any_model(const std::string& folder);
+LoadedModel load_any_model(const std::string& folder, const HubOptions& options = {});
 
 }  // namespace attend
