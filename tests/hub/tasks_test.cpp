@@ -16,6 +16,7 @@ LoadedModel loaded_with(const nlohmann::json& more, const nlohmann::json& genera
   return load_hub_model(folder.path());
 }
 
+const nlohmann::json kNothing = nlohmann::json::object();
 const nlohmann::json kGerman{{"prefix", "to German: "}, {"num_beams", 4}, {"early_stopping", true}},
     kFrench{{"prefix", "to French: "}, {"max_length", 30}}, kSummary{{"prefix", "summarize: "}, {"min_length", 5}};
 
@@ -67,9 +68,9 @@ TEST(Tasks, DamagedOnesAreRefused) {
 }
 
 TEST(Tasks, WhenASearchIsDone) {
-  EXPECT_TRUE(loaded_with({}, {{"early_stopping", "never"}}).rules.is_patient);
-  EXPECT_TRUE(loaded_with({}, {{"early_stopping", true}}).rules.is_eager);
-  const GenerationRules usual = loaded_with({}, {{"early_stopping", false}}).rules;
+  EXPECT_TRUE(loaded_with(kNothing, {{"early_stopping", "never"}}).rules.is_patient);
+  EXPECT_TRUE(loaded_with(kNothing, {{"early_stopping", true}}).rules.is_eager);
+  const GenerationRules usual = loaded_with(kNothing, {{"early_stopping", false}}).rules;
   EXPECT_FALSE(usual.is_eager || usual.is_patient);
   const TemporaryFolder folder;
   testing::tiny_gpt2().save(folder.path());
