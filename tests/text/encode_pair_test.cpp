@@ -1,8 +1,10 @@
 // Two texts as one sequence, and texts in the language that is written.
 #include <filesystem>
+#include <fstream>
 
 #include "attend/text/tokenizer.h"
 #include "testing/gradients.h"
+#include "testing/temporary_folder.h"
 #include "text/json_tokenizer.h"
 #include "text/trained_document.h"
 
@@ -54,13 +56,32 @@ TEST(EncodePair, TheLongerTextIsCutFirst) {
   EXPECT_EQ(tokenizer.encode_pair("", "", 9).ids, (Ids{2, 3, 3}));
 }
 
+std::shared_ptr<const Tokenizer> pieces_of(const std::string& text) {
+  int left = 20;
+  return train_tokenizer([&] { return left-- > 0 ? std::optional(text) : std::nullopt; },
+                         {.kind = TokenizerKind::sentencepiece, .vocabulary = 290});
+}
+
 TEST(EncodeTarget, MarianHasATokenizerForEachLanguage) {
-  const std::string folder = ATTEND_SOURCE_DIR "/../shared/goldens/models/marian";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-  const auto marian = load_tokenizer(folder);
-  EXPECT_NE(marian->encode("今天天气很好"), marian->encode_target("今天天气很好"));
-  EXPECT_EQ(marian->decode(marian->encode_target("今天天气很好")), "今天天气很好");
-  EXPECT_EQ(marian->special().begin, 1999) << "where the decoder starts";
+  const testing::TemporaryFolder folder;
+  Json vocabulary{{"</s>", 0}, {"<unk>", 1}};
+  for (const auto& [name, text] :
+       {std::pair("source", "the dog runs in the park"), std::pair("target", "狗在公园里跑")}) {
+    const auto pieces = pieces_of(text);
+    pieces->save(folder.path());
+    std::filesystem::rename(folder.file("tokenizer.model"), folder.file(std::string(name) + ".spm"));
+    for (int32_t id = 5; id < pieces->size(); ++id) vocabulary.emplace(pieces->token(id), vocabulary.size());
+  }
+  vocabulary.emplace("<pad>", vocabulary.size());
+  std::filesystem::remove(folder.file("tokenizer_config.json"));
+  std::ofstream(folder.file("vocab.json")) << vocabulary;
+  std::ofstream(folder.file("config.json")) << Json{{"decoder_start_token_id", vocabulary["<pad>"]}};
+  const auto marian = load_tokenizer(folder.path());
+  const Ids target = marian->encode_target("狗在公园里跑");
+  EXPECT_NE(marian->encode("狗在公园里跑"), target) << "which are bytes to the source's";
+  EXPECT_EQ(marian->decode(target), "狗在公园里跑");
+  EXPECT_NE(marian->encode("the dog"), marian->encode_target("the dog"));
+  EXPECT_EQ(marian->special().begin, vocabulary["<pad>"]) << "where the decoder starts";
   EXPECT_EQ(marian->special().first, -1);
 }
 
