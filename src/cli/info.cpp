@@ -12,6 +12,7 @@
 #include "cli/model_folder.h"
 #include "cli/train_print.h"
 #include "io/json_depth.h"
+#include "io/printable.h"
 
 namespace attend::cli {
 namespace {
@@ -97,6 +98,7 @@ Json describe(const ModelFolder& folder) {
           {"parameters", {{"total", total_parameters(model)}, {"parts", parameter_parts(model)}}},
           {"vocabulary", vocabulary(folder.tokenizer.get())},
           {"unused", folder.unused},
+          {"notes", folder.notes},
           {"training", last_of_training(folder.path)},
           {"files", file_sizes(folder.path)}};
 }
@@ -115,6 +117,12 @@ void print_unused(const Json& names) {
   if (names.empty()) return;
   std::cout << "\nNot used of the weights: " << names.size() << " tensors\n";
   for (const auto& name : names) std::cout << "  " << name.get<std::string>() << '\n';
+}
+
+void print_notes(const Json& notes) {
+  if (notes.empty()) return;
+  std::cout << "\nNotes\n";
+  for (const auto& note : notes) std::cout << "  " << note.get<std::string>() << '\n';
 }
 
 std::string summary_of(const std::string& architecture) {
@@ -159,6 +167,7 @@ void print(const Json& all) {
   print_section("Settings", all["settings"], short_value);
   print_section("Parameters", all["parameters"]["parts"], count);
   print_unused(all["unused"]);
+  print_notes(all["notes"]);
   print_section("Special tokens", all["vocabulary"]["special"], [](const Json& value) {
     return value["token"].get<std::string>() + " (" + json_line(value["id"]) + ")";
   });

@@ -49,7 +49,8 @@ ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
                      .rules = std::move(loaded.rules),
                      .tasks = std::move(loaded.tasks),
                      .kind = std::move(loaded.kind),
-                     .unused = std::move(loaded.unused)};
+                     .unused = std::move(loaded.unused),
+                     .notes = std::move(loaded.notes)};
   set_weight_format(*folder.model, format);
   if (reads_pictures) return folder;
   require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",

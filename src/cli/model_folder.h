@@ -18,6 +18,7 @@ struct ModelFolder {
   std::map<std::string, GenerationRules> tasks;  ///< see LoadedModel
   std::string kind;                              ///< see LoadedModel
   std::vector<std::string> unused;               ///< see LoadedModel
+  std::vector<std::string> notes;                ///< see LoadedModel
 };
 /// Takes a folder of either kind, see load_any_model; all weights as f32, or as the options say. Throws FormatError
 /// that names the folder and what is wrong with it.

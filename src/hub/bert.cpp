@@ -2,6 +2,7 @@
 #include "attend/tensor/creation.h"
 #include "hub/describe.h"
 #include "hub/encoder_heads.h"
+#include "hub/tied_output.h"
 
 // BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in their heads and in where positions begin.
 namespace attend::hub {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr const char* kBert = "bert.";
 constexpr const char* kRoberta = "roberta.";
+constexpr const char* kTable = "embeddings.word_embeddings.weight";
 constexpr int64_t kUsualTypes = 2;
 
 /// What both have in common. Refuses what makes them decoders.
@@ -36,13 +38,17 @@ std::unique_ptr<Model> create_bert(const HubFolder& folder) {
   config.labels = text_labels(folder, "classifier.weight");
   config.pooler = has_tensor(folder, kBert, "pooler.dense.weight") ? Pooler::tanh : Pooler::none;
   config.masked = folder.weights.contains("cls.predictions.transform.dense.weight");
-  config.tied = folder.config.flag("tie_word_embeddings", true);
+  config.tied = is_output_tied(folder, {"cls.predictions.decoder.weight", kBert, kTable}, true);
   Rng rng;
   return Encoder::create(config, rng);
 }
 
-/// The first row of RoBERTa's table that a text uses: those up to the padding's number never are.
-int64_t first_position(const HubFolder& folder) { return std::max(folder.config.token("pad_token_id"), 0) + 1; }
+/// The first row of RoBERTa's table that a text uses: those up to the padding's number, 1 where it is not said, never
+/// are.
+int64_t first_position(const HubFolder& folder) {
+  const bool is_said = folder.config.has("pad_token_id");
+  return std::max(is_said ? folder.config.token("pad_token_id") : 1, 0) + 1;
+}
 
 std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
   EncoderConfig config = base_config(folder);
@@ -53,7 +59,7 @@ std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
   const bool pools = !config.labels.empty() || has_tensor(folder, kRoberta, "pooler.dense.weight");
   config.pooler = pools ? Pooler::tanh : Pooler::none;
   config.masked = folder.weights.contains("lm_head.dense.weight");
-  config.tied = folder.config.flag("tie_word_embeddings", true);
+  config.tied = is_output_tied(folder, {"lm_head.decoder.weight", kRoberta, kTable}, true);
   if (config.masked && config.activation != Activation::gelu) {
     folder.config.refuse("a masked-word head with another 'hidden_act' than gelu is not supported");
   }
@@ -64,7 +70,7 @@ std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
 /// Embeddings and layers.
 NameMap body(const HubFolder& folder, const char* prefix, int64_t skipped_positions) {
   NameMap map{.prefix = prefix};
-  map.add("embeddings.word_embeddings.weight", "embedding.weight");
+  map.add(kTable, "embedding.weight");
   map.add("embeddings.position_embeddings.weight", "positions.weight");
   map.rules.back().skipped_rows = skipped_positions;
   map.add("embeddings.token_type_embeddings.weight", "types.weight");

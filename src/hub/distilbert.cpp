@@ -1,10 +1,12 @@
 #include "hub/encoder_heads.h"
+#include "hub/tied_output.h"
 
 // DistilBERT (Sanh et al. 2019): a BERT of half the layers, without types.
 namespace attend::hub {
 namespace {
 
 constexpr const char* kPrefix = "distilbert.";
+constexpr const char* kTable = "embeddings.word_embeddings.weight";
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
@@ -20,7 +22,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                        .eps = 1e-12,
                        .pooling = Pooling::first,
                        .masked = folder.weights.contains("vocab_transform.weight"),
-                       .tied = c.flag("tie_word_embeddings", true),
+                       .tied = is_output_tied(folder, {"vocab_projector.weight", kPrefix, kTable}, true),
                        .dropout = c.number("dropout", 0.1, 0, kMostDropout)};
   if (!config.labels.empty()) config.pooler = Pooler::relu;
   Rng rng;
@@ -29,7 +31,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
 
 NameMap names(const HubFolder& folder, const Model& model) {
   NameMap map{.prefix = kPrefix};
-  map.add("embeddings.word_embeddings.weight", "embedding.weight");
+  map.add(kTable, "embedding.weight");
   map.add("embeddings.position_embeddings.weight", "positions.weight");
   add_norm(map, folder, "embeddings.LayerNorm", "embedding_norm");
   const std::string theirs = "transformer.layer.{}.", ours = "stack.layers.{}.";

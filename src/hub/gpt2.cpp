@@ -1,5 +1,6 @@
 #include "hub/describe.h"
 #include "hub/language.h"
+#include "hub/tied_output.h"
 
 namespace attend::hub {
 namespace {
@@ -15,7 +16,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                    .hidden = c.size("n_inner", kMostWidth, 0),
                    .activation = c.activation("activation_function", "gelu_new"),
                    .dropout = c.number("resid_pdrop", 0.1, 0, kMostDropout),
-                   .tied = c.flag("tie_word_embeddings", true),
+                   .tied = is_output_tied(folder, {"lm_head.weight", "transformer.", "wte.weight"}, true),
                    .eps = c.number("layer_norm_epsilon", 1e-5, 0, 1),
                    .attention_scale = c.flag("scale_attn_weights", true) ? 0.0 : 1.0,
                    .scale_by_layer = c.flag("scale_attn_by_inverse_layer_idx", false)};

@@ -38,6 +38,14 @@ const GenerationRules* only_translation(const std::map<std::string, GenerationRu
   return found;
 }
 
+/// A config may ask for an output matrix that is not in the files: see is_output_tied.
+std::vector<std::string> notes_of(const hub::HubConfig& config, const Model& model) {
+  const auto settings = nlohmann::json::parse(model.config());
+  const bool is_tied = settings.value("tied", false) && settings.value("masked", true);
+  if (!is_tied || config.flag("tie_word_embeddings", true)) return {};
+  return {"'tie_word_embeddings' is false, but there is no output matrix in the weights: the embedding serves as one"};
+}
+
 }  // namespace
 
 bool is_hub_folder(const std::string& folder) {
@@ -69,6 +77,7 @@ LoadedModel load_hub_model(const std::string& folder, const HubOptions& options)
       result.model = architecture.create(from);
     }
     result.unused = hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights, options);
+    result.notes = notes_of(config, *result.model);
     result.rules = hub::generation_rules(folder, config);
     result.tasks = hub::task_rules(folder, config);
     if (const auto* only = only_translation(result.tasks); only && result.rules.prefix.empty()) result.rules = *only;

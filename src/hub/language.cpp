@@ -1,5 +1,6 @@
 #include "hub/language.h"
 
+#include "hub/tied_output.h"
 #include "io/printable.h"
 
 namespace attend::hub {
@@ -15,6 +16,12 @@ std::unique_ptr<Model> create_language_model(const HubFolder& folder, const GptC
   } catch (const ShapeError& error) {
     folder.config.refuse(error.what());
   }
+}
+
+GptConfig llama_config(const HubFolder& folder) {
+  GptConfig config = llama_config(folder.config);
+  config.tied = is_output_tied(folder, {"lm_head.weight", "model.", "embed_tokens.weight"}, false);
+  return config;
 }
 
 NameMap llama_names(const HubFolder&, const Model& model) {

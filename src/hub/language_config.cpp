@@ -61,7 +61,8 @@ void read_layer_kinds(const HubConfig& config, GptConfig& result) {
     }
     result.layer_kinds.push_back(type == "full_attention" ? "full" : "window");
   }
-  const int64_t window = config.size("sliding_window", kMostContext, 0);
+  const bool is_said = config.json().contains("sliding_window");  // null means none
+  const int64_t window = config.size("sliding_window", kMostContext, is_said ? 0 : kUsualWindow);
   const bool is_given = !result.layer_kinds.empty();
   if (is_given && std::ssize(result.layer_kinds) != result.layers) {
     config.refuse("'layer_types' has " + std::to_string(result.layer_kinds.size()) + " entries for " +

@@ -6,7 +6,7 @@ namespace {
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  GptConfig config = llama_config(c);
+  GptConfig config = llama_config(folder);
   config.bias = c.flag("mlp_bias", false);
   config.attention_bias = c.flag("attention_bias", false) ? AttentionBias::all : AttentionBias::none;
   return create_language_model(folder, config);

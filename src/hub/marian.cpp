@@ -1,5 +1,6 @@
 #include "hub/pair_describe.h"
 #include "hub/pair_names.h"
+#include "hub/tied_output.h"
 
 // Marian's translators (Junczys-Dowmunt et al. 2018), the models of Opus-MT: waves with all sines first. Pegasus (Zhang
 // et al. 2020): the same with norms before each branch and one table of words.
@@ -22,6 +23,8 @@ std::unique_ptr<Model> create_marian(const HubFolder& folder) {
     c.refuse("a 'decoder_vocab_size' other than 'vocab_size' is not supported");
   }
   config.shared = c.flag("share_encoder_decoder_embeddings", true);
+  if (!config.shared)
+    config.tied = is_output_tied(folder, {"lm_head.weight", "model.", "decoder.embed_tokens.weight"}, true);
   return create_with_waves(folder, config);
 }
 

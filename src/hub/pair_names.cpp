@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hub/encoder_heads.h"
+#include "hub/tied_output.h"
 
 namespace attend::hub {
 namespace {
@@ -41,12 +42,11 @@ void check_waves(const HubFolder& folder, const TransformerModelConfig& config) 
   }
 }
 
-std::string first_present(const HubFolder& folder, const std::string& prefix,
-                          std::initializer_list<const char*> names) {
-  for (const char* name : names) {
+std::string shared_table(const HubFolder& folder, const std::string& prefix) {
+  for (const char* name : {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
     if (has_tensor(folder, prefix, name)) return name;
   }
-  return *names.begin();
+  return "shared.weight";
 }
 
 TransformerModelConfig pair_config(const HubFolder& folder) {
@@ -61,7 +61,7 @@ TransformerModelConfig pair_config(const HubFolder& folder) {
           .decoder_hidden = c.size("decoder_ffn_dim", kMostWidth, 4096),
           .activation = c.activation("activation_function", "gelu"),
           .scale_embedding = c.flag("scale_embedding", false),
-          .tied = c.flag("tie_word_embeddings", true),
+          .tied = is_output_tied(folder, {"lm_head.weight", "model.", shared_table(folder, "model.")}, true),
           .output_bias = folder.weights.contains("final_logits_bias"),
           .dropout = c.number("dropout", 0.1, 0, kMostDropout),
           .context = c.size("max_position_embeddings", kMostContext, 1024)};
@@ -70,9 +70,7 @@ TransformerModelConfig pair_config(const HubFolder& folder) {
 NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {
   NameMap map{.prefix = "model."};
   if (model.settings.shared) {
-    map.add(first_present(folder, map.prefix,
-                          {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}),
-            "embedding.weight");
+    map.add(shared_table(folder, map.prefix), "embedding.weight");
   } else {
     map.add("encoder.embed_tokens.weight", "embedding.weight");
     map.add("decoder.embed_tokens.weight", "target_embedding.weight");

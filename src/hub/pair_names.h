@@ -16,7 +16,7 @@ void expect_architecture(const HubFolder& folder, std::initializer_list<const ch
 /// Refuses a table of computed positions beyond what any model has.
 void check_waves(const HubFolder& folder, const TransformerModelConfig& config);
 
-/// The first of these names that the files have, with the prefix or without it; else the first of all.
-std::string first_present(const HubFolder& folder, const std::string& prefix, std::initializer_list<const char*> names);
+/// The name that the files have the embedding of both sides under: it stands there once, or under several names.
+std::string shared_table(const HubFolder& folder, const std::string& prefix);
 
 }  // namespace attend::hub

@@ -5,14 +5,14 @@ namespace attend::hub {
 namespace {
 
 std::unique_ptr<Model> create_qwen2(const HubFolder& folder) {
-  GptConfig config = llama_config(folder.config);
+  GptConfig config = llama_config(folder);
   config.attention_bias = AttentionBias::inputs;
   read_layer_kinds(folder.config, config);
   return create_language_model(folder, config);
 }
 
 std::unique_ptr<Model> create_qwen3(const HubFolder& folder) {
-  GptConfig config = llama_config(folder.config);
+  GptConfig config = llama_config(folder);
   if (config.head_dim == 0) config.head_dim = 128;  // transformers' default, whatever the width
   config.attention_bias = folder.config.flag("attention_bias", false) ? AttentionBias::all : AttentionBias::none;
   config.qk_norm = true;

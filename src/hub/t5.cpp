@@ -3,6 +3,7 @@
 #include "hub/describe.h"
 #include "hub/encoder_heads.h"
 #include "hub/pair_names.h"
+#include "hub/tied_output.h"
 
 // T5 (Raffel et al. 2020), its version 1.1 with gates (Shazeer 2020), and mT5.
 namespace attend::hub {
@@ -16,7 +17,7 @@ struct FeedForwardKind {
   Activation activation = Activation::relu;
 };
 FeedForwardKind feed_forward_of(const HubConfig& c) {
-  const std::string kind = c.text("feed_forward_proj", "relu");
+  const std::string kind = c.text("feed_forward_proj", c.model_type() == "mt5" ? "gated-gelu" : "relu");
   FeedForwardKind result{.is_gated = kind.starts_with("gated-")};
   const std::string name = kind == "gated-gelu" ? "gelu_new" : result.is_gated ? kind.substr(6) : kind;
   const HubConfig only(Json{{"feed_forward_proj", name}}.dump(), c.file());
@@ -48,10 +49,11 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                                 .buckets = c.size("relative_attention_num_buckets", kMostWidth, 32),
                                 .max_distance = c.size("relative_attention_max_distance", kMostContext, 128),
                                 .scale_embedding = false,
-                                .tied = c.flag("tie_word_embeddings", true),
+                                .tied = is_output_tied(folder, {"lm_head.weight", "", shared_table(folder, "")}, true),
                                 .dropout = c.number("dropout_rate", 0.1, 0, kMostDropout),
                                 .context = kContext};
-  config.scale_output = c.flag("scale_decoder_outputs", config.tied);
+  // Before transformers 5 "tie_word_embeddings" said this, too.
+  config.scale_output = c.flag("scale_decoder_outputs", c.flag("tie_word_embeddings", true));
   Rng rng;
   return TransformerModel::create(config, rng);
 }
@@ -72,8 +74,7 @@ void add_feed_forward(NameMap& map, const std::string& theirs, const std::string
 NameMap names(const HubFolder& folder, const Model& model) {
   const auto& settings = dynamic_cast<const TransformerModel&>(model).settings;
   NameMap map;
-  map.add(first_present(folder, "", {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}),
-          "embedding.weight");
+  map.add(shared_table(folder, ""), "embedding.weight");
   for (const std::string stack : {"encoder", "decoder"}) {
     const std::string theirs = stack + ".block.{}.layer.", ours = stack + ".layers.{}.";
     const bool looks_back = stack == "decoder";

@@ -172,12 +172,15 @@ TEST(Bert, LabelsMustFitTheClassifier) {
 }
 
 TEST(Roberta, PositionsBeginBehindThePadding) {
-  const HubFiles files = bert_files("roberta", "roberta.");
-  const TemporaryFolder folder;
-  const LoadedModel loaded = load(files, folder);
-  const Encoder& model = encoder_of(loaded);
-  EXPECT_EQ(model.context(), kContext);
-  expect_near(model.hidden({.ids = ids_of(kText), .lengths = {}}), naive_bert(files, "roberta.", kText, {}, 2));
+  HubFiles files = bert_files("roberta", "roberta.");
+  for (const bool is_said : {true, false}) {
+    if (!is_said) files.config.erase("pad_token_id");
+    const TemporaryFolder folder;
+    const LoadedModel loaded = load(files, folder);
+    const Encoder& model = encoder_of(loaded);
+    EXPECT_EQ(model.context(), kContext);
+    expect_near(model.hidden({.ids = ids_of(kText), .lengths = {}}), naive_bert(files, "roberta.", kText, {}, 2));
+  }
 }
 
 TEST(Roberta, ClassifiesAndGuessesWords) {

@@ -91,6 +91,16 @@ TEST(HubLanguage, LayersThatSlide) {
   expect_as_reference(tiny_llama(by_number), "max_window_layers");
   expect_as_reference(tiny_llama(by_type), "layer_types");
   expect_as_reference(tiny_llama(off), "use_sliding_window false");
+  json usual = by_number;
+  usual.erase("sliding_window");
+  const auto window_of = [](const json& change) {
+    const TemporaryFolder folder;
+    tiny_llama(change).save(folder.path());
+    return dynamic_cast<const Gpt&>(*load_hub_model(folder.path()).model).settings.window;
+  };
+  EXPECT_EQ(window_of(usual), 4096);
+  usual["sliding_window"] = nullptr;
+  EXPECT_EQ(window_of(usual), 0);
 }
 
 TEST(HubLanguage, PaddedBatchesAndCachesAreTheSame) {

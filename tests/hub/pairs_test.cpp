@@ -244,6 +244,30 @@ TEST(T5, GatedAndUntied) {
   expect_logits(files, logits_of(naive_t5(w, kTarget, &memory), w.matrix("lm_head.weight"), {}));
 }
 
+TEST(T5, SavedAgainByTransformers5) {
+  HubFiles files = t5_files();
+  files.config["tie_word_embeddings"] = true;
+  files.config["scale_decoder_outputs"] = false;
+  const naive::Weights w(files.tensors);
+  const Matrix memory = naive_t5(w, kSource, nullptr), y = naive_t5(w, kTarget, &memory);
+  expect_logits(files, logits_of(y, w.matrix("lm_head.weight"), {}));
+  files.tensors.erase("lm_head.weight");
+  expect_logits(files, logits_of(y, w.matrix("shared.weight"), {}));
+  files.config.erase("scale_decoder_outputs");
+  files.config["tie_word_embeddings"] = false;  // which then was the name of both
+  expect_logits(files, logits_of(y, w.matrix("shared.weight"), {}));
+}
+
+TEST(T5, GatesAreUsualInMt5) {
+  HubFiles files = t5_files();
+  files.config["model_type"] = "mt5";
+  files.config["architectures"] = {"MT5ForConditionalGeneration"};
+  files.config.erase("feed_forward_proj");
+  const naive::Weights w(files.tensors);
+  const Matrix memory = naive_t5(w, kSource, nullptr);
+  expect_logits(files, logits_of(naive_t5(w, kTarget, &memory), w.matrix("lm_head.weight"), {}));
+}
+
 TEST(T5, TiedLogitsAreScaled) {
   HubFiles files = t5_files();
   files.config["tie_word_embeddings"] = true;

@@ -27,6 +27,7 @@ struct LoadedModel {
   std::map<std::string, GenerationRules> tasks;
   std::string kind;                 ///< "attend" for a folder of ours, else the "model_type"
   std::vector<std::string> unused;  ///< tensors in the files that the model has no place for
+  std::vector<std::string> notes;   ///< where the files were not taken at their word
 };
 
 /// How weights are held.
