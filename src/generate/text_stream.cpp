@@ -7,6 +7,7 @@ namespace attend {
 namespace {
 
 constexpr size_t kContext = 6;    // tokens before the new ones that decode sees: enough to know about blanks
+constexpr size_t kLongest = 4;    // bytes of a character, each of which may be a token
 constexpr size_t kMostHeld = 64;  // tokens; nothing that takes as many will become a character
 constexpr std::string_view kBroken = "\uFFFD";
 
@@ -16,12 +17,19 @@ size_t settled(std::string_view text) {
   return text.size();
 }
 
+/// The first place from `at` on where a character begins.
+size_t character_from(std::string_view text, size_t at) {
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  return at;
+}
+
 }  // namespace
 
-TextStream::TextStream(const Tokenizer& tokenizer, std::span<const int32_t> before) : tokenizer_(&tokenizer) {
-  const auto last = before.last(std::min(before.size(), kContext));
-  ids_.assign(last.begin(), last.end());
-  shown_ = tokenizer_->decode(ids_).size();
+TextStream::TextStream(const Tokenizer& tokenizer, std::span<const int32_t> before)
+    : tokenizer_(&tokenizer), ids_(before.begin(), before.end()) {
+  const std::string text = tokenizer_->decode(ids_);
+  shown_ = text.size();
+  keep_few(text);
 }
 
 std::string TextStream::push(int32_t id) {
@@ -33,15 +41,27 @@ std::string TextStream::finish() { return grown(true); }
 
 std::string TextStream::grown(bool is_last) {
   const std::string text = tokenizer_->decode(ids_);
-  const bool is_whole = is_last || ids_.size() > kContext + kMostHeld || settled(text) == text.size();
+  const bool is_whole = is_last || ids_.size() - kept_ > kMostHeld || settled(text) == text.size();
   const size_t end = is_whole ? text.size() : settled(text);
-  std::string piece = end > shown_ ? text.substr(shown_, end - shown_) : "";
+  std::string piece;
+  if (end > shown_) piece = text.substr(character_from(text, shown_), end - character_from(text, shown_));
   shown_ = std::max(shown_, end);
-  if (is_whole && ids_.size() > kContext) {
-    ids_.erase(ids_.begin(), ids_.end() - static_cast<ptrdiff_t>(kContext));
-    shown_ = tokenizer_->decode(ids_).size();
-  }
+  if (is_whole) keep_few(text);
   return piece;
+}
+
+/// Lets go of the first ids where the last few alone read as they do behind them: a window that begins within a
+/// character, or has no text at all, does not.
+void TextStream::keep_few(const std::string& text) {
+  for (size_t count = kContext; count < ids_.size(); count += count < kContext + kLongest ? 1 : count) {
+    const std::vector<int32_t> last(ids_.end() - static_cast<ptrdiff_t>(count), ids_.end());
+    const std::string rest = tokenizer_->decode(last);
+    if (rest.empty() || !text.ends_with(rest)) continue;
+    ids_ = last;
+    shown_ = rest.size();
+    break;
+  }
+  kept_ = ids_.size();
 }
 
 StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)) { std::erase(stops_, ""); }

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "attend/text/utf8.h"
 #include "generate/byte_tokenizer.h"
+#include "testing/temporary_folder.h"
 
 namespace attend {
 namespace {
@@ -59,6 +63,80 @@ TEST(TextStream, GoesOnFromWhatWasBefore) {
   EXPECT_EQ(joined(streamed(tokenizer.encode("after", false), before)), "after");
   auto rest = tokenizer.encode("\xE4\xBB\x8A!", false);
   EXPECT_EQ(joined(streamed({rest[2], rest[3]}, cut)).back(), '!');
+}
+
+/// As Llama's first models have it: a token for each byte, of which a run is text only if all of it is UTF-8; a blank
+/// is ▁, and the first one of a text is left out.
+class ByteFallback : public ::testing::Test {
+ protected:
+  ByteFallback() {
+    nlohmann::json vocabulary{{"<s>", 0}, {"▁", 1}, {"▁ok", 2}, {"x", 3}};
+    for (int byte = 0; byte < 256; ++byte) {
+      char name[8];
+      std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
+      vocabulary[name] = 4 + byte;
+    }
+    const nlohmann::json decoders{{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                                  {{"type", "ByteFallback"}},
+                                  {{"type", "Fuse"}},
+                                  {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}};
+    const nlohmann::json document{
+        {"added_tokens", {{{"id", 0}, {"content", "<s>"}, {"special", true}}}},
+        {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}},
+        {"model",
+         {{"type", "BPE"}, {"byte_fallback", true}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
+    std::ofstream(folder_.file("tokenizer.json")) << document.dump();
+    tokenizer_ = load_tokenizer(folder_.path());
+  }
+
+  static std::vector<int32_t> bytes_of(std::string_view text) {
+    std::vector<int32_t> ids;
+    for (const unsigned char byte : text) ids.push_back(4 + byte);
+    return ids;
+  }
+  /// The pieces of `ids` behind `before`; each must be UTF-8.
+  std::string streamed(const std::vector<int32_t>& ids, const std::vector<int32_t>& before = {}) const {
+    TextStream stream(*tokenizer_, before);
+    std::string all;
+    for (const int32_t id : ids) {
+      const std::string piece = stream.push(id);
+      EXPECT_TRUE(is_utf8(piece));
+      all += piece;
+    }
+    const std::string last = stream.finish();
+    EXPECT_TRUE(is_utf8(last));
+    return all + last;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+TEST_F(ByteFallback, CharactersOfFourBytesInARow) {
+  for (const std::string text : {"🎉🎉🎉🎉", "龘😀龘😀龘", "é🎉龘é🎉龘é🎉龘é🎉龘", "今天天气很好今天天气很好"}) {
+    std::vector<int32_t> ids = bytes_of(text);
+    ids.push_back(2);
+    ASSERT_EQ(tokenizer_->decode(ids), text + " ok");
+    EXPECT_EQ(streamed(ids), text + " ok");
+    EXPECT_EQ(streamed({2, 3}, bytes_of(text)), " okx");  // behind a prompt that ends with it
+    ids = bytes_of(text + text);
+    const std::vector<int32_t> before(ids.begin(), ids.begin() + std::ssize(text));
+    EXPECT_EQ(streamed({ids.begin() + std::ssize(text), ids.end()}, before), text);
+  }
+}
+
+TEST_F(ByteFallback, SpecialTokensAloneAreNoBeginning) {
+  const std::vector<int32_t> ids{3, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+  EXPECT_EQ(streamed(ids), tokenizer_->decode(ids));
+  EXPECT_EQ(streamed({0, 0, 0, 2}, {3, 0, 0, 0, 0, 0, 0}), " ok");
+}
+
+TEST_F(ByteFallback, ABrokenByteDoesNotBreakThePieces) {
+  std::vector<int32_t> ids = bytes_of("🎉");
+  ids.insert(ids.end(), {4 + 0xff, 2});
+  EXPECT_EQ(streamed(ids).substr(0, 4), "🎉");  // decode, which sees the whole run, takes it back
+  const std::vector<int32_t> endless(300, 4 + 0xff);
+  EXPECT_EQ(streamed(endless), tokenizer_->decode(endless));
 }
 
 std::vector<std::string> filtered(const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {

@@ -12,7 +12,8 @@
 namespace attend {
 
 /// Turns ids that come one by one into text that can be shown at once. A character whose bytes are spread over several
-/// tokens, as Chinese often is, is given when it is whole. All pieces joined are what decode gives for all the ids.
+/// tokens, as Chinese often is, is given when it is whole. All pieces joined are what decode gives for all the ids,
+/// unless bytes that never become a character make it take back whole ones before them; each piece is UTF-8.
 class TextStream {
  public:
   /// `before` is what the text goes on from: it decides about a blank in front, but is not given again. The tokenizer
@@ -25,10 +26,12 @@ class TextStream {
 
  private:
   std::string grown(bool is_last);
+  void keep_few(const std::string& text);
 
   const Tokenizer* tokenizer_;
   std::vector<int32_t> ids_;  // the last few that were shown, and all that were not
   size_t shown_ = 0;          // bytes of their text
+  size_t kept_ = 0;           // ids that were there when all was shown
 };
 
 /// Watches text for strings that end it. What may be the beginning of one is held back until that is known.
