@@ -56,7 +56,7 @@ class Command {
     const std::string& path = arguments.common.model;
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
     folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
-    options_ = {.sentence = sentence_.settings, .batch_tokens = arguments.batch_tokens};
+    options_ = {.sentence = sentence_.settings, .rules = folder_.rules, .batch_tokens = arguments.batch_tokens};
     for (const auto& [name, pooling] : kPoolings) {
       if (arguments.pooling == name) options_.sentence.pooling = {pooling};
     }

@@ -35,7 +35,8 @@ language model reads each file as one text, every token with at least half a con
 struct Arguments {
   std::vector<std::string> files;  // the model comes first, unless there are hypotheses
   std::string hypotheses, output, metric_tokenizer, task;
-  SearchOptions search;
+  std::optional<int64_t> beam;
+  std::optional<double> length_penalty;
   WeightOptions weights;
   int64_t threads = 0;
   bool lowercase = false, json = false, lossy = false, by_line = false;
@@ -71,12 +72,12 @@ class ProgressLine {
 };
 
 template <class Measures>
-void report(const Arguments& arguments, Json head, const Measures& measures) {
+void report(const Arguments& arguments, Json head, const Measures& measures, int64_t beam = 1) {
   if (arguments.json) {
     head.update(to_json(measures));
     std::cout << json_line(head) << '\n';
   } else if constexpr (std::is_same_v<Measures, TranslationMeasures>) {
-    print_measures(standard_terminal("auto"), measures, arguments.search.beam);
+    print_measures(standard_terminal("auto"), measures, beam);
   } else {
     print_measures(standard_terminal("auto"), measures);
   }
@@ -111,21 +112,24 @@ void evaluate_pairs(const Arguments& arguments, const ModelFolder& folder, const
   Lines sources, targets;
   CorpusReader reader(corpus);
   for (Example example; reader.next(example);) {
-    sources.push_back(example.source.empty() ? "" : folder.rules.prefix + example.source);
+    sources.push_back(std::move(example.source));
     targets.push_back(std::move(example.target));
   }
   std::optional<TextOutput> output;
   if (!arguments.output.empty()) output.emplace(arguments.output);  // refuses now what it cannot write later
+  SearchOptions search = search_by(folder.rules);                   // as translate does
+  search.beam = arguments.beam.value_or(search.beam);
+  search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
+  warn_unfollowed(folder);
   ProgressLine line("Translating");
-  const TranslationMeasures measures = measure_translation(pair_model(folder), *folder.tokenizer, sources, targets,
-                                                           {.search = with_rules(arguments.search, folder.rules),
-                                                            .metrics = metric_options(arguments),
-                                                            .progress = [&](double share) { line.show(share); }});
+  const TranslationMeasures measures = measure_translation(
+      pair_model(folder), *folder.tokenizer, sources, targets,
+      {.search = search, .metrics = metric_options(arguments), .progress = [&](double share) { line.show(share); }});
   if (output) {
     for (const std::string& hypothesis : measures.hypotheses) output->line(in_one_line(hypothesis));
     output->finish();
   }
-  report(arguments, {{"model", folder.path}, {"beam", arguments.search.beam}}, measures);
+  report(arguments, {{"model", folder.path}, {"beam", search.beam}}, measures, search.beam);
   if (measures.cut_sources > 0) {
     std::cerr << "attend: " << measures.cut_sources << " of the sources longer than the model's "
               << folder.model->context() << " tokens were not read to the end\n";
@@ -206,10 +210,12 @@ void add_evaluate(CLI::App& app) {
   command
       ->add_option("--hypotheses", arguments->hypotheses, "A text to compare with references (FILES), without a model")
       ->type_name("FILE");
-  command->add_option("--beam", arguments->search.beam, "Hypotheses kept side by side (default 1: greedy)")
-      ->check(whole_number(1, 1000))
+  command
+      ->add_option("--beam", arguments->beam,
+                   "Hypotheses kept side by side (default 1: greedy, or what the folder says)")
+      ->check(whole_number(1, kMostBeam))
       ->type_name("N");
-  command->add_option("--length-penalty", arguments->search.length_penalty, "A of log p / length^A (default 1)")
+  command->add_option("--length-penalty", arguments->length_penalty, "A of log p / length^A (default 1)")
       ->check(number_between(-10, 10))
       ->type_name("A");
   command

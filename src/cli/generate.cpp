@@ -25,16 +25,33 @@ Examples:
   attend generate shakespeare --count 3 --seed 7 --json
   attend generate shakespeare - <prompt.txt
 
-Text appears as it is written, after its prompt. The same seed gives the same text. When the model's context is full, it
-goes on from the last half of it.)";
+Text appears as it is written, after its prompt; with --beam, which searches for the likeliest text, when it is done. The
+same seed gives the same text. When the model's context is full, it goes on from the last half of it. A Hugging Face
+folder may say itself how long a text becomes, what is not repeated or written, and how wide the beam is; options go
+before that.)";
 
 struct Arguments {
   CommonOptions common;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
+  std::optional<int64_t> beam;
   std::string prompt;
   bool greedy = false, no_cache = false;
   std::function<bool()> is_sampling_given;
+  CLI::Option* penalty_option = nullptr;
 };
+
+/// What the folder says, then what the user does.
+void take_rules(Arguments& arguments, const GenerationRules& rules) {
+  GenerateOptions& options = arguments.options;
+  options.rules = rules;
+  if (arguments.penalty_option->count() > 0) options.rules.repetition_penalty = 1;  // sampling has the user's
+  const bool is_open = !arguments.greedy && !arguments.is_sampling_given();
+  options.beam = arguments.beam.value_or(is_open && rules.beam > 0 ? rules.beam : 1);
+  if (options.beam > 1 && options.copies > options.beam) {
+    throw CLI::ValidationError("--count " + std::to_string(options.copies) + " needs a --beam as wide, got " +
+                               std::to_string(options.beam));
+  }
+}
 
 const char* name_of(Ending ending) {
   switch (ending) {
@@ -78,10 +95,15 @@ void run_generate(Arguments& arguments) {
     if (arguments.is_sampling_given()) throw CLI::ValidationError("--greedy leaves nothing to draw");
     options.sampling.temperature = 0;
   }
+  if (arguments.beam.value_or(1) > 1 && (arguments.greedy || arguments.is_sampling_given())) {
+    throw CLI::ValidationError("--beam excludes --greedy and sampling");
+  }
+  if (arguments.beam == 1 && !arguments.is_sampling_given()) options.sampling.temperature = 0;
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const LanguageModel& model = language_model(folder);
-  options.rules = folder.rules;
+  take_rules(arguments, folder.rules);
+  warn_unfollowed(folder);
   const std::string prompt = read_prompt(arguments.prompt);
   require<FormatError>(is_utf8(prompt), "generate: the prompt is not UTF-8");
   const bool is_terminal = isatty(STDOUT_FILENO) == 1, is_streamed = !arguments.common.json && options.copies == 1;
@@ -111,11 +133,15 @@ void add_generate(CLI::App& app) {
   add_model_options(*command, arguments->common);
   command->add_option("prompt", arguments->prompt, "Text to go on from; - reads it from standard input")
       ->type_name("PROMPT");
-  command->add_option("--tokens", options.tokens, "Most tokens to write (default 200)")
+  command->add_option("--tokens", options.tokens, "Most tokens to write (default 200, or what the folder says)")
       ->check(whole_number(1, 100000000))
       ->type_name("N");
   command->add_flag("--greedy", arguments->greedy, "Always take the likeliest word");
+  command->add_option("--beam", arguments->beam, "Search for the likeliest text with N hypotheses side by side")
+      ->check(whole_number(1, kMostBeam))
+      ->type_name("N");
   arguments->is_sampling_given = add_sampling_options(*command, options.sampling);
+  arguments->penalty_option = command->get_option("--repetition-penalty");
   command->get_option("--temperature")->description("Divides logits: below 1 safer, above bolder (default 0.8)");
   command->add_option("--count", options.copies, "Texts to write (default 1)")
       ->check(whole_number(1, 100000))

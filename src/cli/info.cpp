@@ -87,6 +87,14 @@ Json vocabulary(const Tokenizer* tokenizer) {
   return {{"size", tokenizer->size()}, {"special", special_tokens(*tokenizer)}};
 }
 
+Json notes_of(const ModelFolder& folder) {
+  Json notes = folder.notes;
+  for (const std::string& key : folder.rules.unfollowed) {
+    notes.push_back(in_quotes(key) + " of the generation config is not followed");
+  }
+  return notes;
+}
+
 Json describe(const ModelFolder& folder) {
   const Model& model = *folder.model;
   Json config = Json::parse(model.config());
@@ -98,7 +106,7 @@ Json describe(const ModelFolder& folder) {
           {"parameters", {{"total", total_parameters(model)}, {"parts", parameter_parts(model)}}},
           {"vocabulary", vocabulary(folder.tokenizer.get())},
           {"unused", folder.unused},
-          {"notes", folder.notes},
+          {"notes", notes_of(folder)},
           {"training", last_of_training(folder.path)},
           {"files", file_sizes(folder.path)}};
 }

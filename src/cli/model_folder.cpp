@@ -1,6 +1,7 @@
 #include "cli/model_folder.h"
 
 #include <filesystem>
+#include <iostream>
 
 #include "attend/base/error.h"
 
@@ -65,6 +66,13 @@ void choose_task(ModelFolder& folder, const std::string& task) {
   } catch (const Error& error) {
     throw Error(folder.path + ": " + error.what());
   }
+}
+
+void warn_unfollowed(const ModelFolder& folder) {
+  std::string keys;
+  for (const std::string& key : folder.rules.unfollowed) keys += (keys.empty() ? "" : ", ") + key;
+  if (!keys.empty())
+    std::cerr << "attend: " << folder.path << ": not followed of its generation config: " << keys << '\n';
 }
 
 const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }

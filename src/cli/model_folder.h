@@ -27,6 +27,9 @@ ModelFolder open_model(const std::string& path, const WeightOptions& weights);
 /// Goes by the rules of a task, unless it is "". Throws Error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);
 
+/// Says on standard error, in one line, which of the folder's rules of generation are not followed, if any.
+void warn_unfollowed(const ModelFolder& folder);
+
 // The model as a command needs it. Throws Error that names the command for this kind of model.
 const PairModel& pair_model(const ModelFolder& folder);
 const LanguageModel& language_model(const ModelFolder& folder);

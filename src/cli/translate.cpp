@@ -28,7 +28,7 @@ Examples:
 Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
 line's number in front (--n-best, from 0), then the text, its score (--scores), its alignment (--alignments: source word - target
 word, counted from 0, by where the decoder looked). A score is log p / length^A. A Hugging Face folder may say itself how
-wide the beam is, how long a text becomes and what is put before it; options go before that.)";
+wide the beam is, how long a text becomes, what is not repeated and what is put before it; options go before that.)";
 
 struct Arguments {
   CommonOptions common;
@@ -41,7 +41,7 @@ struct Arguments {
   std::optional<std::string> prefix;
   std::string task;
   int64_t layer = 0, head = 0;
-  CLI::Option *layer_option = nullptr, *head_option = nullptr;
+  CLI::Option *layer_option = nullptr, *head_option = nullptr, *penalty_option = nullptr;
   std::function<bool()> is_sampling_given;
 };
 
@@ -71,7 +71,9 @@ Json to_json(const Translation& translation, const WordAlignment* alignment) {
 }
 
 /// What the folder says, then what the user does.
-SearchOptions search_of(const Arguments& arguments, const GenerationRules& rules) {
+SearchOptions search_of(const Arguments& arguments, GenerationRules rules) {
+  if (arguments.prefix) rules.prefix = *arguments.prefix;
+  if (arguments.penalty_option->count() > 0) rules.repetition_penalty = 1;  // sampling has the user's
   SearchOptions search = with_rules(arguments.search, rules);
   const bool samples = search.sampling.has_value();
   search.beam = arguments.beam.value_or(rules.beam > 0 && !samples ? rules.beam : 1);
@@ -103,15 +105,14 @@ class Command {
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
         input_(arguments.common.input),
-        output_(arguments.common.output) {}
+        output_(arguments.common.output) {
+    warn_unfollowed(folder_);
+  }
 
   void run() {
-    const std::string prefix = arguments_.prefix.value_or(folder_.rules.prefix);
     for (auto lines = input_.chunk(); !lines.empty(); lines = input_.chunk()) {
       search_.first_index = lines_;
-      std::vector<std::string> read = lines;
-      for (std::string& line : read) line = line.empty() ? "" : prefix + line;
-      const auto results = translate(model_, *folder_.tokenizer, read, search_);
+      const auto results = translate(model_, *folder_.tokenizer, lines, search_);
       align_results(lines, results);
       for (const TranslatedLine& result : results) write(lines[static_cast<size_t>(result.index)], result);
       output_.flush();
@@ -134,7 +135,9 @@ class Command {
         targets.push_back(translation.text);
       }
     }
-    alignments_ = align(model_, *folder_.tokenizer, sources, targets, arguments_.align);
+    AlignOptions options = arguments_.align;
+    options.rules = search_.rules;
+    alignments_ = align(model_, *folder_.tokenizer, sources, targets, options);
   }
 
   void write(const std::string& source, const TranslatedLine& line) {
@@ -204,7 +207,7 @@ void run_translate(Arguments& arguments) {
 void add_search_options(CLI::App& command, Arguments& arguments) {
   SearchOptions& search = arguments.search;
   command.add_option("--beam", arguments.beam, "Hypotheses kept side by side (default 1: greedy)")
-      ->check(whole_number(1, 1000))
+      ->check(whole_number(1, kMostBeam))
       ->type_name("N");
   command.add_option("--length-penalty", arguments.length_penalty, "A of log p / length^A (default 1)")
       ->check(number_between(-10, 10))
@@ -217,6 +220,7 @@ void add_search_options(CLI::App& command, Arguments& arguments) {
       "Stop a line once --beam hypotheses are complete: faster, a little worse");
   command.add_flag("--sample", arguments.sample, "Draw words at random instead of searching for the best");
   arguments.is_sampling_given = add_sampling_options(command, arguments.sampling);
+  arguments.penalty_option = command.get_option("--repetition-penalty");
   command.add_option("--max-length", search.max_length, "Most tokens of a translation (default 3 · source + 10)")
       ->check(whole_number(1, 1000000))
       ->type_name("N");

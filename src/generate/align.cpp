@@ -71,6 +71,15 @@ Side side_of(const Tokenizer& tokenizer, const std::string& text, EncodedText en
   return side;
 }
 
+/// A source with what stands before it: the words of the prefix are left out, not their tokens.
+Side source_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest, const GenerationRules& rules) {
+  Side side = side_of(tokenizer, rules.prefix + text, encode_source(tokenizer, text, longest, rules));
+  const auto before = side.words.size() - std::min(words_of(text).size(), side.words.size());
+  side.words.erase(side.words.begin(), side.words.begin() + static_cast<ptrdiff_t>(before));
+  side.ranges.erase(side.ranges.begin(), side.ranges.begin() + static_cast<ptrdiff_t>(before));
+  return side;
+}
+
 WordAlignment merged(const Side& source, const Side& target, const TokenWeights& tokens) {
   WordAlignment result{.source = source.words, .target = target.words, .weights = {}, .links = {}};
   for (const TokenRange& rows : target.ranges) {
@@ -108,14 +117,14 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
                                  const AlignOptions& options) {
   require<ShapeError>(sources.size() == targets.size(), "align: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words());
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
   std::vector<Side> from, into;
   std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
-    from.push_back(side_of(tokenizer, sources[i], encode_source(tokenizer, sources[i], model.context())));
+    from.push_back(source_of(tokenizer, sources[i], model.context(), options.rules));
     into.push_back(side_of(tokenizer, targets[i], encode_target(tokenizer, targets[i], model.context())));
     read.push_back(from[i].ids);
     written.push_back({vocabulary.begin});

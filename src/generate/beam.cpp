@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "attend/base/error.h"
+#include "generate/numbers.h"
 #include "generate/writer.h"
 
 namespace attend {
@@ -12,18 +13,18 @@ namespace {
 /// A hypothesis that has not ended, and the row of the decoder that holds it.
 struct Live {
   std::vector<int32_t> ids;
-  double log_probability = 0;
+  double log_probability = 0, counted = 0;  // see WrittenNode
   int64_t row = 0;
 };
 
 struct Candidate {
-  double log_probability = 0;
+  double log_probability = 0, counted = 0;
   size_t parent = 0;  // rank among the live
   int32_t id = 0;
 };
 
 bool is_better(const Candidate& a, const Candidate& b) {
-  return std::tuple(-a.log_probability, a.parent, a.id) < std::tuple(-b.log_probability, b.parent, b.id);
+  return std::tuple(-a.counted, a.parent, a.id) < std::tuple(-b.counted, b.parent, b.id);
 }
 
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) {
@@ -33,7 +34,12 @@ bool ranks_before(const Hypothesis& a, const Hypothesis& b) {
 class Beam final : public Writer {
  public:
   explicit Beam(const WriterConfig& config)
-      : options_(config.options), vocabulary_(config.vocabulary), limit_(config.limit), live_(1) {
+      : options_(config.options),
+        vocabulary_(config.vocabulary),
+        rules_(config.rules()),
+        has_rules_(ScoreRules::are_needed(config.options.rules)),
+        limit_(config.limit),
+        live_(1) {
     kept_ = options_.stop == SearchStop::likely ? options_.beam : options_.n_best;
     parents_.resize(static_cast<size_t>(options_.beam));
     std::iota(parents_.begin(), parents_.end(), 0);
@@ -51,7 +57,10 @@ class Beam final : public Writer {
     nodes_.clear();
     for (size_t rank = 0; rank < most; ++rank) {
       const Candidate& one = all[rank];
-      nodes_.push_back({.from = live_[one.parent].row, .id = one.id, .log_probability = one.log_probability});
+      nodes_.push_back({.from = live_[one.parent].row,
+                        .id = one.id,
+                        .log_probability = one.log_probability,
+                        .counted = one.counted});
       if (!is_last && !vocabulary_.is_end(one.id)) {
         if (next.size() < width) next.push_back(one), places.push_back(rank);
       } else if (rank < width) {
@@ -76,45 +85,43 @@ class Beam final : public Writer {
   }
 
  private:
-  std::vector<Candidate> candidates(const StepRows& step) const {
+  std::vector<Candidate> candidates(const StepRows& step) {
     std::vector<Candidate> all;
-    const auto add = [&](size_t parent, int32_t id, double log_probability) {
-      if (log_probability > -INFINITY) all.push_back({live_[parent].log_probability + log_probability, parent, id});
-    };
     for (size_t parent = 0; parent < live_.size(); ++parent) {
-      const int64_t row = live_[parent].row;
-      if (const int32_t id = forced_word(); id >= 0) {
-        add(parent, id, 0);
-      } else if (length_ == limit_) {
-        add(parent, vocabulary_.end(), step.log_probability(row, vocabulary_.end()));
-      } else {
-        for (const Continuation& c : step.best[static_cast<size_t>(row)]) {
-          if (is_allowed(live_[parent], c.id)) add(parent, c.id, c.value);
-        }
+      const Live& live = live_[parent];
+      const auto add = [&](int32_t id, double log_probability, double counted) {
+        if (counted == -INFINITY) return;
+        all.push_back({live.log_probability + log_probability, live.counted + counted, parent, id});
+      };
+      if (const int32_t id = rules_.forced(length_); id >= 0) {
+        add(id, 0, 0);
+        continue;
+      }
+      require_number(step.log_probability(live.row, 0), "search");
+      if (length_ == limit_) {
+        const double end = step.log_probability(live.row, vocabulary_.end());
+        add(vocabulary_.end(), end, end);
+        continue;
+      }
+      for (const Continuation& c : best_of(live, step)) {
+        const double own = step.log_probability(live.row, c.id);
+        add(c.id, own, is_greedy() ? own : static_cast<double>(c.value));
       }
     }
     return all;
   }
 
-  /// The word that the rules write now, whatever the model thinks; -1: none.
-  int32_t forced_word() const {
-    const GenerationRules& rules = options_.rules;
-    if (length_ == 0 && rules.forced_first >= 0) return rules.forced_first;
-    return length_ + (options_.ends_at_limit ? 0 : 1) == limit_ ? rules.forced_last : -1;
-  }
-  /// Whether the rules allow a word behind what is written.
-  bool is_allowed(const Live& live, int32_t id) const {
-    const GenerationRules& rules = options_.rules;
-    if (length_ + 1 < rules.min_length && vocabulary_.is_end(id)) return false;
-    return rules.no_repeat == 0 || !repeats(live.ids, id, static_cast<size_t>(rules.no_repeat));
-  }
-  /// Whether `id` would make the last `run` words, the start counted, stand there a second time.
-  bool repeats(const std::vector<int32_t>& ids, int32_t id, size_t run) const {
-    std::vector<int32_t> all{vocabulary_.begin};
-    all.insert(all.end(), ids.begin(), ids.end());
-    all.push_back(id);
-    if (all.size() <= run) return false;
-    return std::search(all.begin(), all.end() - 1, all.end() - static_cast<ptrdiff_t>(run), all.end()) != all.end() - 1;
+  bool is_greedy() const { return options_.beam == 1; }
+
+  /// The words to look at behind a hypothesis, with the scores that the rules leave them.
+  const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
+    if (!has_rules_) return step.best[static_cast<size_t>(live.row)];
+    const auto from = is_greedy() ? step.logits_of(live.row, vocabulary_.words)
+                                  : step.log_probabilities_of(live.row, vocabulary_.words);
+    scores_.assign(from.begin(), from.end());
+    rules_.apply(scores_, live.ids);
+    top_values(scores_, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), best_);
+    return best_;
   }
 
   void finish(const Candidate& candidate) {
@@ -122,8 +129,8 @@ class Beam final : public Writer {
     const bool has_end = vocabulary_.is_end(candidate.id);
     Hypothesis hypothesis{.ids = live_[candidate.parent].ids,
                           .log_probability = candidate.log_probability,
-                          .score = hypothesis_score(candidate.log_probability, length_, options_.length_penalty),
-                          .is_cut = length_ == limit_ || !has_end};
+                          .score = hypothesis_score(candidate.counted, length_, options_.length_penalty),
+                          .is_cut = length_ == limit_ || !has_end || rules_.is_forced_last(length_)};
     if (!has_end) hypothesis.ids.push_back(candidate.id);
     finished_.insert(std::ranges::upper_bound(finished_, hypothesis, ranks_before), std::move(hypothesis));
     if (std::ssize(finished_) > kept_) finished_.pop_back();
@@ -152,7 +159,7 @@ class Beam final : public Writer {
         if (!is_first) parents_[free] = parent.row;
       }
       words_[static_cast<size_t>(rows[i])] = next[i].id;
-      live.push_back({parent.ids, next[i].log_probability, rows[i]});
+      live.push_back({parent.ids, next[i].log_probability, next[i].counted, rows[i]});
       live.back().ids.push_back(next[i].id);
     }
     live_ = std::move(live);
@@ -162,16 +169,18 @@ class Beam final : public Writer {
   /// No live hypothesis can end better: log p only falls, and the divisor is largest at the longest length (α > 0) or
   /// at the next (α < 0). Or, as transformers has it, what the best of them is worth as it stands.
   double best_possible() const {
-    if (options_.stop == SearchStop::likely) {
-      return hypothesis_score(live_[0].log_probability, length_ - 1, options_.length_penalty);
-    }
+    const double counted = live_[0].counted, penalty = options_.length_penalty;
+    if (options_.stop == SearchStop::likely) return hypothesis_score(counted, length_ - 1, penalty);
     const int64_t longest = options_.ends_at_limit ? limit_ : limit_ - 1;  // without the end
-    return hypothesis_score(live_[0].log_probability, options_.length_penalty > 0 ? longest : length_,
-                            options_.length_penalty);
+    return hypothesis_score(counted, penalty > 0 ? longest : length_, penalty);
   }
 
   const SearchOptions& options_;
   const Vocabulary& vocabulary_;
+  ScoreRules rules_;
+  bool has_rules_;
+  std::vector<float> scores_;       // of one row, after the rules
+  std::vector<Continuation> best_;  // of these
   int64_t limit_, kept_ = 1;
   int64_t length_ = 0;  // words of each live hypothesis
   std::vector<Live> live_;

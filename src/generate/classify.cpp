@@ -7,12 +7,14 @@
 #include "attend/ops/softmax.h"
 #include "generate/encode.h"
 #include "generate/id_rows.h"
+#include "generate/numbers.h"
 #include "generate/top.h"
 
 namespace attend {
 namespace {
 
 void decide(Classified& result, std::span<const double> probabilities) {
+  for (const double probability : probabilities) require_number(probability, "classify");
   result.probabilities.assign(probabilities.begin(), probabilities.end());
   result.label = std::ranges::max_element(result.probabilities) - result.probabilities.begin();
 }

@@ -10,6 +10,7 @@
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
 #include "generate/id_rows.h"
+#include "generate/numbers.h"
 #include "generate/top.h"
 
 namespace attend {
@@ -32,10 +33,11 @@ Reader reader_of(const Model& model) {
 }
 
 /// What the model reads: an encoder with its template around the text, a language model the text alone.
-EncodedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
+EncodedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest,
+                    const GenerationRules& rules) {
   switch (model.task()) {
     case Task::translation:
-      return encode_source(tokenizer, text, longest);
+      return encode_source(tokenizer, text, longest, rules);
     case Task::language: {
       EncodedText result{.ids = tokenizer.encode(text, true)};
       result.is_blank = result.ids.empty();
@@ -63,7 +65,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   std::vector<std::vector<int32_t>> rows(texts.size());
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < texts.size(); ++i) {
-    EncodedText text = encoded(model, tokenizer, texts[i], longest);
+    EncodedText text = encoded(model, tokenizer, texts[i], longest, options.rules);
     rows[i] = std::move(text.ids);
     results[i].tokens = std::ssize(rows[i]);
     results[i].is_cut = text.is_cut;
@@ -80,6 +82,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
       const auto tokens =
           values.subspan(row * static_cast<size_t>(row_values), static_cast<size_t>(result.tokens * dim));
       result.vector = pooled_text(tokens, dim, options.sentence);
+      for (const float value : result.vector) require_number(value, "embed");
       width = result.vector.size();
     }
   }

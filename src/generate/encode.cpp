@@ -19,10 +19,21 @@ EncodedText between(const Tokenizer& tokenizer, std::vector<int32_t> ids, int64_
   return result;
 }
 
+/// How many tokens the tokenizer's template puts behind a text: seen on one that has no special tokens of its own.
+size_t template_tail(const Tokenizer& tokenizer) {
+  const std::vector<int32_t> plain = tokenizer.encode("a"), framed = tokenizer.encode("a", true);
+  const auto found = std::ranges::search(framed, plain);
+  return static_cast<size_t>(framed.end() - found.end());
+}
+
 }  // namespace
 
-EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
-  return between(tokenizer, tokenizer.encode(text), longest, tokenizer.special().first);
+EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest,
+                          const GenerationRules& rules) {
+  const std::string read = rules.prefix + std::string(text);
+  EncodedText result = between(tokenizer, tokenizer.encode(read), longest, tokenizer.special().first);
+  if (!rules.prefix.empty()) result.is_blank = tokenizer.encode(text).empty();
+  return result;
 }
 
 EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
@@ -41,7 +52,9 @@ int32_t text_start(const Tokenizer& tokenizer) {
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt, const GenerationRules& rules) {
   std::vector<int32_t> ids = tokenizer.encode(prompt, rules.as_transformers);
   const auto is_end = [&](int32_t id) { return id == tokenizer.special().end && id != tokenizer.special().begin; };
-  while (rules.as_transformers && ids.size() > 1 && is_end(ids.back())) ids.pop_back();
+  // An end that stands in the prompt itself is part of it.
+  size_t tail = rules.as_transformers ? template_tail(tokenizer) : 0;
+  for (; tail > 0 && ids.size() > 1 && is_end(ids.back()); --tail) ids.pop_back();
   if (!ids.empty()) return ids;
   const int32_t begin = tokenizer.special().begin;
   const int32_t start = rules.as_transformers && begin >= 0 ? begin : text_start(tokenizer);

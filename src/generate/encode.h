@@ -16,15 +16,18 @@ struct EncodedText {
   bool is_cut = false;    ///< pieces were left out to fit `longest`
 };
 
-/// What an encoder of pairs reads: pieces, end; before them what the model wants first. At most `longest` ids.
-EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// What an encoder of pairs reads: pieces, of the rules' prefix, too; end; before them what the model wants first. At
+/// most `longest` ids. A text without pieces of its own is blank, whatever the prefix.
+EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest,
+                          const GenerationRules& rules = {});
 /// What its decoder is to write, in the same way.
 EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is
 /// what follows an end; a vocabulary without one has the begin. With GenerationRules::as_transformers it is what the
-/// tokenizer's template makes of the prompt, without an end. Throws FormatError if there is nothing to start from.
+/// tokenizer's template makes of the prompt, without the end that the template has. Throws FormatError if there is
+/// nothing to start from.
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt,
                                    const GenerationRules& rules = {});
 /// The token that stands before a new text: see encode_prompt. -1 if there is none.

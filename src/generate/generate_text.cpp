@@ -6,16 +6,21 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
+#include "attend/generate/search.h"
 #include "attend/generate/text_stream.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
 #include "generate/id_rows.h"
+#include "generate/numbers.h"
 #include "generate/reread.h"
+#include "generate/score_rules.h"
 #include "generate/top.h"
 
 namespace attend {
 namespace {
+
+constexpr int64_t kUsualTokens = 200;
 
 struct Setting {
   const LanguageModel& model;
@@ -33,6 +38,8 @@ class Row {
         result_(result),
         history_(prompt.begin(), prompt.end()),
         window_(history_),
+        limit_(most_tokens(setting.options, std::ssize(prompt))),
+        rules_(setting.options.rules, setting.vocabulary, {.before = prompt, .source = prompt, .last = limit_ - 1}),
         stream_(setting.tokenizer, prompt),
         stops_(setting.options.stop) {
     result_.prompt_tokens = std::ssize(prompt);
@@ -44,20 +51,21 @@ class Row {
 
   /// Draws the next word. Touches nothing but this row.
   void advance(std::span<const float> logits, std::span<const float> log_probabilities) {
-    const int32_t id =
-        draw({.logits = logits, .history = history_, .banned = setting_.vocabulary.banned}, setting_.options.sampling,
-             {.text = static_cast<uint64_t>(setting_.options.first_index + result_.prompt),
-              .copy = static_cast<uint32_t>(result_.copy),
-              .position = static_cast<uint32_t>(result_.ids.size())});
-    result_.log_probability += static_cast<double>(log_probabilities[static_cast<size_t>(id)]);
+    require_number(static_cast<double>(log_probabilities[0]), "generate");
+    const auto written = std::ssize(result_.ids);
+    const int32_t forced = rules_.forced(written), id = forced >= 0 ? forced : drawn(logits);
+    if (forced < 0) result_.log_probability += static_cast<double>(log_probabilities[static_cast<size_t>(id)]);
+    require_number(result_.log_probability, "generate");  // an infinite logit is the only one that has none
     piece_.clear();
-    if (setting_.vocabulary.is_end(id) && !setting_.options.goes_past_end) return finish(Ending::end);
+    if (setting_.vocabulary.is_end(id) && !setting_.options.goes_past_end) {
+      return finish(rules_.is_forced_last(written) ? Ending::length : Ending::end);
+    }
     history_.push_back(id);
     window_.push_back(id);
     result_.ids.push_back(id);
     piece_ = stops_.push(stream_.push(id));
     if (stops_.is_stopped()) return finish(Ending::stop);
-    if (std::ssize(result_.ids) >= setting_.options.tokens) finish(Ending::length);
+    if (std::ssize(result_.ids) >= limit_) finish(Ending::length);
   }
 
   /// Hands on what advance() wrote.
@@ -77,6 +85,19 @@ class Row {
   }
 
  private:
+  int32_t drawn(std::span<const float> logits) {
+    if (ScoreRules::are_needed(setting_.options.rules)) {
+      scores_.assign(logits.begin(), logits.end());
+      rules_.apply(scores_, result_.ids);
+      logits = scores_;
+    }
+    return draw({.logits = logits, .history = history_, .banned = setting_.vocabulary.banned},
+                setting_.options.sampling,
+                {.text = static_cast<uint64_t>(setting_.options.first_index + result_.prompt),
+                 .copy = static_cast<uint32_t>(result_.copy),
+                 .position = static_cast<uint32_t>(result_.ids.size())});
+  }
+
   void finish(Ending ending) {
     is_done_ = true;
     result_.ending = ending;
@@ -89,6 +110,9 @@ class Row {
   const Setting& setting_;
   GeneratedText& result_;
   std::vector<int32_t> history_, window_;
+  int64_t limit_;
+  ScoreRules rules_;
+  std::vector<float> scores_;  // logits after the rules
   TextStream stream_;
   StopFilter stops_;
   std::string piece_;
@@ -155,12 +179,55 @@ class SideBySide {
 
 void check(const GenerateOptions& options) {
   check_sampling(options.sampling);
-  require<ShapeError>(options.tokens >= 1, "generate: tokens must be at least 1, got ", options.tokens);
+  const int64_t tokens = options.tokens.value_or(kUsualTokens);
+  require<ShapeError>(tokens >= 1, "generate: tokens must be at least 1, got ", tokens);
   require<ShapeError>(options.copies >= 1, "generate: copies must be at least 1, got ", options.copies);
+  require<ShapeError>(options.beam >= 1, "generate: beam must be at least 1, got ", options.beam);
+  require<ShapeError>(options.beam == 1 || options.copies <= options.beam, "generate: ", options.copies,
+                      " copies were asked for, but the beam keeps ", options.beam);
   require<ShapeError>(options.batch_rows >= 1, "generate: batch_rows must be at least 1, got ", options.batch_rows);
 }
 
+/// A hypothesis as a text, up to the first of the strings that end one.
+void fill(GeneratedText& result, const Setting& setting, std::span<const int32_t> prompt, Hypothesis found) {
+  TextStream stream(setting.tokenizer, prompt);
+  StopFilter stops(setting.options.stop);
+  for (const int32_t id : found.ids) result.text += stops.push(stream.push(id));
+  result.text += stops.push(stream.finish());
+  result.ending = stops.is_stopped() ? Ending::stop : found.is_cut ? Ending::length : Ending::end;
+  result.text += stops.finish();
+  result.ids = std::move(found.ids);
+  result.log_probability = found.log_probability;
+  result.prompt_tokens = std::ssize(prompt);
+}
+
+/// The best texts that a beam finds behind one prompt.
+void search_texts(const Setting& setting, const std::vector<int32_t>& prompt, std::span<GeneratedText> results) {
+  const GenerateOptions& options = setting.options;
+  SearchOptions search_options = search_by(options.rules);
+  search_options.beam = options.beam;
+  search_options.n_best = options.copies;
+  search_options.ends_at_limit = false;
+  search_options.max_length = most_tokens(options, std::ssize(prompt));
+  search_options.use_cache = options.use_cache;
+  Vocabulary vocabulary = setting.vocabulary;
+  if (options.goes_past_end) vocabulary.ends.clear();
+  search(setting.model, vocabulary, std::span(&prompt, 1), search_options, [&](int64_t, std::vector<Hypothesis> best) {
+    for (size_t i = 0; i < best.size(); ++i) fill(results[i], setting, prompt, std::move(best[i]));
+  });
+  for (GeneratedText& result : results) {
+    if (setting.on_text && !setting.on_text({result.prompt, result.copy, result.text})) return;
+  }
+}
+
 }  // namespace
+
+int64_t most_tokens(const GenerateOptions& options, int64_t prompt_tokens) {
+  if (options.tokens) return *options.tokens;
+  if (options.rules.max_new > 0) return options.rules.max_new;
+  const int64_t room = options.rules.max_length - prompt_tokens;
+  return room > 0 ? std::min(room, kUsualTokens) : kUsualTokens;
+}
 
 std::vector<GeneratedText> generate_text(const LanguageModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> prompts, const GenerateOptions& options,
@@ -172,6 +239,13 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
   std::vector<GeneratedText> results;
   for (int64_t prompt = 0; prompt < std::ssize(prompts); ++prompt) {
     for (int64_t copy = 0; copy < options.copies; ++copy) results.push_back({.prompt = prompt, .copy = copy});
+  }
+  if (options.beam > 1) {
+    const auto copies = static_cast<size_t>(options.copies);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      search_texts(setting, starts[i], std::span(results).subspan(i * copies, copies));
+    }
+    return results;
   }
   for (size_t begin = 0; begin < results.size(); begin += static_cast<size_t>(options.batch_rows)) {
     const size_t end = std::min(begin + static_cast<size_t>(options.batch_rows), results.size());

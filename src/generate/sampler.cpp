@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "generate/numbers.h"
 #include "generate/writer.h"
 
 namespace attend {
@@ -12,6 +13,7 @@ class Sampler final : public Writer {
   explicit Sampler(const WriterConfig& config)
       : options_(config.options),
         vocabulary_(config.vocabulary),
+        rules_(config.rules()),
         limit_(config.limit),
         index_(config.index),
         samples_(static_cast<size_t>(options_.n_best)),
@@ -39,35 +41,44 @@ class Sampler final : public Writer {
   void advance(size_t copy, const StepRows& step) {
     Hypothesis& sample = samples_[copy];
     const auto row = static_cast<int64_t>(copy);
-    sample.is_cut = length_ == limit_;
-    const bool is_forced = length_ == 0 && options_.rules.forced_first >= 0;
-    const int32_t id =
-        is_forced ? options_.rules.forced_first
-        : sample.is_cut
-            ? vocabulary_.end()
-            : draw({.logits = step.logits_of(row, vocabulary_.words),
-                    .history = sample.ids,
-                    .banned = vocabulary_.banned},
-                   *options_.sampling,
-                   {.text = index_, .copy = static_cast<uint32_t>(copy), .position = static_cast<uint32_t>(length_)});
-    sample.log_probability += step.log_probability(row, id);
-    const bool is_end = vocabulary_.is_end(id);
+    require_number(step.log_probability(row, 0), "sampling");
+    const int32_t forced = rules_.forced(length_);
+    const bool is_over = options_.ends_at_limit && length_ == limit_;  // nothing but the end has room
+    const int32_t id = forced >= 0 ? forced : is_over ? vocabulary_.end() : drawn(copy, step);
+    if (forced < 0) sample.log_probability += step.log_probability(row, id);
+    require_number(sample.log_probability, "sampling");  // an infinite logit is the only one that has none
+    const bool is_end = vocabulary_.is_end(id), is_last = !options_.ends_at_limit && length_ + 1 == limit_;
+    const bool is_finished = is_end || is_last;
+    sample.is_cut = is_over || (is_last && !is_end) || rules_.is_forced_last(length_);
     nodes_.push_back({.from = row,
-                      .row = is_end ? -1 : row,
+                      .row = is_finished ? -1 : row,
                       .id = id,
                       .log_probability = sample.log_probability,
-                      .is_finished = is_end});
-    if (is_end) {
-      sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
-      is_finished_[copy] = true;
-    } else {
-      sample.ids.push_back(id);
-      words_[copy] = id;
+                      .counted = sample.log_probability,
+                      .is_finished = is_finished});
+    if (!is_end) sample.ids.push_back(id);
+    words_[copy] = id;
+    if (!is_finished) return;
+    sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
+    is_finished_[copy] = true;
+  }
+
+  int32_t drawn(size_t copy, const StepRows& step) {
+    const Hypothesis& sample = samples_[copy];
+    std::span<const float> logits = step.logits_of(static_cast<int64_t>(copy), vocabulary_.words);
+    if (ScoreRules::are_needed(options_.rules)) {
+      scores_.assign(logits.begin(), logits.end());
+      rules_.apply(scores_, sample.ids);
+      logits = scores_;
     }
+    return draw({.logits = logits, .history = sample.ids, .banned = vocabulary_.banned}, *options_.sampling,
+                {.text = index_, .copy = static_cast<uint32_t>(copy), .position = static_cast<uint32_t>(length_)});
   }
 
   const SearchOptions& options_;
   const Vocabulary& vocabulary_;
+  ScoreRules rules_;
+  std::vector<float> scores_;
   int64_t limit_;
   uint64_t index_;
   std::vector<Hypothesis> samples_;

@@ -12,6 +12,7 @@
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
 #include "generate/id_rows.h"
+#include "generate/numbers.h"
 #include "generate/top.h"
 
 namespace attend {
@@ -64,6 +65,7 @@ void add_scores(const Head& head, const Tensor& hidden, std::span<const Reading>
 void sum_up(std::vector<TextScore>& scores) {
   for (TextScore& score : scores) {
     score.log_probability = std::accumulate(score.words.begin(), score.words.end(), 0.0);
+    require_number(score.log_probability, "score");
   }
 }
 
@@ -110,7 +112,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
   std::vector<Reading> readings;
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
-    EncodedText source = encode_source(tokenizer, sources[i], model.context());
+    EncodedText source = encode_source(tokenizer, sources[i], model.context(), options.rules);
     EncodedText target = encode_target(tokenizer, targets[i], model.context());
     Reading reading{.ids = {vocabulary.begin}, .labels = target.ids, .text = i};
     reading.ids.insert(reading.ids.end(), target.ids.begin(), target.ids.end() - 1);

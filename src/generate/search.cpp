@@ -1,6 +1,7 @@
 #include "attend/generate/search.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "attend/autograd/autograd.h"
@@ -19,8 +20,18 @@ std::span<const float> StepRows::logits_of(int64_t row, int64_t words) const {
   return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
 }
 
+std::span<const float> StepRows::log_probabilities_of(int64_t row, int64_t words) const {
+  return log_probabilities.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
+}
+
 double StepRows::log_probability(int64_t row, int32_t id) const {
   return log_probabilities[static_cast<size_t>(row) * stride + static_cast<size_t>(id)];
+}
+
+ScoreRules WriterConfig::rules() const {
+  return {options.rules,
+          vocabulary,
+          {.before = before, .source = source, .last = options.ends_at_limit ? limit : limit - 1}};
 }
 
 namespace {
@@ -71,14 +82,10 @@ class BatchSearch {
     const Tensor logits = to(next_logits(), DType::f32);
     const Tensor log_probabilities = log_softmax(logits);
     std::vector<std::vector<Continuation>> best;
-    if (!options_.sampling) {
-      // Words that break a rule must not keep others out.
-      const int64_t ends = options_.rules.min_length > 0 ? std::ssize(vocabulary_.ends) : 0;
-      const int64_t repeated = options_.rules.no_repeat > 0 ? length_ + 1 : 0;
+    if (!options_.sampling && !ScoreRules::are_needed(options_.rules)) {
       const auto count = static_cast<int64_t>(candidate_count(rows_, vocabulary_));
-      best = top_continuations(log_probabilities, count + ends + repeated, vocabulary_);
+      best = top_continuations(log_probabilities, count, vocabulary_);
     }
-    ++length_;
     const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
     parallel_for(std::ssize(slots_), [&](int64_t s) {
       Slot& slot = slots_[static_cast<size_t>(s)];
@@ -123,25 +130,40 @@ class BatchSearch {
   int64_t rows_;
   Tensor first_;
   std::vector<Slot> slots_;
-  int64_t length_ = 0;  // words written
 };
+
+SearchStop stop_of(EarlyStopping stopping) {
+  switch (stopping) {
+    case EarlyStopping::likely:
+      return SearchStop::likely;
+    case EarlyStopping::eager:
+      return SearchStop::eager;
+    case EarlyStopping::never:
+      return SearchStop::best;  // which finds the same, and knows it sooner
+  }
+  return SearchStop::likely;
+}
 
 int64_t length_limit(const SearchOptions& options, int64_t source_length, int64_t context) {
   const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * source_length + 10;
-  return std::min(wanted, options.ends_at_limit || options.sampling ? context - 1 : context);  // begin is read, too
+  return std::min(wanted, options.ends_at_limit ? context - 1 : context);  // begin is read, too
 }
 
 }  // namespace
 
 SearchOptions with_rules(SearchOptions options, const GenerationRules& rules) {
   options.rules = rules;
-  if (options.max_length == 0) options.max_length = std::max<int64_t>(rules.max_length - 1, 0);  // without the start
-  if (!rules.as_transformers) return options;
-  if (options.stop == SearchStop::best && !rules.is_patient) {
-    options.stop = rules.is_eager ? SearchStop::eager : SearchStop::likely;
+  if (options.max_length == 0) {
+    options.max_length = rules.max_new > 0 ? rules.max_new : std::max<int64_t>(rules.max_length - 1, 0);  // the start
   }
+  if (!rules.as_transformers) return options;
+  if (options.stop == SearchStop::best) options.stop = stop_of(rules.early_stopping);
   options.ends_at_limit = false;
   return options;
+}
+
+SearchOptions search_by(const GenerationRules& rules) {
+  return with_rules({.beam = std::max<int64_t>(rules.beam, 1), .length_penalty = rules.length_penalty}, rules);
 }
 
 void check_search(const SearchOptions& options) {
@@ -179,6 +201,7 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
       continue;
     }
     const IdRows read = pad_rows(sources, batch);
+    const std::array start{vocabulary.begin};
     BatchSearch work(options, vocabulary,
                      options.use_cache ? model.start(read.ids, read.lengths, rows)
                                        : start_rereading(model, read.ids, read.lengths, rows));
@@ -186,7 +209,9 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
       work.add(index, {.options = options,
                        .vocabulary = vocabulary,
                        .limit = length_limit(options, lengths[static_cast<size_t>(index)], model.context()),
-                       .index = static_cast<uint64_t>(options.first_index + index)});
+                       .index = static_cast<uint64_t>(options.first_index + index),
+                       .before = start,
+                       .source = sources[static_cast<size_t>(index)]});
     }
     work.run(on_hypotheses);
   }
@@ -219,7 +244,9 @@ void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<
       work.add(index, {.options = options,
                        .vocabulary = vocabulary,
                        .limit = options.max_length > 0 ? std::min(options.max_length, room) : room,
-                       .index = static_cast<uint64_t>(options.first_index + index)});
+                       .index = static_cast<uint64_t>(options.first_index + index),
+                       .before = prompts[static_cast<size_t>(index)],
+                       .source = prompts[static_cast<size_t>(index)]});
     }
     work.run(on_hypotheses);
   }

@@ -40,7 +40,7 @@ std::vector<TranslatedLine> translate(const PairModel& model, const Tokenizer& t
   std::vector<TranslatedLine> result(lines.size());
   std::vector<std::vector<int32_t>> sources;
   for (size_t i = 0; i < lines.size(); ++i) {
-    EncodedText source = encode_source(tokenizer, lines[i], model.context());
+    EncodedText source = encode_source(tokenizer, lines[i], model.context(), options.rules);
     if (source.is_blank) source.ids.clear();
     result[i].index = static_cast<int64_t>(i);
     result[i].source_tokens = std::ssize(source.ids);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/generate/search.h"
+#include "generate/score_rules.h"
 #include "generate/top.h"
 
 namespace attend {
@@ -13,9 +14,10 @@ namespace attend {
 struct StepRows {
   std::span<const float> logits, log_probabilities;   // [rows, stride]
   size_t stride = 0;                                  // words of the model
-  std::span<const std::vector<Continuation>> best{};  // of log_probabilities, for each row; empty when sampling
+  std::span<const std::vector<Continuation>> best{};  // of log_probabilities, for each row; unless rules are needed
 
   std::span<const float> logits_of(int64_t row, int64_t words) const;
+  std::span<const float> log_probabilities_of(int64_t row, int64_t words) const;
   double log_probability(int64_t row, int32_t id) const;
 };
 
@@ -25,6 +27,7 @@ struct WrittenNode {
   int64_t row = -1;  // where it goes on; -1: nowhere
   int32_t id = 0;
   double log_probability = 0;  // of all words so far
+  double counted = 0;          // the same after the rules: what a search goes by
   bool is_finished = false;
 };
 
@@ -51,8 +54,13 @@ class Writer {
 struct WriterConfig {
   const SearchOptions& options;
   const Vocabulary& vocabulary;
-  int64_t limit = 0;   ///< most words, the end not counted
-  uint64_t index = 0;  ///< of the source
+  int64_t limit = 0;                ///< most words, the end not counted
+  uint64_t index = 0;               ///< of the source
+  std::span<const int32_t> before;  ///< see RuledText; both must outlive the writer
+  std::span<const int32_t> source;
+
+  /// The rules for a text that ends at the limit.
+  ScoreRules rules() const;
 };
 
 /// How many continuations of a beam are looked at: of each hypothesis at most one for each end ends it, and the beam

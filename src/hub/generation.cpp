@@ -1,27 +1,80 @@
 #include "hub/generation.h"
 
 #include <algorithm>
+#include <array>
+
+#include "io/printable.h"
 
 namespace attend::hub {
 namespace {
 
-constexpr double kMostBeam = 4096;
+constexpr double kMostPenalty = 1000;
 constexpr size_t kMostTasks = 1000;
 
-/// The words that "bad_words_ids" forbids; runs of several are refused.
-std::vector<int32_t> banned_words(const HubConfig& config) {
-  std::vector<int32_t> banned;
-  if (!config.has("bad_words_ids")) return banned;
-  const Json& lists = config.json()["bad_words_ids"];
-  const auto is_word = [](const Json& list) {
-    return list.is_array() && list.size() == 1 && list[0].is_number_integer() && list[0].get<double>() >= 0 &&
-           list[0].get<double>() <= kMostWords;
+/// Lists of tokens, as "bad_words_ids" has them.
+std::vector<std::vector<int32_t>> token_lists(const HubConfig& config, const char* key) {
+  if (!config.has(key)) return {};
+  const Json& lists = config.json()[key];
+  const auto is_word = [](const Json& id) {
+    return id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() < kMostWords;
   };
-  if (!lists.is_array() || !std::ranges::all_of(lists, is_word)) {
-    config.refuse("'bad_words_ids' must be a list of lists of one token each; others are not supported");
+  const auto is_list = [&](const Json& list) {
+    return list.is_array() && !list.empty() && std::ranges::all_of(list, is_word);
+  };
+  if (!lists.is_array() || !std::ranges::all_of(lists, is_list)) {
+    config.refuse(in_quotes(key) + " must be a list of lists of tokens");
   }
-  for (const Json& list : lists) banned.push_back(list[0].get<int32_t>());
-  return banned;
+  return lists.get<std::vector<std::vector<int32_t>>>();
+}
+
+/// Reads what is never written. transformers lets an end pass in "bad_words_ids", but not in "suppress_tokens".
+void read_banned(const HubConfig& words, const HubConfig& suppressed, GenerationRules& rules) {
+  for (std::vector<int32_t>& run : token_lists(words, "bad_words_ids")) {
+    if (run.size() > 1) {
+      rules.banned_runs.push_back(std::move(run));
+    } else if (std::ranges::find(rules.ends, run[0]) == rules.ends.end()) {
+      rules.banned.push_back(run[0]);
+    }
+  }
+  for (const int32_t id : suppressed.tokens("suppress_tokens")) {
+    if (id >= 0) rules.banned.push_back(id);
+  }
+}
+
+EarlyStopping early_stopping(const HubConfig& config) {
+  constexpr const char* kKey = "early_stopping";
+  if (!config.has(kKey)) return EarlyStopping::likely;
+  if (config.json()[kKey].is_boolean()) return config.flag(kKey, false) ? EarlyStopping::eager : EarlyStopping::likely;
+  config.expect(kKey, "never");
+  return EarlyStopping::never;
+}
+
+/// Keys that change what transformers writes and that nothing here follows, with the value that asks for nothing. How
+/// words are drawn ("do_sample", "temperature", "top_k", …) is not among them: that is for who asks.
+struct Unfollowed {
+  const char* key;
+  double usual;
+};
+constexpr std::array kUnfollowed{Unfollowed{"num_beam_groups", 1},
+                                 Unfollowed{"diversity_penalty", 0},
+                                 Unfollowed{"encoder_repetition_penalty", 1},
+                                 Unfollowed{"sequence_bias", 0},
+                                 Unfollowed{"penalty_alpha", 0},
+                                 Unfollowed{"dola_layers", 0},
+                                 Unfollowed{"exponential_decay_length_penalty", 0},
+                                 Unfollowed{"guidance_scale", 1},
+                                 Unfollowed{"force_words_ids", 0},
+                                 Unfollowed{"constraints", 0},
+                                 Unfollowed{"forced_decoder_ids", 0},
+                                 Unfollowed{"stop_strings", 0},
+                                 Unfollowed{"token_healing", 0},
+                                 Unfollowed{"watermarking_config", 0}};
+
+/// Whether a value asks for something: neither null nor false, not the usual number, not an empty list.
+bool asks(const Json& value, double usual) {
+  if (value.is_number()) return value.get<double>() != usual;
+  if (value.is_boolean()) return value.get<bool>();
+  return !value.empty();
 }
 
 /// What the first of these files says that says anything.
@@ -31,24 +84,29 @@ GenerationRules rules_from(const std::vector<HubConfig>& files) {
     return found == files.end() ? files.back() : *found;
   };
   const auto token = [&](const char* key) { return where(key).token(key); };
+  const auto length = [&](const char* key) { return where(key).count(key, kMostContext, 0); };
   GenerationRules rules{.as_transformers = true};
   rules.start = token("decoder_start_token_id");
   rules.ends = where("eos_token_id").tokens("eos_token_id");
   rules.forced_first = token("forced_bos_token_id");
   rules.forced_last = token("forced_eos_token_id");
   rules.beam = where("num_beams").count("num_beams", kMostBeam, 0);
-  rules.max_length = where("max_length").count("max_length", kMostContext, 0);
-  rules.min_length = where("min_length").count("min_length", kMostContext, 0);
-  rules.no_repeat = where("no_repeat_ngram_size").count("no_repeat_ngram_size", kMostContext, 0);
-  rules.banned = banned_words(where("bad_words_ids"));
+  rules.max_length = length("max_length");
+  rules.max_new = length("max_new_tokens");
+  rules.min_length = length("min_length");
+  rules.min_new = length("min_new_tokens");
+  rules.no_repeat = length("no_repeat_ngram_size");
+  rules.no_repeat_source = length("encoder_no_repeat_ngram_size");
+  rules.repetition_penalty =
+      where("repetition_penalty").number("repetition_penalty", 1, 1 / kMostPenalty, kMostPenalty);
+  rules.renormalizes = where("renormalize_logits").flag("renormalize_logits", false);
+  read_banned(where("bad_words_ids"), where("suppress_tokens"), rules);
+  rules.banned_first = where("begin_suppress_tokens").tokens("begin_suppress_tokens");
   rules.prefix = where("prefix").text("prefix", "");
   rules.length_penalty = where("length_penalty").number("length_penalty", 1, -100, 100);
-  const HubConfig& stopping = where("early_stopping");
-  if (stopping.has("early_stopping") && stopping.json()["early_stopping"].is_boolean()) {
-    rules.is_eager = stopping.flag("early_stopping", false);
-  } else {
-    stopping.expect("early_stopping", "never");
-    rules.is_patient = stopping.has("early_stopping");
+  rules.early_stopping = early_stopping(where("early_stopping"));
+  for (const auto& [key, usual] : kUnfollowed) {
+    if (where(key).has(key) && asks(where(key).json()[key], usual)) rules.unfollowed.emplace_back(key);
   }
   return rules;
 }
@@ -81,13 +139,24 @@ nlohmann::ordered_json rules_json(const GenerationRules& rules) {
   if (!rules.ends.empty()) json["eos_token_id"] = rules.ends;
   token("forced_bos_token_id", rules.forced_first);
   token("forced_eos_token_id", rules.forced_last);
-  for (const int32_t id : rules.banned) json["bad_words_ids"].push_back({id});
+  for (const int32_t id : rules.banned) {
+    const bool ends = std::ranges::find(rules.ends, id) != rules.ends.end();
+    ends ? json["suppress_tokens"].push_back(id) : json["bad_words_ids"].push_back({id});
+  }
+  for (const std::vector<int32_t>& run : rules.banned_runs) json["bad_words_ids"].push_back(run);
+  if (!rules.banned_first.empty()) json["begin_suppress_tokens"] = rules.banned_first;
   number("num_beams", rules.beam);
   number("max_length", rules.max_length);
+  number("max_new_tokens", rules.max_new);
   number("min_length", rules.min_length);
+  number("min_new_tokens", rules.min_new);
   number("no_repeat_ngram_size", rules.no_repeat);
+  number("encoder_no_repeat_ngram_size", rules.no_repeat_source);
+  if (rules.repetition_penalty != 1) json["repetition_penalty"] = rules.repetition_penalty;
+  if (rules.renormalizes) json["renormalize_logits"] = true;
   json["length_penalty"] = rules.length_penalty;
-  json["early_stopping"] = rules.is_patient ? nlohmann::ordered_json("never") : nlohmann::ordered_json(rules.is_eager);
+  json["early_stopping"] = rules.early_stopping == EarlyStopping::eager;
+  if (rules.early_stopping == EarlyStopping::never) json["early_stopping"] = "never";
   if (!rules.prefix.empty()) json["prefix"] = rules.prefix;
   return json;
 }

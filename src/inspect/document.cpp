@@ -17,6 +17,7 @@ namespace attend {
 namespace {
 
 constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48;
+constexpr int64_t kBeam = 4, kWidest = 8;  // of the tree that is shown
 constexpr std::string_view kPlace = "<!--attend-data-->";
 
 /// The shortest text that reads back as the same float; JSON has no infinity: null.
@@ -74,7 +75,10 @@ InspectJson generation_lines(const InspectedModel& model, const Run& run) {
   const int64_t room = model.model->context() - std::ssize(run.sides[0].tokens);
   const bool writes = model.model->task() == Task::translation || model.model->task() == Task::language;
   if (!writes || room < 1) return lines;
-  const GenerationOptions options{.text = run.sides[0].text, .beam = 4, .length = kWritten, .rules = model.rules};
+  std::string text = run.sides[0].text;  // which begins with the prefix, where there is one
+  if (model.model->task() == Task::translation) text.erase(0, model.rules.prefix.size());
+  const int64_t beam = model.rules.beam > 0 ? std::min(model.rules.beam, kWidest) : kBeam;
+  const GenerationOptions options{.text = text, .beam = beam, .length = kWritten, .rules = model.rules};
   generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {
     lines.push_back(InspectJson::parse(line));
     return true;

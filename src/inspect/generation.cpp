@@ -24,7 +24,7 @@ struct Node {
   int64_t parent = 0;
   int32_t id = 0;
   int64_t length = 0;
-  double log_probability = 0;
+  double counted = 0;  // log p after the rules
   bool is_finished = false;
 };
 
@@ -54,8 +54,7 @@ class Generation {
         options_(options),
         on_line_(on_line),
         vocabulary_(Vocabulary::of(tokenizer, model.words(), options.rules)) {
-    search_.beam = options.beam;
-    search_.rules = options.rules;
+    search_ = with_rules({.beam = options.beam, .length_penalty = options.rules.length_penalty}, options.rules);
     if (options.temperature)
       search_.sampling = SamplingOptions{.temperature = *options.temperature, .seed = options.seed};
   }
@@ -64,7 +63,12 @@ class Generation {
     const auto start = std::chrono::steady_clock::now();
     const NoGrad scope;
     begin();
-    const WriterConfig config{.options = search_, .vocabulary = vocabulary_, .limit = limit_, .index = 0};
+    const WriterConfig config{.options = search_,
+                              .vocabulary = vocabulary_,
+                              .limit = limit_,
+                              .index = 0,
+                              .before = prompt_,
+                              .source = source_};
     const auto writer = options_.temperature ? create_sampler(config) : create_beam(config);
     node_of_row_.assign(static_cast<size_t>(options_.beam), 0);
     bool goes_on = true;
@@ -94,18 +98,21 @@ class Generation {
     }
     const auto tokens = std::ssize(run.sides[0].tokens);
     if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
-      const std::vector<int32_t> ids = encode_source(tokenizer_, options_.text, INT64_MAX).ids;
+      source_ = encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids;
       require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no token that ends a sentence");
-      decoding_ = pair->start(tensor<int64_t>(std::vector<int64_t>(ids.begin(), ids.end()), {1, std::ssize(ids)}), {},
-                              options_.beam);
+      const std::vector<int64_t> ids(source_.begin(), source_.end());
+      decoding_ = pair->start(tensor<int64_t>(ids, {1, std::ssize(ids)}), {}, options_.beam);
       prompt_ = {vocabulary_.begin};
-      limit_ = std::min(options_.length, model_.context() - 1);
+      limit_ = std::min(options_.length, model_.context() - (search_.ends_at_limit ? 1 : 0));
     } else {
       const auto& language = dynamic_cast<const LanguageModel&>(model_);
       decoding_ = language.start();
-      prompt_ = encode_prompt(tokenizer_, options_.text, options_.rules);
+      source_ = prompt_ = encode_prompt(tokenizer_, options_.text, options_.rules);
       limit_ = std::min(options_.length, model_.context() - tokens);
     }
+    const GenerationRules& rules = options_.rules;
+    const int64_t most = rules.max_new > 0 ? rules.max_new : rules.max_length - std::ssize(prompt_);
+    if (most > 0) limit_ = std::min(limit_, most);
     on_line_(json_text({{"sides", std::move(sides)}, {"attention", std::move(attention)}}));
   }
 
@@ -150,7 +157,7 @@ class Generation {
     nodes_.push_back({.parent = parent,
                       .id = node.id,
                       .length = before ? before->length + 1 : 1,
-                      .log_probability = node.log_probability,
+                      .counted = node.counted,
                       .is_finished = node.is_finished});
     const auto id = std::ssize(nodes_);
     if (node.row >= 0) node_of_row_[static_cast<size_t>(node.row)] = id;
@@ -182,9 +189,8 @@ class Generation {
       const Node& node = nodes_[i];
       const auto id = static_cast<int64_t>(i) + 1;
       if (!node.is_finished && std::ranges::find(node_of_row_, id) == node_of_row_.end()) continue;
-      const std::pair score{
-          node.is_finished,
-          hypothesis_score(node.log_probability, node.length - (node.is_finished ? 1 : 0), search_.length_penalty)};
+      const std::pair score{node.is_finished, hypothesis_score(node.counted, node.length - (node.is_finished ? 1 : 0),
+                                                               search_.length_penalty)};
       if (best == 0 || score > best_score) best = id, best_score = score;
     }
     return best;
@@ -194,7 +200,7 @@ class Generation {
     std::vector<int32_t> ids;
     for (; id != 0; id = nodes_[static_cast<size_t>(id - 1)].parent) {
       const Node& node = nodes_[static_cast<size_t>(id - 1)];
-      if (!node.is_finished) ids.push_back(node.id);
+      if (!node.is_finished || !vocabulary_.is_end(node.id)) ids.push_back(node.id);
     }
     std::ranges::reverse(ids);
     return tokenizer_.decode(ids);
@@ -207,7 +213,7 @@ class Generation {
   Vocabulary vocabulary_;
   SearchOptions search_;
   std::unique_ptr<Decoding> decoding_;
-  std::vector<int32_t> prompt_;
+  std::vector<int32_t> prompt_, source_;
   int64_t limit_ = 0;
   std::map<std::string, int64_t> places_;  // of attention modules, by path
   std::vector<Node> nodes_;                // node n is nodes_[n − 1]

@@ -21,7 +21,6 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kBeam = 4;
 constexpr int64_t kLogitRows = 128;   // so many rows of logits are held at once
 constexpr int64_t kOutputRows = 512;  // of a longer text only the end's next words are shown
 constexpr int64_t kLongestPair = int64_t{1} << 20;
@@ -66,11 +65,13 @@ class Capture {
 
  private:
   void run(const PairModel& model) {
-    Read source{{"source", options_.text, {}}, encode_source(tokenizer_, options_.text, INT64_MAX).ids};
+    Read source{{"source", options_.rules.prefix + options_.text, {}},
+                encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids};
     check_length(source);
     Read target{{"target", options_.target.value_or(""), {}}, {}};
     if (!options_.target) {
-      const SearchOptions wanted{.beam = kBeam, .max_length = options_.most_written, .rules = options_.rules};
+      SearchOptions wanted = search_by(options_.rules);
+      if (options_.most_written > 0) wanted.max_length = options_.most_written;
       search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, wanted,
              [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
     }

@@ -30,13 +30,13 @@ void add(Likelihood& sum, std::span<const TextScore> scores) {
 }
 
 Likelihood likelihood_of(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::string> sources,
-                         std::span<const std::string> targets) {
+                         std::span<const std::string> targets, const GenerationRules& rules) {
   Likelihood result;
   std::vector<std::string> from, to;
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!is_blank(sources[i]) && !is_blank(targets[i])) from.push_back(sources[i]), to.push_back(targets[i]);
     if (from.size() < kLinesAtOnce && i + 1 < sources.size()) continue;
-    add(result, score_pairs(model, tokenizer, from, to));
+    add(result, score_pairs(model, tokenizer, from, to, {.rules = rules}));
     from.clear(), to.clear();
   }
   return result;
@@ -160,7 +160,7 @@ TranslationMeasures measure_translation(const PairModel& model, const Tokenizer&
   }
   result.left_out = std::ssize(targets) - std::ssize(compared);
   result.metrics = text_metrics(compared, references, options.metrics);
-  result.likelihood = likelihood_of(model, tokenizer, sources, targets);
+  result.likelihood = likelihood_of(model, tokenizer, sources, targets, options.search.rules);
   return result;
 }
 

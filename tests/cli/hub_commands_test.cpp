@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +56,81 @@ TEST(HubCommands, InfoTellsWhatIsNotUsed) {
   files.save(folder.path());
   const Finished info = attend_command({"info", folder.path()});
   EXPECT_NE(info.out.find("adapter.weight"), std::string::npos) << info.out;
+}
+
+TEST(HubCommands, InfoTellsWhereTheFilesWereNotTakenAtTheirWord) {
+  const TemporaryFolder folder;
+  auto files = testing::tiny_gpt2();
+  files.config["tie_word_embeddings"] = false;
+  save_gpt2(folder.path(), 11);
+  files.save(folder.path());
+  std::ofstream(folder.file("generation_config.json")) << R"({"penalty_alpha": 0.6})";
+  const Finished info = attend_command({"info", folder.path()});
+  EXPECT_NE(info.out.find("'tie_word_embeddings' is false, but there is no output matrix"), std::string::npos);
+  EXPECT_NE(info.out.find("'penalty_alpha' of the generation config is not followed"), std::string::npos);
+  EXPECT_EQ(json::parse(attend_command({"info", folder.path(), "--json"}).out)["notes"].size(), 2u);
+}
+
+/// The text that `generate` writes behind "abc", and what is on standard error.
+struct Written {
+  std::string text, err;
+  int64_t tokens = 0;
+};
+Written written(const std::string& folder, std::vector<std::string> options) {
+  options.insert(options.begin(), {"generate", folder, "abc", "--json"});
+  const Finished run = attend_command(options);
+  EXPECT_EQ(run.code, 0) << run.err;
+  const json line = json::parse(run.out);
+  return {line["text"], run.err, line["tokens"]};
+}
+
+TEST(HubCommands, GenerateFollowsTheFolderUnlessTold) {
+  const TemporaryFolder folder;
+  save_gpt2(folder.path(), 11);
+  const auto says = [&](const json& rules) { std::ofstream(folder.file("generation_config.json")) << rules.dump(); };
+  const Written plain = written(folder.path(), {"--greedy", "--tokens", "8"});
+  EXPECT_EQ(plain.err, "");
+  says({{"no_repeat_ngram_size", 1}, {"max_new_tokens", 6}});
+  const Written once = written(folder.path(), {"--greedy"});
+  EXPECT_EQ(once.tokens, 6);
+  std::string all = "abc" + once.text;
+  std::erase(all, ' ');
+  for (const char letter : all) EXPECT_EQ(all.find(letter), all.rfind(letter)) << all;
+  EXPECT_EQ(written(folder.path(), {"--greedy", "--tokens", "3"}).tokens, 3);
+  says({{"max_length", 7}});
+  EXPECT_EQ(written(folder.path(), {"--greedy"}).tokens, 4);
+  says({{"repetition_penalty", 1.9}});
+  const std::vector<std::string> drawn{"--top-k", "1", "--tokens", "8"};
+  const std::string penalized = written(folder.path(), drawn).text;
+  EXPECT_EQ(written(folder.path(), {"--greedy", "--tokens", "8"}).text, penalized);
+  std::vector<std::string> without = drawn;
+  without.insert(without.end(), {"--repetition-penalty", "1"});
+  EXPECT_EQ(written(folder.path(), without).text, plain.text);
+  says({{"num_beams", 3}, {"max_new_tokens", 8}, {"diversity_penalty", 0.5}, {"num_beam_groups", 3}});
+  const Written beam = written(folder.path(), {});
+  EXPECT_EQ(beam.text, written(folder.path(), {"--beam", "3"}).text);
+  EXPECT_EQ(written(folder.path(), {"--greedy"}).text, plain.text);
+  EXPECT_EQ(written(folder.path(), {"--beam", "1"}).text, plain.text);
+  EXPECT_EQ(beam.err, "attend: " + folder.path() +
+                          ": not followed of its generation config: num_beam_groups, diversity_penalty\n");
+  EXPECT_EQ(attend_command({"generate", folder.path(), "a", "--beam", "2", "--top-k", "1"}).code, 2);
+  EXPECT_EQ(attend_command({"generate", folder.path(), "a", "--beam", "2", "--count", "3"}).code, 2);
+}
+
+TEST(HubCommands, DamagedWeightsAreOneLine) {
+  const TemporaryFolder folder;
+  auto files = testing::tiny_gpt2();
+  save_gpt2(folder.path(), 11);
+  Tensor& words = files.tensors["transformer.wte.weight"];
+  words = words.clone();
+  words.data<float>()[8 * 10] = NAN;  // of a word that is not read
+  files.save(folder.path());
+  for (const char* command : {"generate", "score"}) {
+    const Finished run = attend_command({command, folder.path(), "abc"});
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(run.err,
+              std::string("attend: ") + command + ": the model's numbers are not finite: its weights are damaged\n");
+  }
 }
 
 TEST(HubCommands, VocabulariesMustFit) {

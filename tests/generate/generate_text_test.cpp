@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/generate/score.h"
+#include "attend/generate/search.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "attend/text/utf8.h"
 #include "generate/byte_tokenizer.h"
 #include "generate/tiny_models.h"
+#include "testing/gradients.h"
 
 namespace attend {
 namespace {
@@ -131,12 +134,96 @@ TEST_F(Generating, EndsWhereItIsTold) {
   EXPECT_GT(ended, 0);
 }
 
+TEST_F(Generating, FollowsTheRulesOfAFolder) {
+  const auto written = [&](const GenerationRules& rules, GenerateOptions options = {}) {
+    options.sampling.temperature = 0;
+    options.rules = rules;
+    return generate_text(gpt_, tokenizer_, Texts{"Hello"}, options)[0];
+  };
+  const GenerationRules open{.as_transformers = true, .ends = {3}, .banned = {3}};
+  GenerationRules once = open;
+  once.no_repeat = 1;
+  const auto ids = written(once, {.tokens = 30}).ids;
+  std::set<int32_t> seen{ids.begin(), ids.end()};
+  EXPECT_EQ(seen.size(), 30u);
+  for (const int32_t id : tokenizer_.encode("Hello", false)) EXPECT_FALSE(seen.contains(id));  // the prompt counts
+  GenerationRules penalty = open;
+  penalty.repetition_penalty = 1.5;
+  EXPECT_EQ(written(penalty, {.tokens = 12}).ids,
+            written(open, {.tokens = 12, .sampling = {.repetition_penalty = 1.5}}).ids);
+  GenerationRules last = open;
+  last.forced_last = 3;
+  const GeneratedText cut = written(last, {.tokens = 6});
+  EXPECT_EQ(cut.ids.size(), 5u);
+  EXPECT_EQ(cut.ending, Ending::length);
+  GenerationRules late{.as_transformers = true, .ends = {written(open, {.tokens = 1}).ids[0]}};
+  EXPECT_EQ(written(late).ids.size(), 0u);
+  late.min_length = 8;  // 5 of them are the prompt
+  EXPECT_GE(written(late, {.tokens = 9}).ids.size(), 3u);
+}
+
+TEST_F(Generating, TheLengthIsWhatIsSaidFirst) {
+  GenerateOptions options;
+  EXPECT_EQ(most_tokens(options, 5), 200);
+  options.rules.max_length = 60;
+  EXPECT_EQ(most_tokens(options, 5), 55);
+  EXPECT_EQ(most_tokens(options, 60), 200);  // it says nothing then
+  options.rules.max_length = 4000;
+  EXPECT_EQ(most_tokens(options, 5), 200);
+  options.rules.max_new = 300;
+  EXPECT_EQ(most_tokens(options, 5), 300);
+  options.tokens = 7;
+  EXPECT_EQ(most_tokens(options, 5), 7);
+}
+
+TEST_F(Generating, ABeamFindsWhatSearchFinds) {
+  GenerateOptions options{.tokens = 10, .beam = 4, .copies = 2};
+  options.rules = {.as_transformers = true, .ends = {3}, .no_repeat = 2, .length_penalty = 0.5};
+  std::string shown;
+  const auto texts = generate_text(gpt_, tokenizer_, Texts{"Hello", "b"}, options, [&](const TextPiece& piece) {
+    shown += std::string(piece.text) + "|";
+    return true;
+  });
+  ASSERT_EQ(texts.size(), 4u);
+  SearchOptions search_options = search_by(options.rules);
+  search_options.beam = 4, search_options.n_best = 2, search_options.max_length = 10;
+  const std::vector<std::vector<int32_t>> prompts{tokenizer_.encode("Hello", false), tokenizer_.encode("b", false)};
+  search(gpt_, Vocabulary::of(tokenizer_, gpt_.words(), options.rules), prompts, search_options,
+         [&](int64_t prompt, const std::vector<Hypothesis>& best) {
+           for (size_t copy = 0; copy < 2; ++copy) {
+             const GeneratedText& text = texts[static_cast<size_t>(prompt) * 2 + copy];
+             EXPECT_EQ(text.ids, best[copy].ids);
+             EXPECT_EQ(text.prompt, prompt);
+             EXPECT_EQ(text.text, tokenizer_.decode(best[copy].ids, false));
+             EXPECT_NEAR(text.log_probability, best[copy].log_probability, 1e-4);
+             EXPECT_EQ(text.ending, best[copy].is_cut ? Ending::length : Ending::end);
+           }
+         });
+  EXPECT_EQ(shown, texts[0].text + "|" + texts[1].text + "|" + texts[2].text + "|" + texts[3].text + "|");
+  options.stop = {texts[0].text.substr(3, 2)};
+  const GeneratedText stopped = generate_text(gpt_, tokenizer_, Texts{"Hello"}, options)[0];
+  EXPECT_EQ(stopped.ending, Ending::stop);
+  EXPECT_TRUE(texts[0].text.starts_with(stopped.text));
+}
+
+TEST_F(Generating, NumbersThatAreNoneAreAnError) {
+  for (auto& [name, tensor] : model_->parameters()) {
+    if (name == "embedding.weight") tensor.data<float>()[16 * 7] = NAN;
+  }
+  testing::expect_error<Error>([&] { generate_text(gpt_, tokenizer_, Texts{"Hello"}); },
+                               "generate: the model's numbers are not finite: its weights are damaged");
+  testing::expect_error<Error>([&] { score_texts(gpt_, tokenizer_, Texts{"Hello"}); },
+                               "score: the model's numbers are not finite: its weights are damaged");
+}
+
 TEST_F(Generating, RefusesWhatCannotBe) {
   const auto refuses = [&](const GenerateOptions& options) {
     EXPECT_THROW(generate_text(gpt_, tokenizer_, Texts{"a"}, options), ShapeError);
   };
   refuses({.tokens = 0});
   refuses({.copies = 0});
+  refuses({.beam = 0});
+  refuses({.beam = 2, .copies = 3});
   refuses({.batch_rows = 0});
   refuses({.sampling = {.top_p = -1}});
   EXPECT_THROW(generate_text(gpt_, ByteTokenizer(), Texts{"a"}), FormatError);

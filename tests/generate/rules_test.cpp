@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "attend/generate/embed.h"
 #include "attend/generate/search.h"
+#include "attend/ops/softmax.h"
+#include "attend/tensor/creation.h"
 #include "generate/byte_tokenizer.h"
 #include "generate/tiny_models.h"
 #include "testing/gradients.h"
@@ -72,6 +75,138 @@ TEST_F(Rules, NoEndBeforeItsTimeAndNoRunTwice) {
     ASSERT_EQ(ids.size(), 20u);
     for (size_t i = 1; i < ids.size(); ++i) EXPECT_TRUE(seen.emplace(ids[i - 1], ids[i]).second) << i;
   }
+}
+
+/// What a search by hand makes of the same penalty: greedy on logits, with the start (2) among what was written.
+std::vector<int32_t> greedy_by_hand(const PairModel& model, double penalty, size_t length) {
+  const auto source = random_sources(1, 5, 5, 7)[0];
+  const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {}, 1);
+  std::vector<int32_t> ids{2};
+  while (ids.size() <= length) {
+    auto logits = decoding->step(tensor<int64_t>({ids.back()}, {1, 1})).to_vector<double>();
+    for (const int32_t id : std::set<int32_t>(ids.begin(), ids.end())) {
+      double& logit = logits[static_cast<size_t>(id)];
+      logit = logit < 0 ? logit * penalty : logit / penalty;
+    }
+    ids.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+  }
+  return {ids.begin() + 1, ids.end()};
+}
+
+TEST_F(Rules, GreedySearchPenalizesLogits) {
+  const auto& model = dynamic_cast<const PairModel&>(*model_);
+  const SearchOptions options{.ends_at_limit = false, .max_length = 8};
+  const auto free = found({.as_transformers = true, .ends = {16}}, options)[0];
+  for (const double penalty : {1.3, 3.0}) {
+    const auto one = found({.as_transformers = true, .ends = {16}, .repetition_penalty = penalty}, options)[0];
+    const auto by_hand = greedy_by_hand(model, penalty, one.ids.size());
+    EXPECT_EQ(one.ids, by_hand);
+    EXPECT_LE(one.log_probability, free.log_probability + 1e-4);  // the model's own, whatever was penalized
+  }
+}
+
+TEST_F(Rules, ABeamPenalizesLogProbabilities) {
+  // Every text of two words, by hand: the second has the first and the start before it.
+  const auto& model = dynamic_cast<const PairModel&>(*model_);
+  const auto source = random_sources(1, 5, 5, 7)[0];
+  const GenerationRules rules{.as_transformers = true,
+                              .start = 2,
+                              .ends = {16},
+                              .forced_last = -1,
+                              .banned = {0, 1, 16},
+                              .repetition_penalty = 1.7,
+                              .renormalizes = true};
+  const auto scores_after = [&](const std::vector<int64_t>& ids) {
+    const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {}, 1);
+    Tensor logits;
+    for (const int64_t id : ids) logits = decoding->step(tensor<int64_t>({id}, {1, 1}));
+    auto scores = log_softmax(logits).to_vector<double>();
+    for (const int64_t id : std::set<int64_t>(ids.begin(), ids.end())) scores[static_cast<size_t>(id)] *= 1.7;
+    for (const int32_t id : rules.banned) scores[static_cast<size_t>(id)] = -INFINITY;
+    double sum = 0;
+    for (const double score : scores) sum += std::exp(score);
+    for (double& score : scores) score -= std::log(sum);
+    return scores;
+  };
+  std::pair<double, std::vector<int32_t>> best{-INFINITY, {}};
+  const auto first = scores_after({2});
+  for (int32_t a = 0; a < 17; ++a) {
+    if (first[static_cast<size_t>(a)] == -INFINITY) continue;
+    const auto second = scores_after({2, a});
+    for (int32_t b = 0; b < 17; ++b) {
+      best = std::max(best, {first[static_cast<size_t>(a)] + second[static_cast<size_t>(b)], {a, b}});
+    }
+  }
+  SearchOptions options{.beam = 17, .stop = SearchStop::likely, .ends_at_limit = false, .max_length = 2};
+  const auto one = found(rules, options)[0];
+  EXPECT_EQ(one.ids, best.second);
+  EXPECT_NEAR(one.score * 2, best.first, 1e-4);
+  EXPECT_LT(one.log_probability, one.score * 2);  // of the model itself: banned words have their share
+}
+
+TEST_F(Rules, SamplesKeepThem) {
+  const GenerationRules rules{.as_transformers = true, .ends = {3, 5, 6, 7, 8}, .forced_last = 3, .min_new = 4};
+  SearchOptions options{.n_best = 20, .ends_at_limit = false, .sampling = SamplingOptions{.seed = 3}, .max_length = 7};
+  for (const Hypothesis& one : found(rules, options)) {
+    EXPECT_GE(one.ids.size(), 4u);
+    EXPECT_LE(one.ids.size(), 6u);
+    EXPECT_EQ(one.is_cut, one.ids.size() == 6);
+  }
+  options.max_length = 9;
+  for (const Hypothesis& one : found({.as_transformers = true, .ends = {3}, .banned = {3}, .no_repeat = 1}, options)) {
+    EXPECT_EQ(std::set<int32_t>(one.ids.begin(), one.ids.end()).size(), 9u);
+    EXPECT_TRUE(one.is_cut);  // there is no end at all
+  }
+}
+
+TEST_F(Rules, AnEndThatTheLengthForcesIsACut) {
+  const GenerationRules rules{.as_transformers = true, .ends = {16}, .forced_last = 16, .banned = {16}};
+  for (const int64_t beam : {1, 3}) {
+    const auto one =
+        found(rules, {.beam = beam, .stop = SearchStop::likely, .ends_at_limit = false, .max_length = 5})[0];
+    EXPECT_EQ(one.ids.size(), 4u);
+    EXPECT_TRUE(one.is_cut);
+  }
+}
+
+TEST(RulesOfAFolder, DecideWhatIsLeftOpen) {
+  GenerationRules rules{.as_transformers = true, .beam = 5, .max_length = 20, .length_penalty = 2};
+  EXPECT_EQ(search_by(rules).beam, 5);
+  EXPECT_EQ(search_by(rules).length_penalty, 2);
+  EXPECT_EQ(search_by(rules).max_length, 19);
+  EXPECT_EQ(search_by(rules).stop, SearchStop::likely);
+  EXPECT_EQ(search_by({}).beam, 1);
+  EXPECT_EQ(with_rules({.max_length = 7}, rules).max_length, 7);
+  rules.max_new = 4;
+  EXPECT_EQ(search_by(rules).max_length, 4);
+  rules.early_stopping = EarlyStopping::never;
+  EXPECT_EQ(search_by(rules).stop, SearchStop::best);
+  rules.early_stopping = EarlyStopping::eager;
+  EXPECT_EQ(search_by(rules).stop, SearchStop::eager);
+}
+
+TEST_F(Rules, ASearchThatNeverStopsEarlyIsNotWorse) {
+  const GenerationRules rules{.as_transformers = true, .ends = {3, 5}};
+  SearchOptions options{.beam = 2, .stop = SearchStop::eager, .ends_at_limit = false, .max_length = 16};
+  double before = -INFINITY;
+  for (const SearchStop stop : {SearchStop::eager, SearchStop::likely, SearchStop::best}) {
+    options.stop = stop;
+    const double score = found(rules, options)[0].score;
+    EXPECT_GE(score, before);
+    before = score;
+  }
+}
+
+TEST_F(Rules, NumbersThatAreNoneAreAnError) {
+  for (auto& [name, tensor] : model_->parameters()) {
+    if (name == "embedding.weight") tensor.data<float>()[16 * 7] = NAN;
+  }
+  for (const int64_t beam : {1, 3}) {
+    testing::expect_error<Error>([&] { found({}, {.beam = beam}); },
+                                 "search: the model's numbers are not finite: its weights are damaged");
+  }
+  testing::expect_error<Error>([&] { found({}, {.sampling = SamplingOptions{}}); },
+                               "sampling: the model's numbers are not finite: its weights are damaged");
 }
 
 TEST_F(Rules, MustFitTheModel) {

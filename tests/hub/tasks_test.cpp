@@ -28,7 +28,7 @@ TEST(Tasks, EachGoesBeforeWhatIsSaidForAll) {
   const GenerationRules& german = rules_for(loaded.tasks, "translation_en_to_de");
   EXPECT_EQ(german.prefix, "to German: ");
   EXPECT_EQ(german.beam, 4);
-  EXPECT_TRUE(german.is_eager);
+  EXPECT_EQ(german.early_stopping, EarlyStopping::eager);
   EXPECT_EQ(german.ends, std::vector<int32_t>{7});
   EXPECT_EQ(rules_for(loaded.tasks, "summarization").beam, 2);
   EXPECT_EQ(rules_for(loaded.tasks, "summarization").min_length, 5);
@@ -68,17 +68,17 @@ TEST(Tasks, DamagedOnesAreRefused) {
 }
 
 TEST(Tasks, WhenASearchIsDone) {
-  EXPECT_TRUE(loaded_with(kNothing, {{"early_stopping", "never"}}).rules.is_patient);
-  EXPECT_TRUE(loaded_with(kNothing, {{"early_stopping", true}}).rules.is_eager);
+  EXPECT_EQ(loaded_with(kNothing, {{"early_stopping", "never"}}).rules.early_stopping, EarlyStopping::never);
+  EXPECT_EQ(loaded_with(kNothing, {{"early_stopping", true}}).rules.early_stopping, EarlyStopping::eager);
   const GenerationRules usual = loaded_with(kNothing, {{"early_stopping", false}}).rules;
-  EXPECT_FALSE(usual.is_eager || usual.is_patient);
+  EXPECT_EQ(usual.early_stopping, EarlyStopping::likely);
   const TemporaryFolder folder;
   testing::tiny_gpt2().save(folder.path());
   std::ofstream(folder.file("generation_config.json")) << R"({"early_stopping": "sometimes"})";
   EXPECT_EQ(testing::complaint_about(folder.path()),
             "generation_config.json: 'early_stopping': \"sometimes\" is not supported, only \"never\"");
-  save_generation_rules({.is_patient = true}, folder.path());
-  EXPECT_TRUE(load_hub_model(folder.path()).rules.is_patient);
+  save_generation_rules({.early_stopping = EarlyStopping::never}, folder.path());
+  EXPECT_EQ(load_hub_model(folder.path()).rules.early_stopping, EarlyStopping::never);
 }
 
 }  // namespace

@@ -113,6 +113,30 @@ TEST(Generation, WritesWhatTranslateWrites) {
   }
 }
 
+TEST(Generation, FollowsTheRulesOfAFolderAsTranslateDoes) {
+  const InspectedModel model = tiny_inspected("transformer");
+  const auto& pair = dynamic_cast<const PairModel&>(*model.model);
+  const GenerationRules rules{.as_transformers = true,
+                              .ends = {3},
+                              .banned = {0, 1, 2, 3, 4},
+                              .beam = 3,
+                              .max_length = 9,
+                              .no_repeat = 2,
+                              .repetition_penalty = 1.3,
+                              .renormalizes = true,
+                              .prefix = "to: ",
+                              .length_penalty = 0.7};
+  const TranslatedLine expected =
+      translate(pair, *model.tokenizer, std::vector<std::string>{"hello"}, search_by(rules))[0];
+  ASSERT_EQ(expected.best[0].text.size(), 8u);
+  const auto lines = lines_of(model, {.text = "hello", .beam = 3, .rules = rules});
+  EXPECT_EQ(lines.back()["text"], expected.best[0].text);
+  EXPECT_EQ(lines[0]["sides"][0]["text"], "to: hello");
+  const attend::Run run = capture(*model.model, *model.tokenizer, {.text = "hello", .rules = rules});
+  EXPECT_EQ(run.sides[0].text, "to: hello");
+  EXPECT_EQ(run.sides[1].text, expected.best[0].text);
+}
+
 TEST(Generation, TellsWhatItConsideredAndWhereItLooked) {
   const auto lines = lines_of(tiny_inspected("transformer"), {.text = "abcd", .beam = 3, .length = 6, .candidates = 4});
   std::map<int64_t, Json> nodes;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "attend/autograd/autograd.h"
+#include "attend/generate/translate.h"
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/heads.h"
 #include "attend/ops/reduce.h"
@@ -163,7 +164,8 @@ TEST(Run, SaysWhereEachAttentionStands) {
 TEST(Run, TranslatesWhereNoTargetIsGiven) {
   const InspectedModel model = tiny_inspected("transformer");
   const attend::Run run = capture(*model.model, *model.tokenizer, {.text = "ab"});
-  EXPECT_EQ(run.sides[1].text, run.sides[1].tokens.size() > 1 ? run.sides[1].text : "");
+  const auto& pair = dynamic_cast<const PairModel&>(*model.model);
+  EXPECT_EQ(run.sides[1].text, translate(pair, *model.tokenizer, std::vector<std::string>{"ab"})[0].best[0].text);
   EXPECT_EQ(std::ssize(run.sides[1].tokens), run.attention.back().queries());
 }
 

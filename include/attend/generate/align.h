@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
 
@@ -15,13 +16,14 @@ namespace attend {
 struct AlignOptions {
   std::optional<int64_t> layer;  ///< of the decoder, from 0; none: the mean over all
   std::optional<int64_t> head;   ///< from 0; none: the mean over all
+  GenerationRules rules{};       ///< what the model's folder says: a prefix is read, but its words are not aligned
 };
 
 /// Where each word of a target looked in its source.
 struct WordAlignment {
   std::vector<std::string> source, target;   ///< the words, see words_of
   std::vector<std::vector<double>> weights;  ///< [target word][source word]; a row adds up to 1 less what went to the
-                                             ///< source's end
+                                             ///< source's end and to a prefix
   std::vector<std::pair<int64_t, int64_t>> links;  ///< (source word, target word): the largest weight of each row
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/models/text_pooling.h"
 #include "attend/text/tokenizer.h"
@@ -12,6 +13,7 @@ namespace attend {
 
 struct EmbedOptions {
   SentenceSettings sentence{};
+  GenerationRules rules{};      ///< what the model's folder says; of them only the prefix of a pair model counts
   int64_t batch_tokens = 8192;  ///< texts are read together up to so many real tokens
 };
 

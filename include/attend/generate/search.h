@@ -38,24 +38,28 @@ struct SearchOptions {
 /// The options with the rules of a model's folder, which decide where they leave it open: the longest text, and with
 /// GenerationRules::as_transformers when a search is done and what happens where the length runs out.
 SearchOptions with_rules(SearchOptions options, const GenerationRules& rules);
+/// The search that the rules ask for when nobody else does: with their beam and length penalty, else greedy.
+SearchOptions search_by(const GenerationRules& rules);
 /// Throws ShapeError for a number out of its range, by name.
 void check_search(const SearchOptions& options);
 
 struct Hypothesis {
   std::vector<int32_t> ids;    ///< without begin and end
   double log_probability = 0;  ///< natural logarithm, of ids and the end, under the model itself
-  double score = 0;            ///< log_probability / length^α; what the list is sorted by, unless sampled
-  bool is_cut = false;         ///< the end was forced by max_length
+  /// log p / length^α; what the list is sorted by, unless sampled. In a beam it is log p after the rules: penalties and
+  /// all.
+  double score = 0;
+  bool is_cut = false;  ///< the length ran out: the end was forced, or there is none
 };
 
 /// Hypotheses of source `index`, best first.
 using OnHypotheses = std::function<void(int64_t index, std::vector<Hypothesis> best)>;
 
 /// Writes for each source (ids with the end, no padding); calls back once for each, in the order they are done. For an
-/// empty source that is an empty hypothesis. The words of a source do not depend on the others, nor on threads. A
-/// source is done when no hypothesis still being written can come to be better than the last of its n best. Equal
-/// scores: smaller ids first. Throws ShapeError for a source longer than the context, FormatError if the tokenizer does
-/// not fit the model.
+/// empty source that is an empty hypothesis. The words of a source do not depend on the others, nor on threads; their
+/// log p may differ in its last digits with the batch and the cache, which add in another order. A source is done as
+/// SearchStop says. Equal scores: smaller ids first. Throws ShapeError for a source longer than the context,
+/// FormatError if the tokenizer does not fit the model, Error if the model gives no numbers.
 void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
             const SearchOptions& options, const OnHypotheses& on_hypotheses);
 

@@ -28,8 +28,8 @@ struct TranslatedLine {
 /// Called for each line in the order of the lines, as soon as all before it are done.
 using OnTranslated = std::function<void(const TranslatedLine&)>;
 
-/// Translates lines of text, in batches of like length. Throws FormatError if a line is not UTF-8, or if the tokenizer
-/// does not fit the model.
+/// Translates lines of text, in batches of like length, each with the prefix of the options' rules before it. Throws
+/// FormatError if a line is not UTF-8, or if the tokenizer does not fit the model.
 std::vector<TranslatedLine> translate(const PairModel& model, const Tokenizer& tokenizer,
                                       std::span<const std::string> lines, const SearchOptions& options = {},
                                       const OnTranslated& on_translated = {});

@@ -28,7 +28,7 @@ struct AblatedToken {
 
 struct RunOptions {
   std::string text;                   ///< of a picture its name
-  std::optional<std::string> target;  ///< of a pair model; none: what the model itself writes, with a beam of 4
+  std::optional<std::string> target;  ///< of a pair model; none: what the model itself writes, as translate() does
   int64_t most_written = 0;           ///< tokens of a target that the model writes; 0: as many as it translates with
   std::optional<std::string> second;  ///< of an encoder: the second text of a pair
   std::vector<AblatedHead> heads;     ///< switched off: their part of the context is 0
