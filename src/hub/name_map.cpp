@@ -104,9 +104,11 @@ std::string found_name(const HubWeights& weights, const NameMap& map, const Rule
                                                                                       : rule.theirs;
 }
 
+bool is_reshaped(const Rule& rule) { return rule.layout == Layout::reshaped || rule.layout == Layout::one_row; }
+
 void check_shape(const Bound& bound, const std::string& name, const HubWeights& weights) {
   const Shape expected = joined_shape(bound), &got = weights.shape(name);
-  const bool fits = bound.rule.layout == Layout::reshaped ? expected.numel() == got.numel() : expected == got;
+  const bool fits = is_reshaped(bound.rule) ? expected.numel() == got.numel() : expected == got;
   require<FormatError>(fits, weights.name(), ": tensor ", in_quotes(name), " has shape ", got,
                        ", but config.json describes ", expected);
 }
@@ -139,7 +141,7 @@ void take(const Bound& bound, const std::string& name, const HubWeights& weights
   for (int64_t i = 0, row = 0; i < std::ssize(bound.parameters); ++i) {
     const Tensor& parameter = bound.parameters[static_cast<size_t>(i)];
     Tensor part = x;
-    if (bound.rule.layout == Layout::reshaped) {
+    if (is_reshaped(bound.rule)) {
       part = reshape(x, parameter.shape());
     } else if (bound.parameters.size() > 1) {
       part = slice(x, 0, row, row + parameter.dim(0));
@@ -187,6 +189,7 @@ Tensor joined(const Bound& bound) {
     x = concat({zeros(more), x}, 0);
   }
   if (bound.rule.layout == Layout::transposed && x.rank() == 2) x = transpose(x, 0, 1);
+  if (bound.rule.layout == Layout::one_row) x = reshape(x, {1, x.numel()});
   return x;
 }
 

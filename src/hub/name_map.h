@@ -15,7 +15,8 @@ enum class Layout {
   as_is,
   transposed,   ///< matrices are [in, out] where ours are [out, in]; vectors are as they are
   interleaved,  ///< rows of a head come as pairs (2i, 2i + 1) of rotary positions, where ours are (i, i + half)
-  reshaped      ///< as many values in the same order, in whatever shape
+  reshaped,     ///< as many values in the same order, in whatever shape
+  one_row       ///< the same, and written as a matrix of one row
 };
 
 /// `{}` in the names stands for the number of a layer. A rule for a parameter that the model has not is passed over: a

@@ -100,8 +100,9 @@ Ordered config_json(const Written& written, const std::string& to, const std::st
   if (is_document || !json.contains("tokenizer_class")) json["tokenizer_class"] = tokenizer_class(to, folder);
   json["model_max_length"] = written.model.context();
   const Task task = written.model.task();
-  // Models that know no kinds of tokens must not be given any.
-  if (task != Task::classification) json["model_input_names"] = {"input_ids", "attention_mask"};
+  // Models that know no kinds of tokens must not be given any, and which are given by default is not for ever.
+  json["model_input_names"] = {"input_ids", "attention_mask"};
+  if (task == Task::classification) json["model_input_names"].push_back("token_type_ids");
   if (written.rules.as_transformers) return json;
   json["clean_up_tokenization_spaces"] = false;
   const Marks marks = marks_of(written);

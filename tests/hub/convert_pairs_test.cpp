@@ -3,6 +3,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/generate/translate.h"
 #include "attend/hub/convert.h"
+#include "attend/io/safetensors.h"
 #include "attend/models/transformer_model.h"
 #include "convert_testing.h"
 
@@ -79,6 +80,19 @@ Settings t5_with(Settings more) {
                {"scale_embedding", "no"},
                {"scale_output", "yes"}});
   return more;
+}
+
+// transformers takes nothing of another shape.
+TEST(ConvertPairs, TheBiasOfTheOutputIsAMatrixOfOneRow) {
+  const auto tokenizer = small_tokenizer();
+  for (const char* to : {"marian", "bart"}) {
+    const TemporaryFolder folder;
+    const std::string waves = std::string(to) == "bart" ? "learned" : "sinusoidal";
+    save_hub_model(*small_pair(*tokenizer, {{"output_bias", "yes"}, {"positions", waves}}), *tokenizer, to,
+                   folder.file("out"));
+    const TensorInfo bias = SafetensorsFile::open(folder.file("out/model.safetensors")).info("final_logits_bias");
+    EXPECT_EQ(bias.shape, (Shape{1, tokenizer->size()})) << to;
+  }
 }
 
 TEST(ConvertPairs, Marian) {
