@@ -87,9 +87,8 @@ TEST(ConvertPairs, TheBiasOfTheOutputIsAMatrixOfOneRow) {
   const auto tokenizer = small_tokenizer();
   for (const char* to : {"marian", "bart"}) {
     const TemporaryFolder folder;
-    const std::string waves = std::string(to) == "bart" ? "learned" : "sinusoidal";
-    save_hub_model(*small_pair(*tokenizer, {{"output_bias", "yes"}, {"positions", waves}}), *tokenizer, to,
-                   folder.file("out"));
+    const Settings settings{{"output_bias", "yes"}, {"embedding_norm", std::string(to) == "bart" ? "yes" : "no"}};
+    save_hub_model(*small_pair(*tokenizer, settings), *tokenizer, to, folder.file("out"));
     const TensorInfo bias = SafetensorsFile::open(folder.file("out/model.safetensors")).info("final_logits_bias");
     EXPECT_EQ(bias.shape, (Shape{1, tokenizer->size()})) << to;
   }
