@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/int8_x86.h"
+
 // AVX2 has no exact 8-bit dot product: vpmaddubsw saturates. Widened to 16 bits and multiplied by vpmaddwd, two
 // products a lane, it is as fast: per 32 products two multiplications and two additions, against two and one, and the
 // additions find free ports (Zen 3: multiplications on two of four, additions on all). So the peak is twice that of
@@ -78,25 +80,6 @@ constexpr int64_t kDotElement = 2;  // of x for dot products: 32 values, then th
     float rest[kBlock] = {};
     std::copy(x + std::min(p, count), x + count, rest);
     prepare_block(rest, inverses, target + p);
-  }
-}
-
-/// rows[j] becomes word j of each of the eight rows.
-[[gnu::target("avx2,fma"), gnu::always_inline]] inline void turn_words(__m256i (&rows)[8]) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 8; i += 2) {
-    a[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
-    a[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
-    b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
-    b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
-    b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-    rows[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
   }
 }
 

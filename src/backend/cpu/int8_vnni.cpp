@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/int8_x86.h"
+
 // AVX512-VNNI multiplies unsigned by signed bytes and adds four neighbours exactly (vpdpbusd). So x is held with 128
 // added, and 128 times the sum of a row of weights is taken off at the end.
 namespace attend::cpu {
@@ -44,26 +46,6 @@ constexpr int32_t kZero = 128;
     const __m512 values = _mm512_mul_ps(_mm512_maskz_loadu_ps(present, x + p), inverses);
     const __m512i steps = _mm512_add_epi32(_mm512_maskz_cvtps_epi32(0xffff, values), zero);  // nearest, ties to even
     _mm512_mask_cvtepi32_storeu_epi8(to + p, present, steps);
-  }
-}
-
-/// rows[j] becomes word j of each of the eight rows.
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline void turn_words(
-    __m256i (&rows)[8]) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 8; i += 2) {
-    a[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
-    a[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
-    b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
-    b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
-    b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-    rows[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
   }
 }
 
