@@ -103,6 +103,8 @@ struct SoftmaxKernels {
   Kernel<void(ConstRows dy, ConstRows y, Rows dx)> backward{"softmax.backward"};
   Kernel<void(ConstRows x, Rows y)> log_forward{"softmax.log_forward"};
   Kernel<void(ConstRows dy, ConstRows y, Rows dx)> log_backward{"softmax.log_backward"};
+  /// terms [rows, 2]: what log_forward subtracts from a row, one after the other.
+  Kernel<void(ConstRows x, Rows terms)> log_terms{"softmax.log_terms"};
 };
 
 struct NormKernels {

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -26,6 +27,25 @@ void pause_core() {
 }
 
 thread_local bool inside_task = false;
+thread_local int place = 0;
+
+constexpr int64_t kLine = 64;
+
+/// What one worker brings into its cache while it waits. The bounds are two words: torn between two settings they ask
+/// for the wrong memory, which does no harm.
+struct alignas(64) IdleMemory {
+  std::atomic<const char*> next{nullptr}, end{nullptr};
+
+  /// Asks for a few lines; false if there is nothing to ask for.
+  bool fetch_some() {
+    const char* at = next.load(std::memory_order_relaxed);
+    const char* last = end.load(std::memory_order_relaxed);
+    if (at >= last) return false;
+    for (int line = 0; line < 8 && at < last; ++line, at += kLine) __builtin_prefetch(at, 0, 2);
+    next.store(at, std::memory_order_relaxed);
+    return true;
+  }
+};
 
 /// One parallel call: the indices still to take, the workers still busy, the first failure.
 struct Job {
@@ -65,7 +85,20 @@ class Pool {
     for (auto& worker : workers_) worker.join();
     workers_.clear();
     stopping_ = false;
-    for (int i = 0; i < workers; ++i) workers_.emplace_back([this, seen = generation_.load()] { loop(seen); });
+    idle_ = std::make_unique<IdleMemory[]>(static_cast<size_t>(workers));
+    for (int i = 0; i < workers; ++i) {
+      workers_.emplace_back([this, i, seen = generation_.load()] {
+        place = i + 1;
+        loop(seen, idle_[static_cast<size_t>(i)]);
+      });
+    }
+  }
+
+  void set_idle_memory(int worker, const char* begin, int64_t bytes) {
+    if (worker < 1 || worker > static_cast<int>(workers_.size())) return;
+    IdleMemory& idle = idle_[static_cast<size_t>(worker - 1)];
+    idle.end.store(begin + bytes, std::memory_order_relaxed);
+    idle.next.store(begin, std::memory_order_relaxed);
   }
 
   /// A worker joins only while the job is posted, so a short job never waits for a sleeping thread to wake.
@@ -89,9 +122,11 @@ class Pool {
   std::mutex callers;  ///< held by the one caller that may use the workers
 
  private:
-  void loop(uint64_t seen) {
+  void loop(uint64_t seen, IdleMemory& idle) {
     for (;;) {
-      for (int spins = 0; spins < kSpins && generation_.load() == seen && !stopping_.load(); ++spins) pause_core();
+      for (int spins = 0; spins < kSpins && generation_.load() == seen && !stopping_.load(); ++spins) {
+        if (!idle.fetch_some()) pause_core();
+      }
       Job* job = nullptr;
       {
         std::unique_lock lock(mutex_);
@@ -110,6 +145,7 @@ class Pool {
   }
 
   std::vector<std::thread> workers_;
+  std::unique_ptr<IdleMemory[]> idle_;  // one for each
   std::mutex mutex_;
   std::condition_variable wake_;
   int sleeping_ = 0;  // guarded by mutex_
@@ -144,6 +180,14 @@ int threads() { return wanted_threads().load(); }
 void set_threads(int count) {
   require<ShapeError>(count >= 1 && count <= 1024, "set_threads: expected 1 to 1024 threads, got ", count);
   wanted_threads().store(count);
+}
+
+int worker_place() { return place; }
+
+void set_idle_memory(int worker, const void* begin, int64_t bytes) {
+  if (inside_task) return;
+  const std::unique_lock caller(pool().callers, std::try_to_lock);
+  if (caller) pool().set_idle_memory(worker, static_cast<const char*>(begin), bytes);
 }
 
 void run_tasks(int64_t count, TaskRef task) {

@@ -105,7 +105,7 @@ class Beam final : public Writer {
       }
       for (const Continuation& c : best_of(live, step)) {
         const double own = step.log_probability(live.row, c.id);
-        add(c.id, own, is_greedy() ? own : static_cast<double>(c.value));
+        add(c.id, own, is_greedy() || !has_rules_ ? own : static_cast<double>(c.value));
       }
     }
     return all;
@@ -116,9 +116,12 @@ class Beam final : public Writer {
   /// The words to look at behind a hypothesis, with the scores that the rules leave them.
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
     if (!has_rules_) return step.best[static_cast<size_t>(live.row)];
-    const auto from = is_greedy() ? step.logits_of(live.row, vocabulary_.words)
-                                  : step.log_probabilities_of(live.row, vocabulary_.words);
-    scores_.assign(from.begin(), from.end());
+    if (is_greedy()) {
+      const auto logits = step.logits_of(live.row, vocabulary_.words);
+      scores_.assign(logits.begin(), logits.end());
+    } else {
+      step.log_probabilities_of(live.row, vocabulary_.words, scores_);
+    }
     rules_.apply(scores_, live.ids);
     top_values(scores_, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), best_);
     return best_;

@@ -50,11 +50,12 @@ class Row {
   bool is_done() const { return is_done_; }
 
   /// Draws the next word. Touches nothing but this row.
-  void advance(std::span<const float> logits, std::span<const float> log_probabilities) {
-    require_number(static_cast<double>(log_probabilities[0]), "generate");
+  void advance(std::span<const float> logits, const LogTerms& terms) {
+    const auto log_probability = [&](size_t id) { return static_cast<double>(terms.log_probability(logits[id])); };
+    require_number(log_probability(0), "generate");
     const auto written = std::ssize(result_.ids);
     const int32_t forced = rules_.forced(written), id = forced >= 0 ? forced : drawn(logits);
-    if (forced < 0) result_.log_probability += static_cast<double>(log_probabilities[static_cast<size_t>(id)]);
+    if (forced < 0) result_.log_probability += log_probability(static_cast<size_t>(id));
     require_number(result_.log_probability, "generate");  // an infinite logit is the only one that has none
     piece_.clear();
     if (setting_.vocabulary.is_end(id) && !setting_.options.goes_past_end) {
@@ -138,12 +139,12 @@ class SideBySide {
  private:
   void step() {
     const NoGrad scope;
-    const Tensor logits = to(next_logits(), DType::f32), log_probabilities = log_softmax(logits);
+    const Tensor logits = to(next_logits(), DType::f32), terms = log_softmax_terms(logits);
     const auto stride = static_cast<size_t>(logits.dim(1)), words = static_cast<size_t>(setting_.vocabulary.words);
     parallel_for(std::ssize(rows_), [&](int64_t r) {
       const size_t first = static_cast<size_t>(r) * stride;
       rows_[static_cast<size_t>(r)].advance(logits.data<const float>().subspan(first, words),
-                                            log_probabilities.data<const float>().subspan(first, words));
+                                            LogTerms::of(terms.data<const float>(), r));
     });
   }
 

@@ -20,12 +20,14 @@ std::span<const float> StepRows::logits_of(int64_t row, int64_t words) const {
   return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
 }
 
-std::span<const float> StepRows::log_probabilities_of(int64_t row, int64_t words) const {
-  return log_probabilities.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
+void StepRows::log_probabilities_of(int64_t row, int64_t words, std::vector<float>& result) const {
+  const LogTerms own = LogTerms::of(terms, row);
+  result.clear();
+  for (const float logit : logits_of(row, words)) result.push_back(own.log_probability(logit));
 }
 
 double StepRows::log_probability(int64_t row, int32_t id) const {
-  return log_probabilities[static_cast<size_t>(row) * stride + static_cast<size_t>(id)];
+  return LogTerms::of(terms, row).log_probability(logits[static_cast<size_t>(row) * stride + static_cast<size_t>(id)]);
 }
 
 ScoreRules WriterConfig::rules() const {
@@ -80,11 +82,11 @@ class BatchSearch {
   void step() {
     const NoGrad scope;
     const Tensor logits = to(next_logits(), DType::f32);
-    const Tensor log_probabilities = log_softmax(logits);
+    const Tensor terms = log_softmax_terms(logits);
     std::vector<std::vector<Continuation>> best;
     if (!options_.sampling && !ScoreRules::are_needed(options_.rules)) {
       const auto count = static_cast<int64_t>(candidate_count(rows_, vocabulary_));
-      best = top_continuations(log_probabilities, count, vocabulary_);
+      best = top_continuations(logits, count, vocabulary_);
     }
     const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
     parallel_for(std::ssize(slots_), [&](int64_t s) {
@@ -92,7 +94,7 @@ class BatchSearch {
       if (slot.is_reported) return;
       const size_t first = static_cast<size_t>(s) * rows;
       StepRows view{.logits = logits.data<const float>().subspan(first * stride, rows * stride),
-                    .log_probabilities = log_probabilities.data<const float>().subspan(first * stride, rows * stride),
+                    .terms = terms.data<const float>().subspan(2 * first, 2 * rows),
                     .stride = stride};
       if (!best.empty()) view.best = std::span(best).subspan(first, rows);
       slot.writer->advance(view);

@@ -12,12 +12,13 @@ namespace attend {
 
 /// One step of the model as the rows of one source see it.
 struct StepRows {
-  std::span<const float> logits, log_probabilities;   // [rows, stride]
+  std::span<const float> logits;                      // [rows, stride]
+  std::span<const float> terms;                       // [rows, 2], of log_softmax_terms
   size_t stride = 0;                                  // words of the model
-  std::span<const std::vector<Continuation>> best{};  // of log_probabilities, for each row; unless rules are needed
+  std::span<const std::vector<Continuation>> best{};  // by logits, for each row; unless rules are needed
 
   std::span<const float> logits_of(int64_t row, int64_t words) const;
-  std::span<const float> log_probabilities_of(int64_t row, int64_t words) const;
+  void log_probabilities_of(int64_t row, int64_t words, std::vector<float>& result) const;
   double log_probability(int64_t row, int32_t id) const;
 };
 

@@ -132,10 +132,11 @@ class Generation {
   bool advance(Writer& writer, int64_t step) {
     AttentionRecorder recorder;
     const Tensor logits = next_logits(writer, step, recorder), log_shares = log_softmax(logits);
+    const Tensor terms = log_softmax_terms(logits);
     const auto best =
-        top_continuations(log_shares, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), vocabulary_);
+        top_continuations(logits, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), vocabulary_);
     writer.advance({.logits = logits.data<const float>(),
-                    .log_probabilities = log_shares.data<const float>(),
+                    .terms = terms.data<const float>(),
                     .stride = static_cast<size_t>(logits.dim(1)),
                     .best = best});
     const std::vector<int64_t> before = node_of_row_;

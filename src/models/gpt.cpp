@@ -83,12 +83,13 @@ class GptDecoding final : public Decoding {
     const std::vector<int64_t> real =
         lengths ? lengths.to_vector<int64_t>() : std::vector<int64_t>(step_.held.size(), step_.count);
     for (size_t i = 0; i < real.size(); ++i) step_.held[i] += real[i];
+    history_.append(real);
     return model_.head().logits(model_.layers.norm->forward(last_rows(y, real)));
   }
 
   void select(std::span<const int64_t> order) override {
-    const int64_t longest = *std::ranges::max_element(step_.held);
-    for (KeyValueCache& cache : caches_) cache.select(order, longest);
+    const RowMoves moves = history_.select(order);
+    for (KeyValueCache& cache : caches_) cache.move(moves);
     std::vector<int64_t> held;
     for (const int64_t row : order) held.push_back(step_.held[static_cast<size_t>(row)]);
     step_.held = std::move(held);
@@ -105,6 +106,7 @@ class GptDecoding final : public Decoding {
   const Gpt& model_;
   std::vector<KeyValueCache> caches_;
   CacheStep step_;
+  RowHistory history_;
 };
 
 }  // namespace

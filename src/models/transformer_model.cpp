@@ -101,6 +101,7 @@ class TransformerDecoding final : public Decoding {
       y = model_.decoder.layers[i].forward_cached(y, caches_[i], step_, {.lengths = memory_lengths_}, context);
     }
     for (int64_t& held : step_.held) held += step_.count;
+    history_.append(std::vector<int64_t>(step_.held.size(), step_.count));
     y = select_last(y);
     if (model_.decoder.norm) y = model_.decoder.norm->forward(y);
     return model_.head().logits(head_input(model_, y));
@@ -112,8 +113,9 @@ class TransformerDecoding final : public Decoding {
     const bool moved = static_cast<int64_t>(sentences.size()) != caches_[0].memory.keys.dim(0) ||
                        !std::ranges::equal(sentences, std::views::iota(int64_t{0}, std::ssize(sentences)));
     const int64_t held = step_.held[0];
+    const RowMoves moves = history_.select(order);
     for (DecoderCache& cache : caches_) {
-      cache.own.select(order, held);
+      cache.own.move(moves);
       if (moved) {
         cache.memory = {select_rows(cache.memory.keys, sentences), select_rows(cache.memory.values, sentences)};
       }
@@ -144,6 +146,7 @@ class TransformerDecoding final : public Decoding {
   Tensor memory_lengths_;
   std::vector<DecoderCache> caches_;
   CacheStep step_;
+  RowHistory history_;
   Tensor distance_row_;  // [1, heads, 1, room]
 };
 

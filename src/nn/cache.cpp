@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/autograd/autograd.h"
+#include "attend/base/threads.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 
@@ -75,22 +76,53 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
   return {slice(keys_, 2, 0, longest), slice(values_, 2, 0, longest)};
 }
 
-void KeyValueCache::select(std::span<const int64_t> order, int64_t length) {
+void KeyValueCache::move(const RowMoves& moves) {
   if (!keys_) return;
-  const auto rows = static_cast<int64_t>(order.size());
-  const bool is_in_place = rows == keys_.dim(0) && reads_only_what_stays(order);
-  const auto pick = [&](Tensor& x) {
-    const Tensor result = is_in_place ? x : empty({rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
-    for (int64_t i = 0; i < rows; ++i) {
-      if (is_in_place && order[static_cast<size_t>(i)] == i) continue;
-      copy_values(slice(attend::select(x, 0, order[static_cast<size_t>(i)]), 1, 0, length),
-                  slice(attend::select(result, 0, i), 1, 0, length));
-    }
-    x = result;
+  const auto target = [&](const Tensor& x) {
+    return moves.is_in_place ? x : empty({moves.rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
   };
-  const NoGrad scope;
-  pick(keys_);
-  pick(values_);
+  const Tensor keys = target(keys_), values = target(values_);
+  parallel_for(2 * std::ssize(moves.copies), [&](int64_t index) {
+    const NoGrad scope;
+    const RowMoves::Copy& copy = moves.copies[static_cast<size_t>(index / 2)];
+    const auto part = [&copy](const Tensor& x, int64_t row) {
+      return slice(attend::select(x, 0, row), 1, copy.begin, copy.end);
+    };
+    const bool is_key = index % 2 == 0;
+    copy_values(part(is_key ? keys_ : values_, copy.from), part(is_key ? keys : values, copy.to));
+  });
+  keys_ = keys;
+  values_ = values;
+}
+
+void RowHistory::append(std::span<const int64_t> counts) {
+  marks_.resize(counts.size());
+  for (size_t row = 0; row < counts.size(); ++row) {
+    for (int64_t i = 0; i < counts[row]; ++i) marks_[row].push_back(next_mark_++);
+  }
+}
+
+RowMoves::Copy RowHistory::copy_of(int64_t from, int64_t to, bool is_whole) const {
+  const std::vector<int64_t>& wanted = marks_[static_cast<size_t>(from)];
+  RowMoves::Copy copy{.from = from, .to = to, .begin = 0, .end = std::ssize(wanted)};
+  if (is_whole) return copy;
+  const std::vector<int64_t>& own = marks_[static_cast<size_t>(to)];
+  copy.begin = std::ranges::mismatch(wanted, own).in1 - wanted.begin();
+  return copy;
+}
+
+RowMoves RowHistory::select(std::span<const int64_t> order) {
+  if (marks_.empty()) return {.rows = std::ssize(order), .is_in_place = true};  // nothing was read
+  RowMoves moves{.rows = std::ssize(order),
+                 .is_in_place = order.size() == marks_.size() && reads_only_what_stays(order)};
+  for (int64_t to = 0; to < moves.rows; ++to) {
+    const RowMoves::Copy copy = copy_of(order[static_cast<size_t>(to)], to, !moves.is_in_place);
+    if (copy.begin < copy.end) moves.copies.push_back(copy);
+  }
+  std::vector<std::vector<int64_t>> marks;
+  for (const int64_t from : order) marks.push_back(marks_[static_cast<size_t>(from)]);
+  marks_ = std::move(marks);
+  return moves;
 }
 
 Tensor select_rows(const Tensor& x, std::span<const int64_t> order) {

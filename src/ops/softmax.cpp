@@ -39,4 +39,13 @@ Tensor log_softmax(const Tensor& x) {
   return of_rows("log_softmax", x, table.log_forward, table.log_backward);
 }
 
+Tensor log_softmax_terms(const Tensor& x) {
+  const SoftmaxKernels& table = checked("log_softmax_terms", x);
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = 2;
+  const Tensor terms = empty(shape, {x.dtype(), x.device()});
+  table.log_terms(rows(dense(x)), rows(terms));
+  return terms;
+}
+
 }  // namespace attend

@@ -51,6 +51,31 @@ TEST_F(Threads, ExceptionsReachTheCaller) {
   EXPECT_EQ(runs.load(), 100);
 }
 
+TEST_F(Threads, IdleMemoryMayBeAnything) {
+  set_threads(2);
+  std::vector<char> real(1 << 20, 1);
+  for (const void* begin : {static_cast<const void*>(real.data()), static_cast<const void*>(nullptr)}) {
+    for (const int worker : {-1, 0, 1, 2, 7}) set_idle_memory(worker, begin, 1 << 20);
+    std::atomic<int> runs{0};
+    parallel_for(100, [&](int64_t) {
+      set_idle_memory(1, begin, 1 << 20);  // nested: nothing happens
+      runs.fetch_add(1);
+    });
+    EXPECT_EQ(runs.load(), 100);
+  }
+}
+
+TEST_F(Threads, PlacesAreThoseOfTheThreads) {
+  EXPECT_EQ(worker_place(), 0);
+  set_threads(3);
+  std::vector<std::atomic<int>> seen(3);
+  for (int round = 0; round < 100; ++round) {
+    parallel_for(64, [&](int64_t) { seen.at(static_cast<size_t>(worker_place())).fetch_add(1); });
+  }
+  EXPECT_EQ(seen[0] + seen[1] + seen[2], 6400);
+  EXPECT_GT(seen[0].load(), 0);
+}
+
 TEST_F(Threads, NestedAndConcurrentCallsFinish) {
   set_threads(2);
   std::atomic<int> runs{0};

@@ -38,6 +38,21 @@ TEST(Softmax, MatchesNaiveInBothTypes) {
   }
 }
 
+TEST(Softmax, TermsGiveTheSameBitsOneByOne) {
+  for (int64_t cols : {1, 31, 33, 257}) {
+    const Tensor x = uniform({3, 2, cols}, -9, 9, {1, static_cast<uint64_t>(cols)});
+    const Tensor terms = log_softmax_terms(x);
+    ASSERT_EQ(terms.shape(), (Shape{3, 2, 2}));
+    const auto values = x.to_vector<float>(), subtracted = terms.to_vector<float>();
+    std::vector<float> logs;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(cols);
+      logs.push_back(values[i] - subtracted[2 * row] - subtracted[2 * row + 1]);
+    }
+    EXPECT_EQ(logs, log_softmax(x).to_vector<float>());
+  }
+}
+
 TEST(Softmax, Gradients) {
   for (int64_t cols : {1, 31, 33}) {
     expect_gradients([](const auto& in) { return softmax(in[0]); }, {random_f64({3, cols}, 2)});

@@ -10,6 +10,13 @@ int threads();
 /// Throws ShapeError unless 1 <= count <= 1024.
 void set_threads(int count);
 
+/// The calling thread's place among those that share parallel work: 0 for the caller, then the workers.
+int worker_place();
+
+/// Memory that a worker may bring into its cache while it waits for work; what was set before is forgotten. It is asked
+/// for, never read, and so it may have been freed. Only the caller of parallel work may set it.
+void set_idle_memory(int worker, const void* begin, int64_t bytes);
+
 /// A non-owning reference to a callable taking a task index.
 class TaskRef {
  public:

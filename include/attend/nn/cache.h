@@ -26,14 +26,39 @@ struct CacheStep {
   Tensor positions() const;  ///< i64 [rows, count]: where the new tokens stand
 };
 
+/// How the rows of all layers' caches move: positions [begin, end) of row `from` become those of row `to`.
+struct RowMoves {
+  struct Copy {
+    int64_t from = 0, to = 0, begin = 0, end = 0;
+  };
+  int64_t rows = 0;
+  bool is_in_place = false;  ///< rows without a copy stay; else all are copied to new memory
+  std::vector<Copy> copies;
+};
+
+/// Where rows have the same past. Hypotheses of one beam differ in their last few tokens as a rule, so that a row which
+/// goes on from another needs no more than those of its keys and values.
+class RowHistory {
+ public:
+  /// Row i has read counts[i] more tokens.
+  void append(std::span<const int64_t> counts);
+  /// Row i becomes what row order[i] was: repeats, drops and moves rows.
+  RowMoves select(std::span<const int64_t> order);
+
+ private:
+  RowMoves::Copy copy_of(int64_t from, int64_t to, bool is_whole) const;
+
+  std::vector<std::vector<int64_t>> marks_;  // of each row and position: equal where the same token was read by one row
+  int64_t next_mark_ = 0;
+};
+
 /// A layer's cache, which grows as needed. Rows are sequences.
 class KeyValueCache {
  public:
   /// Writes keys and values [rows, key_heads, step.count, head_dim] behind what each row holds; gives a view of all up
   /// to the longest row. Throws ShapeError where the step does not fit what is held.
   KeyValues append(const KeyValues& fresh, const CacheStep& step);
-  /// Row i becomes what row order[i] was: repeats, drops and moves rows.
-  void select(std::span<const int64_t> order, int64_t length);
+  void move(const RowMoves& moves);
 
  private:
   Tensor keys_, values_;  // [rows, key_heads, capacity, head_dim]

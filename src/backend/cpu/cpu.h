@@ -30,6 +30,7 @@ void softmax(ConstRows x, Rows y);
 void softmax_backward(ConstRows dy, ConstRows y, Rows dx);
 void log_softmax(ConstRows x, Rows y);
 void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx);
+void log_softmax_terms(ConstRows x, Rows terms);
 
 void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd);
 void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,

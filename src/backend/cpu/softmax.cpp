@@ -48,18 +48,26 @@ void SoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
   Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(y), hn::Sub(place.load(dy), dot)), dx); });
 }
 
+/// max and log Σ e^(x − max). They are subtracted one after the other: their sum would round away a small logarithm.
+template <class T>
+void LogSoftmaxTerms(const T* x, T* terms, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const T lowest = -std::numeric_limits<T>::infinity();
+  terms[0] = Shift(MaxOfRow(d, x, count));
+  const auto shift = hn::Set(d, terms[0]);
+  const T sum = FoldSum(d, count, [&](auto place, auto total) {
+    return hn::Add(total, ExpNonPositive(d, hn::Sub(place.load(x, lowest), shift)));
+  });
+  terms[1] = sum == 0 ? T{0} : std::log(sum);
+}
+
 /// y = x − max − log Σ e^(x − max).
 template <class T>
 void LogSoftmaxRow(const T* x, T* y, int64_t count) {
   const hn::ScalableTag<T> d;
-  const T lowest = -std::numeric_limits<T>::infinity();
-  const T top = Shift(MaxOfRow(d, x, count));
-  const auto shift = hn::Set(d, top);
-  const T sum = FoldSum(d, count, [&](auto place, auto total) {
-    return hn::Add(total, ExpNonPositive(d, hn::Sub(place.load(x, lowest), shift)));
-  });
-  // Both terms are subtracted one after the other: their sum would round away a small logarithm.
-  const auto log_sum = hn::Set(d, sum == 0 ? T{0} : std::log(sum));
+  T terms[2];
+  LogSoftmaxTerms(x, terms, count);
+  const auto shift = hn::Set(d, terms[0]), log_sum = hn::Set(d, terms[1]);
   Sweep(d, count, [&](auto place) { place.store(hn::Sub(hn::Sub(place.load(x), shift), log_sum), y); });
 }
 
@@ -96,6 +104,14 @@ void LogSoftmax(ConstRows x, Rows y) {
   });
 }
 
+void LogSoftmaxTermsOfRows(ConstRows x, Rows terms) {
+  with_float(x.dtype, "log_softmax", [&](auto type) {
+    using T = decltype(type);
+    for_each_row(x.rows, x.cols,
+                 [&](int64_t row) { LogSoftmaxTerms<T>(row_of<T>(x, row), row_of<T>(terms, row), x.cols); });
+  });
+}
+
 void LogSoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
   with_float(y.dtype, "log_softmax", [&](auto type) {
     using T = decltype(type);
@@ -114,9 +130,11 @@ HWY_EXPORT(Softmax);
 HWY_EXPORT(SoftmaxBackward);
 HWY_EXPORT(LogSoftmax);
 HWY_EXPORT(LogSoftmaxBackward);
+HWY_EXPORT(LogSoftmaxTermsOfRows);
 void softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Softmax)(x, y); }
 void softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(SoftmaxBackward)(dy, y, dx); }
 void log_softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(LogSoftmax)(x, y); }
 void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(LogSoftmaxBackward)(dy, y, dx); }
+void log_softmax_terms(ConstRows x, Rows terms) { HWY_DYNAMIC_DISPATCH(LogSoftmaxTermsOfRows)(x, terms); }
 }  // namespace attend::cpu
 #endif

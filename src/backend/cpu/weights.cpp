@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8.h"
@@ -110,6 +112,36 @@ WeightRows::WeightRows(std::span<const WeightProduct> products, int64_t unit)
       stretches_[stretch].end = std::ssize(chunks_);
       if (done >= end && stretch + 1 < stretches_.size()) stretches_[++stretch].next = std::ssize(chunks_);
     }
+  }
+}
+
+std::vector<const void*> WeightRows::starts() const {
+  std::vector<const void*> starts;
+  for (const Stretch& stretch : stretches_) {
+    const int64_t first = stretch.next.load();
+    if (first >= stretch.end) break;
+    const Chunk& chunk = chunks_[static_cast<size_t>(first)];
+    const ConstRows& values = chunk.product->weight.values;
+    starts.push_back(static_cast<const char*>(values.data) +
+                     chunk.first * values.stride * static_cast<int64_t>(size_of(values.dtype)));
+  }
+  return starts;
+}
+
+void fetch_next_weights(const std::vector<const void*>& starts) {
+  static std::mutex mutex;
+  static std::unordered_map<const void*, std::vector<const void*>> after;
+  static constexpr size_t kMostKnown = 1 << 14;
+  thread_local const void* before = nullptr;
+  if (starts.empty()) return;
+  std::lock_guard lock(mutex);
+  if (after.size() > kMostKnown) after.clear();
+  after[before] = starts;
+  before = starts[0];
+  const auto next = after.find(before);
+  if (next == after.end()) return;
+  for (size_t worker = 1; worker < next->second.size(); ++worker) {
+    set_idle_memory(static_cast<int>(worker), next->second[worker], kFetchedAhead);
   }
 }
 

@@ -21,6 +21,9 @@ inline constexpr int64_t kWeightsAhead = 512;
 /// atomic operation, which waits for all reads under way: with 18 KiB at a time a fifth of the bandwidth was lost.
 inline constexpr int64_t kLeastChunk = 40 << 10, kMostChunk = 144 << 10;
 
+/// Bytes of weights that an idle worker brings into its cache before their turn.
+inline constexpr int64_t kFetchedAhead = 256 << 10;
+
 /// The rows of all products' weights, one after the other, and how they are shared out. A thread goes through a stretch
 /// of its own in order, for each jump costs the hardware's prefetching a microsecond to find its pace again, and helps
 /// with the others' when that is done. Every row is multiplied by itself, so who takes it does not show in the result.
@@ -29,6 +32,8 @@ class WeightRows {
   WeightRows(std::span<const WeightProduct> products, int64_t unit);
 
   int64_t stretches() const { return std::ssize(stretches_); }
+  /// Where each stretch begins.
+  std::vector<const void*> starts() const;
   /// Runs body(product, first, last) on all rows that no other call has taken, those of one stretch first.
   template <class F>
   void work_on(int64_t stretch, F& body) {
@@ -54,11 +59,17 @@ class WeightRows {
   std::vector<Stretch> stretches_;
 };
 
+/// Models go through their weights in the same order for every token. While the calling thread does what lies between
+/// two products, the workers bring the first of the next weights into their caches: those that came after `starts` the
+/// last time.
+void fetch_next_weights(const std::vector<const void*>& starts);
+
 /// Runs body(product, first, last) over all rows in parallel, in multiples of `unit` rows.
 template <class F>
 void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& body) {
   WeightRows rows(products, unit);
-  parallel_for(rows.stretches(), [&](int64_t stretch) { rows.work_on(stretch, body); });
+  fetch_next_weights(rows.starts());
+  parallel_for(rows.stretches(), [&](int64_t) { rows.work_on(worker_place() % rows.stretches(), body); });
 }
 
 /// y = x · weightᵀ + bias with i8 weights: any number of rows of x.
