@@ -247,7 +247,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(AttentionForward);
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
-  constexpr int64_t kFewQueries = 3;  // a panel has at least four lanes: below that, most of its work is wasted
+  constexpr int64_t kFewQueries = 6;  // a beam's, say: keys and values that lie in memory are read faster there
   if (problem.q.shape[2] <= kFewQueries && !problem.q_offsets) return attention_decode(problem, y, lse);
   HWY_DYNAMIC_DISPATCH(AttentionForward)(problem, y, lse);
 }
