@@ -7,6 +7,7 @@
 #endif
 
 #include "attend/base/threads.h"
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/matmul_cuts-inl.h"
 #include "backend/cpu/matmul_tile-inl.h"
 #include "backend/cpu/memory.h"
@@ -21,9 +22,6 @@ namespace attend::cpu::HWY_NAMESPACE {
 // packing (0.02) and the first touch of each panel of b, block of a and tile of c.
 inline constexpr int64_t kTaskProducts = 1 << 18;  // multiply-adds worth handing to another thread
 inline constexpr int64_t kPackElements = 1 << 15;  // elements worth handing to another thread when packing
-
-/// Into L2, not L1.
-inline void PrefetchFar(const void* at) { __builtin_prefetch(at, 0, 2); }
 
 template <class T>
 class BlockedProduct {
@@ -56,22 +54,6 @@ class BlockedProduct {
     const T* data;
     int64_t first;
     Depth part;
-  };
-
-  /// The rows of a that come next where they are weights that lie in memory, asked for a few lines at a time while the
-  /// ones before are multiplied. Four rows side by side, a kilobyte of each, are too short for the hardware's own
-  /// prefetching: this makes 32 rows of x an eighth faster, 128 a twentieth. Out of L3 it does not pay.
-  struct BlockAhead {
-    const T* at = nullptr;
-    int64_t row = 0, rows = 0, lines = 0, share = 0, line = 0;
-
-    void fetch() {
-      for (int64_t i = 0; i < share && rows > 0; ++i) {
-        PrefetchFar(at + line * kLine);
-        if (++line == lines) line = 0, at += row, --rows;
-      }
-    }
-    static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
   };
 
   bool IsSplit() const { return cuts_.splits.count > 1; }
@@ -154,25 +136,23 @@ class BlockedProduct {
     } while (part.end < stripe.range.end);
   }
 
-  /// What follows a part of a stripe: its next part, or the first of a stripe that is likely to be this thread's next.
-  BlockAhead AheadOf(const Stripe& stripe, Depth part) const {
+  /// What follows a part of a stripe where a is weights that lie in memory: its next part, or the first of the stripe
+  /// that is likely to be this thread's next. 32 rows of x gain an eighth by this, 128 a twentieth; out of L3 it does
+  /// not pay.
+  FetchAhead AheadOf(const Stripe& stripe, Depth part) const {
     if (!in_.turned) return {};
     int64_t task = stripe.first_row / cuts_.task_rows.size, begin = part.end;
     if (begin == stripe.range.end) task += threads(), begin = stripe.range.begin;
     if (task >= cuts_.task_rows.count) return {};
-    const int64_t depth = std::min(cuts_.depth.size, stripe.range.end - begin);
-    BlockAhead ahead{.at = in_.a + cuts_.task_rows.begin(task) * in_.a_row + begin,
-                     .row = in_.a_row,
-                     .rows = cuts_.task_rows.end(task) - cuts_.task_rows.begin(task),
-                     .lines = (depth + BlockAhead::kLine - 1) / BlockAhead::kLine};
-    const int64_t bands = (stripe.last_row - stripe.first_row + kTileRows - 1) / kTileRows;
-    const int64_t tiles = bands * (stripe.last_panel - stripe.first_panel);
-    ahead.share = (ahead.rows * ahead.lines + tiles - 1) / tiles;
-    return ahead;
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    const int64_t first = cuts_.task_rows.begin(task), bands = (stripe.last_row - stripe.first_row) / kTileRows;
+    return {in_.a + first * in_.a_row + begin, in_.a_row * kBytes, cuts_.task_rows.end(task) - first,
+            std::min(cuts_.depth.size, stripe.range.end - begin) * kBytes,
+            bands * (stripe.last_panel - stripe.first_panel)};
   }
 
   /// Rows that stay in L2 with each panel in turn, which stays in L1.
-  void MultiplyBlock(const Stripe& block, Depth part, const T* bands, const Packed& packed, BlockAhead ahead) {
+  void MultiplyBlock(const Stripe& block, Depth part, const T* bands, const Packed& packed, FetchAhead ahead) {
     for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
       const int64_t column = cuts_.panels.begin(panel);
       TileOperands<T> operands = PanelOperands(panel, part, packed);

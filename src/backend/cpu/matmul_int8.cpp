@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/int8.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/memory.h"
@@ -106,7 +107,9 @@ class Int8Product {
     const Blocks groups(m_, kTaskRows, unit_.rows);
     parallel_for(stripes.count * groups.count, [&](int64_t task) {
       const int64_t stripe = task / groups.count, group = task % groups.count;
-      multiply_stripe({stripes.begin(stripe), stripes.end(stripe)}, {groups.begin(group), groups.end(group)});
+      const int64_t next = (task + threads()) / groups.count;  // this thread's, most likely
+      multiply_stripe({stripes.begin(stripe), stripes.end(stripe)}, {groups.begin(group), groups.end(group)},
+                      next < stripes.count ? Range{stripes.begin(next), stripes.end(next)} : Range{0, 0});
     });
   }
 
@@ -115,7 +118,7 @@ class Int8Product {
     int64_t begin, end;
   };
 
-  void multiply_stripe(Range panels, Range rows) const {
+  void multiply_stripe(Range panels, Range rows, Range next_panels) const {
     const int64_t panel_bytes = unit_.columns * kDepth * unit_.element;
     const Scratch<uint8_t> packed((panels.end - panels.begin) * panel_bytes);
     const Blocks parts(std::max<int64_t>(k_, 1), kDepth, kInt8Step);
@@ -126,6 +129,9 @@ class Int8Product {
         unit_.pack(weights_.values + first * weights_.row + begin, weights_.row, std::min(unit_.columns, n_ - first),
                    depth, packed.data() + (panel - panels.begin) * panel_bytes);
       }
+      const bool is_last = part + 1 == parts.count;
+      const int64_t tiles = (rows.end - rows.begin) / unit_.rows * (panels.end - panels.begin);
+      FetchAhead ahead = part_ahead(is_last ? next_panels : panels, is_last ? 0 : parts.end(part), tiles);
       for (int64_t row = rows.begin; row < rows.end; row += kBlockRows) {
         const Range block{row, std::min(row + kBlockRows, rows.end)};
         for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
@@ -133,13 +139,20 @@ class Int8Product {
                               .a_row = rows_.row_bytes(),
                               .b = packed.data() + (panel - panels.begin) * panel_bytes,
                               .add = part > 0};
-          multiply_panel(tile, block, panel * unit_.columns, begin, part + 1 == parts.count);
+          multiply_panel(tile, block, panel * unit_.columns, begin, is_last, ahead);
         }
       }
     }
   }
 
-  void multiply_panel(Int8Tile tile, Range rows, int64_t column, int64_t begin, bool is_last) const {
+  /// The weights that are packed next, from `begin` of k on.
+  FetchAhead part_ahead(Range panels, int64_t begin, int64_t times) const {
+    const int64_t first = panels.begin * unit_.columns, last = std::min(panels.end * unit_.columns, n_);
+    return {weights_.values + first * weights_.row + begin, weights_.row, std::max<int64_t>(0, last - first),
+            std::min(kDepth, k_ - begin), times};
+  }
+
+  void multiply_panel(Int8Tile tile, Range rows, int64_t column, int64_t begin, bool is_last, FetchAhead& ahead) const {
     Int8Finish finish = weights_.finish(column);
     const int64_t columns = std::min(unit_.columns, n_ - column);
     tile.finish = is_last && columns == unit_.columns ? &finish : nullptr;
@@ -148,6 +161,7 @@ class Int8Product {
       tile.a = rows_.row(i) + begin * unit_.element;
       finish.row_factors = rows_.factors() + i;
       auto* c = reinterpret_cast<int32_t*>(weights_.y + i * weights_.y_row + column);
+      ahead.fetch();
       if (columns == unit_.columns) {
         tile.c = c, tile.c_row = weights_.y_row;
         unit_.multiply(tile);
