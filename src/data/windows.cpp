@@ -39,9 +39,8 @@ TextWindows::TextWindows(TokenCache cache, const WindowOptions& options) : cache
                       "windows: expected a part within 0 … 1, got ", options.from, " … ", options.to);
   starts_.reserve(static_cast<size_t>(cache_.size()) + 1);
   starts_.push_back(0);
-  const int64_t separators = options.separator >= 0 ? 1 : 0;
   for (int64_t example = 0; example < cache_.size(); ++example) {
-    starts_.push_back(starts_.back() + cache_.length(example) + separators);
+    starts_.push_back(starts_.back() + cache_.length(example) + std::ssize(options.separator));
   }
   const auto total = static_cast<double>(starts_.back());
   begin_ = static_cast<int64_t>(total * options.from);
@@ -52,14 +51,12 @@ TextWindows::TextWindows(TokenCache cache, const WindowOptions& options) : cache
 void TextWindows::read(int64_t position, std::span<int64_t> tokens) const {
   const auto after = std::ranges::upper_bound(starts_, position);
   for (auto example = after - starts_.begin() - 1; !tokens.empty(); ++example) {
-    const auto ids = cache_.sequence(example);
-    const auto within = static_cast<size_t>(position - starts_[static_cast<size_t>(example)]);
-    const size_t count = within < ids.size() ? std::min(ids.size() - within, tokens.size()) : 0;
-    std::ranges::copy(ids.subspan(std::min(within, ids.size()), count), tokens.begin());
-    tokens = tokens.subspan(count);
-    if (options_.separator >= 0 && !tokens.empty()) {
-      tokens.front() = options_.separator;
-      tokens = tokens.subspan(1);
+    auto within = static_cast<size_t>(position - starts_[static_cast<size_t>(example)]);
+    for (const std::span<const int32_t> ids : {cache_.sequence(example), std::span(options_.separator)}) {
+      const size_t skipped = std::min(within, ids.size()), count = std::min(ids.size() - skipped, tokens.size());
+      std::ranges::copy(ids.subspan(skipped, count), tokens.begin());
+      tokens = tokens.subspan(count);
+      within -= skipped;
     }
     position = starts_[static_cast<size_t>(example) + 1];
   }

@@ -36,7 +36,16 @@ struct Plan {
   std::vector<Example> samples;
   int64_t dropped = 0;
   std::string prefix;
+  int32_t begin = -1;
 };
+
+/// The mark that a tokenizer puts before a text, unless that is its end as well, which stands there anyway; or -1.
+int32_t frame_begin(const Tokenizer& tokenizer) {
+  const SpecialTokens& special = tokenizer.special();
+  const std::vector<int32_t> framed = tokenizer.encode("a", true);
+  const bool is_there = special.begin >= 0 && !framed.empty() && framed.front() == special.begin;
+  return is_there && special.begin != special.end ? special.begin : -1;
+}
 
 /// Plain text, by line or not, is split at one place instead of by examples.
 bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
@@ -52,7 +61,8 @@ Json to_json(const Plan& plan) {
           {"labels", plan.labels},
           {"samples", samples},
           {"dropped", plan.dropped},
-          {"prefix", plan.prefix}};
+          {"prefix", plan.prefix},
+          {"begin", plan.begin}};
 }
 
 Plan plan_from(const Json& json) {
@@ -64,7 +74,8 @@ Plan plan_from(const Json& json) {
             .labels = json.at("labels"),
             .samples = {},
             .dropped = json.at("dropped"),
-            .prefix = json.value("prefix", "")};
+            .prefix = json.value("prefix", ""),
+            .begin = json.value("begin", -1)};
   for (const Json& sample : json.at("samples")) plan.samples.push_back({sample.at(0), sample.at(1)});
   return plan;
 }
@@ -267,6 +278,7 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
   data.samples = plan.samples;
   data.dropped = plan.dropped;
   data.prefix = plan.prefix;
+  data.begin = plan.begin;
   return data;
 }
 
@@ -282,11 +294,13 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
             .labels = {},
             .samples = {},
             .dropped = 0,
-            .prefix = options.prefix};
+            .prefix = options.prefix,
+            .begin = -1};
   if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
   require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
   const auto tokenizer = make_tokenizer(options, progress);
+  if (options.is_framed) plan.begin = frame_begin(*tokenizer);
   tokenizer->save(folder);
 
   plan.dropped =

@@ -142,6 +142,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   const LoadedModel from = start_of(job);
   if (from.model) data.tokenizer = job.from;
   data.prefix = from.rules.prefix;
+  data.is_framed = from.rules.as_transformers;
 
   NewFolder fresh(folder);
   // The tokenizer, saved beside them, needs the rules: where the decoder starts.

@@ -8,15 +8,19 @@
 namespace attend {
 namespace {
 
-/// What stands between the parts of a text, -1 for nothing. Running text is kept in pieces of some 16 KiB that end with
-/// a line: with the end mark between them the model learns what a text begins like, at the cost of a token in some
-/// thousands.
-int32_t separator(const Dataset& data) {
-  return data.by_line || data.training.size() > 1 ? data.tokenizer->special().end : -1;
+/// What stands between the parts of a text. Running text is kept in pieces of some 16 KiB that end with a line: with
+/// the end mark between them the model learns what a text begins like, at the cost of a token in some thousands.
+std::vector<int32_t> separator(const Dataset& data) {
+  std::vector<int32_t> ids;
+  if (!data.by_line && data.training.size() <= 1) return ids;
+  for (const int32_t id : {data.tokenizer->special().end, data.begin}) {
+    if (id >= 0) ids.push_back(id);
+  }
+  return ids;
 }
 
 double stream_tokens(const TokenCache& cache, const Dataset& data) {
-  return static_cast<double>(cache.total_tokens() + (separator(data) >= 0 ? cache.size() : 0));
+  return static_cast<double>(cache.total_tokens() + std::ssize(separator(data)) * cache.size());
 }
 
 /// A window of the model's context has to fit into running text.

@@ -60,11 +60,22 @@ TEST(TextWindows, AFunctionOfSeedAndStep) {
 
 TEST(TextWindows, ASeparatorEndsEachExample) {
   const CacheFile file({{{1, 2}}, {{}}, {{3}}});
-  const TextWindows windows(file.open(), {.batch = 1, .context = 5, .separator = 9});
+  const TextWindows windows(file.open(), {.batch = 1, .context = 5, .separator = {9}});
   EXPECT_EQ(windows.tokens(), 6);
   const TextBatch batch = windows.window(0);  // only one place fits
   EXPECT_EQ(batch.ids.to_vector<int64_t>(), (Longs{1, 2, 9, 9, 3}));
   EXPECT_EQ(batch.labels.to_vector<int64_t>(), (Longs{2, 9, 9, 3, 9}));
+}
+
+TEST(TextWindows, ASeparatorOfTwoMarksCanBeReadFromItsMiddle) {
+  const CacheFile file({{{1, 2}}, {{}}, {{3}}});
+  const TextWindows windows(file.open(), {.batch = 1, .context = 2, .separator = {9, 8}});
+  EXPECT_EQ(windows.tokens(), 9);
+  Longs labels;
+  for (int64_t i = 0; i < windows.blocks(); ++i) {
+    for (const int64_t label : windows.block(i).labels.to_vector<int64_t>()) labels.push_back(label);
+  }
+  EXPECT_EQ(labels, (Longs{2, 9, 8, 9, 8, 3, 9, 8}));
 }
 
 TEST(TextWindows, BlocksCoverTheStreamOnce) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attend/generate/classify.h"
+#include "attend/generate/generate_text.h"
 #include "attend/generate/translate.h"
 #include "attend/hub/hub.h"
 #include "hub/hub_testing.h"
@@ -84,6 +85,30 @@ TEST_P(Pretrained, PairsAsLongAsTheContextAreLearnedOrLeftOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(FineTuning, Pretrained, ::testing::Values("marian", "bart", "t5"));
+
+/// Its prompts begin with a mark of their own, so the lines it learns from do, too.
+TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
+  const std::string llama = testing::shared_folder("goldens/models/llama");
+  if (llama.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/llama";
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "The dog runs in the park.\n";
+  TrainingJob job = job_from("gpt", CorpusKind::text, llama, save(folder, "t.txt", text));
+  job.data.by_line = true;
+  job.training.batch = 4;
+  TrainingFolder made = TrainingFolder::create(job, folder.file("m"), false);
+  const auto tokenizer = load_tokenizer(folder.file("m"));
+  EXPECT_EQ(made.data().begin, tokenizer->special().begin);
+  EXPECT_EQ(open_dataset(folder.file("m")).begin, tokenizer->special().begin) << "when training goes on";
+  made.run();
+  const LoadedModel loaded = load_any_model(folder.file("m"));
+  const std::vector<std::string> prompts{"", "The dog"};
+  const auto written = generate_text(dynamic_cast<const LanguageModel&>(*loaded.model), *tokenizer, prompts,
+                                     {.tokens = 40, .sampling = {.temperature = 0}, .rules = loaded.rules});
+  EXPECT_EQ(written[0].text, "The dog runs in the park.");
+  EXPECT_EQ(written[0].ending, Ending::end);
+  EXPECT_EQ(written[1].text, " runs in the park.");
+}
 
 TEST(FineTuning, BertLearnsLabels) {
   const std::string bert = testing::shared_folder("goldens/models/bert");

@@ -19,7 +19,7 @@ struct TextBatch {
 struct WindowOptions {
   int64_t batch = 12;
   int64_t context = 64;
-  int32_t separator = -1;  ///< put after each example, as the end of a document or line; -1: they are one stream
+  std::vector<int32_t> separator;  ///< put after each example, as the end of a line; empty: they are one stream
   double from = 0,
          to = 1;  ///< the part of the stream to read, as shares of its tokens: 0 … 0.9 to train, 0.9 … 1 to test
   uint64_t seed = 0;

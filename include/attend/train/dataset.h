@@ -23,7 +23,8 @@ struct DatasetOptions {
   bool by_line = false;    ///< of plain text: each line is a document, not part of one stream
   int64_t max_length = 0;  ///< cut texts to classify to so many tokens; 0: as they are
   uint64_t seed = 1;
-  std::string prefix;  ///< put before the source of every pair: the name of a task
+  std::string prefix;      ///< put before the source of every pair: the name of a task
+  bool is_framed = false;  ///< plain text begins as the tokenizer's own frame has it, like a downloaded model's prompts
 };
 
 /// A corpus as ids on disk, split in two.
@@ -40,6 +41,7 @@ struct Dataset {
   std::vector<Example> samples;              ///< validation examples as text, at most 2,000, in order
   int64_t dropped = 0;                       ///< lines with a blank side
   std::string prefix;                        ///< that sources have in the caches, but not in the samples
+  int32_t begin = -1;                        ///< stands before each part of plain text; -1: nothing does
 };
 
 /// Says what is being done and how far it has come: share 0 … 1, negative where nobody knows.
