@@ -81,7 +81,7 @@ Json file_sizes(const std::string& folder) {
   return json;
 }
 
-/// A model of pictures has none.
+/// A model of pictures has none, and a folder may lack one.
 Json vocabulary(const Tokenizer* tokenizer) {
   if (!tokenizer) return {{"size", 0}, {"special", Json::object()}};
   return {{"size", tokenizer->size()}, {"special", special_tokens(*tokenizer)}};
@@ -196,7 +196,7 @@ void add_info(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(kExamples);
   command->callback([arguments] {
-    const Json all = describe(open_model(arguments->model));
+    const Json all = describe(open_to_describe(arguments->model));
     arguments->json ? static_cast<void>(std::cout << json_line(all) << '\n') : print(all);
   });
 }

@@ -110,6 +110,7 @@ RunOptions run_options(InspectedModel& model, const Arguments& arguments) {
   model.example_target = options.target;
   if (model.model->task() != Task::pictures) return options;
   take_picture(model, arguments.text);
+  if (arguments.text.empty()) std::cerr << "attend: the text is empty: there is nothing but marks to see\n";
   options.text = model.example;
   options.picture = model.example_picture;
   return options;

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "attend/base/error.h"
+#include "attend/hub/sentence_transformers.h"
 
 namespace attend::cli {
 namespace {
@@ -29,6 +30,14 @@ const Kind& model_as(const ModelFolder& folder) {
   return *model;
 }
 
+const WeightOptions kPlain{.dtype = "f32", .quantize = ""};
+
+/// Where the model itself lies: sentence-transformers once kept it in a folder of its own.
+std::string model_place(const std::string& path) {
+  const bool is_outside = !std::filesystem::exists(path + "/config.json") && is_sentence_folder(path);
+  return is_outside ? read_sentence_folder(path).model : path;
+}
+
 /// A tokenizer stands beside a model that is a single file.
 std::string tokenizer_place(const std::string& path) {
   if (std::filesystem::is_directory(path)) return path;
@@ -36,26 +45,46 @@ std::string tokenizer_place(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+ModelFolder open_weights(const std::string& path, const WeightOptions& weights) {
+  const WeightFormat format = weights.format();
+  const std::string place = model_place(path);
+  LoadedModel loaded = load_any_model(place, {.keep_bf16 = weights.keeps_bf16()});
+  set_weight_format(*loaded.model, format);
+  return {.path = place,
+          .model = std::move(loaded.model),
+          .tokenizer = nullptr,
+          .rules = std::move(loaded.rules),
+          .tasks = std::move(loaded.tasks),
+          .kind = std::move(loaded.kind),
+          .unused = std::move(loaded.unused),
+          .notes = std::move(loaded.notes)};
+}
+
+void take_tokenizer(ModelFolder& folder) {
+  if (folder.model->task() == Task::pictures) return;
+  const auto tokenizer = load_tokenizer(tokenizer_place(folder.path));
+  require<FormatError>(tokenizer->size() <= folder.model->words(), folder.path, ": the tokenizer has ",
+                       tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  folder.tokenizer = tokenizer;
+}
+
 }  // namespace
 
-ModelFolder open_model(const std::string& path) { return open_model(path, {.dtype = "f32", .quantize = ""}); }
+ModelFolder open_model(const std::string& path) { return open_model(path, kPlain); }
 
 ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
-  const WeightFormat format = weights.format();
-  LoadedModel loaded = load_any_model(path, {.keep_bf16 = weights.keeps_bf16()});
-  const bool reads_pictures = loaded.model->task() == Task::pictures;
-  ModelFolder folder{.path = path,
-                     .model = std::move(loaded.model),
-                     .tokenizer = reads_pictures ? nullptr : load_tokenizer(tokenizer_place(path)),
-                     .rules = std::move(loaded.rules),
-                     .tasks = std::move(loaded.tasks),
-                     .kind = std::move(loaded.kind),
-                     .unused = std::move(loaded.unused),
-                     .notes = std::move(loaded.notes)};
-  set_weight_format(*folder.model, format);
-  if (reads_pictures) return folder;
-  require<FormatError>(folder.tokenizer->size() <= folder.model->words(), path, ": the tokenizer has ",
-                       folder.tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  ModelFolder folder = open_weights(path, weights);
+  take_tokenizer(folder);
+  return folder;
+}
+
+ModelFolder open_to_describe(const std::string& path) {
+  ModelFolder folder = open_weights(path, kPlain);
+  try {
+    take_tokenizer(folder);
+  } catch (const Error& error) {
+    folder.notes.push_back(error.what());
+  }
   return folder;
 }
 

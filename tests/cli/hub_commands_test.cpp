@@ -48,6 +48,27 @@ TEST(HubCommands, GenerateScoreInfoAndConvert) {
   EXPECT_EQ(attend_command({"generate", folder.file("theirs"), "abc", "--greedy", "--tokens", "5"}).out, text.out);
 }
 
+TEST(HubCommands, InfoNeedsNoTokenizer) {
+  const TemporaryFolder folder;
+  save_gpt2(folder.path(), 11);
+  std::filesystem::remove(folder.file("tokenizer.json"));
+  const Finished info = attend_command({"info", folder.path()});
+  EXPECT_EQ(info.code, 0) << info.err;
+  EXPECT_NE(info.out.find("expected a tokenizer: tokenizer.json"), std::string::npos) << info.out;
+  EXPECT_EQ(attend_command({"generate", folder.path(), "abc"}).code, 1);
+}
+
+TEST(HubCommands, AModelInAFolderOfASentenceFolderIsFound) {
+  const TemporaryFolder folder;
+  save_gpt2(folder.file("0_Transformer"), 11);
+  std::ofstream(folder.file("modules.json"))
+      << R"([{"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}])";
+  const Finished info = attend_command({"info", folder.path(), "--json"});
+  EXPECT_EQ(info.code, 0) << info.err;
+  EXPECT_EQ(json::parse(info.out)["kind"], "gpt2");
+  EXPECT_EQ(attend_command({"inspect", folder.path(), "abc", "-o", folder.file("x.json")}).code, 0);
+}
+
 TEST(HubCommands, InfoTellsWhatIsNotUsed) {
   const TemporaryFolder folder;
   auto files = testing::tiny_gpt2();
