@@ -133,7 +133,7 @@ void fetch_next_weights(const std::vector<const void*>& starts) {
   static std::unordered_map<const void*, std::vector<const void*>> after;
   static constexpr size_t kMostKnown = 1 << 14;
   thread_local const void* before = nullptr;
-  if (starts.empty()) return;
+  if (starts.size() < 2) return;  // nobody is idle
   std::lock_guard lock(mutex);
   if (after.size() > kMostKnown) after.clear();
   after[before] = starts;
