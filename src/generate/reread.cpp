@@ -28,6 +28,7 @@ class Prefixes {
     for (const int64_t row : order) rows.push_back(rows_[static_cast<size_t>(row)]);
     rows_ = std::move(rows);
   }
+  int64_t count() const { return std::ssize(rows_); }
   IdRows padded() const { return pad_rows(rows_); }
   /// Logits of the head after each row's last token: [rows, words].
   Tensor last_logits(const Head& head, const Tensor& hidden) const {
@@ -44,12 +45,8 @@ class Prefixes {
 
 class PairRereading final : public Decoding {
  public:
-  PairRereading(const PairModel& model, const Tensor& source, const Tensor& lengths, int64_t rows) : model_(model) {
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < source.dim(0) * rows; ++i) order.push_back(i / rows);
-    source_ = select_rows(source, order);
-    if (lengths) lengths_ = select_rows(lengths, order);
-  }
+  PairRereading(const PairModel& model, const Tensor& source, const Tensor& lengths)
+      : model_(model), source_(source), lengths_(lengths) {}
 
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
     const NoGrad scope;
@@ -64,6 +61,8 @@ class PairRereading final : public Decoding {
     source_ = select_rows(source_, order);
     if (lengths_) lengths_ = select_rows(lengths_, order);
   }
+
+  void spread(int64_t rows) override { select(repeated_rows(source_.dim(0), rows)); }
 
  private:
   const PairModel& model_;
@@ -81,6 +80,7 @@ class TextRereading final : public Decoding {
     return prefixes_.last_logits(model_.head(), model_.hidden(prefixes_.padded().ids, context));
   }
   void select(std::span<const int64_t> order) override { prefixes_.select(order); }
+  void spread(int64_t rows) override { select(repeated_rows(prefixes_.count(), rows)); }
 
  private:
   const LanguageModel& model_;
@@ -89,9 +89,8 @@ class TextRereading final : public Decoding {
 
 }  // namespace
 
-std::unique_ptr<Decoding> start_rereading(const PairModel& model, const Tensor& source, const Tensor& source_lengths,
-                                          int64_t rows) {
-  return std::make_unique<PairRereading>(model, source, source_lengths, rows);
+std::unique_ptr<Decoding> start_rereading(const PairModel& model, const Tensor& source, const Tensor& source_lengths) {
+  return std::make_unique<PairRereading>(model, source, source_lengths);
 }
 
 std::unique_ptr<Decoding> start_rereading(const LanguageModel& model) { return std::make_unique<TextRereading>(model); }

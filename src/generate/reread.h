@@ -8,8 +8,7 @@
 // compared with.
 namespace attend {
 
-std::unique_ptr<Decoding> start_rereading(const PairModel& model, const Tensor& source, const Tensor& source_lengths,
-                                          int64_t rows);
+std::unique_ptr<Decoding> start_rereading(const PairModel& model, const Tensor& source, const Tensor& source_lengths);
 std::unique_ptr<Decoding> start_rereading(const LanguageModel& model);
 
 }  // namespace attend

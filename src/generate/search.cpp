@@ -46,11 +46,15 @@ int64_t rows_of(const SearchOptions& options) { return options.sampling ? option
 /// The decoder with the writers that share it: slot s owns rows s · rows … (s + 1) · rows − 1.
 class BatchSearch {
  public:
-  BatchSearch(const SearchOptions& options, const Vocabulary& vocabulary, std::unique_ptr<Decoding> decoding)
-      : options_(options), vocabulary_(vocabulary), decoding_(std::move(decoding)), rows_(rows_of(options)) {}
-
-  /// Logits of the first step, where the decoder has read a prompt already.
-  void set_first(const Tensor& logits) { first_ = logits; }
+  /// Reads the prompts once for all that is written behind each of them.
+  BatchSearch(const SearchOptions& options, const Vocabulary& vocabulary, std::unique_ptr<Decoding> decoding,
+              const Tensor& prompts, const Tensor& lengths = {})
+      : options_(options), vocabulary_(vocabulary), decoding_(std::move(decoding)), rows_(rows_of(options)) {
+    first_ = decoding_->step(prompts, lengths);
+    if (rows_ == 1) return;
+    decoding_->spread(rows_);
+    first_ = select_rows(first_, repeated_rows(prompts.dim(0), rows_));
+  }
 
   void add(int64_t index, const WriterConfig& config) {
     slots_.push_back({index, options_.sampling ? create_sampler(config) : create_beam(config)});
@@ -130,7 +134,7 @@ class BatchSearch {
   const Vocabulary& vocabulary_;
   std::unique_ptr<Decoding> decoding_;
   int64_t rows_;
-  Tensor first_;
+  Tensor first_;  // logits behind the prompts
   std::vector<Slot> slots_;
 };
 
@@ -205,8 +209,9 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
     const IdRows read = pad_rows(sources, batch);
     const std::array start{vocabulary.begin};
     BatchSearch work(options, vocabulary,
-                     options.use_cache ? model.start(read.ids, read.lengths, rows)
-                                       : start_rereading(model, read.ids, read.lengths, rows));
+                     options.use_cache ? model.start(read.ids, read.lengths)
+                                       : start_rereading(model, read.ids, read.lengths),
+                     full({std::ssize(batch), 1}, vocabulary.begin, {DType::i64}));
     for (const int64_t index : batch) {
       work.add(index, {.options = options,
                        .vocabulary = vocabulary,
@@ -234,13 +239,8 @@ void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<
                             .most = std::max<int64_t>(kMostRows / options.beam, 1)};
   for (const Batch& batch : group_by_length(lengths, groups)) {
     const IdRows read = pad_rows(prompts, batch);
-    auto decoding = options.use_cache ? model.start() : start_rereading(model);
-    const Tensor first = decoding->step(read.ids, read.lengths);
-    std::vector<int64_t> order;  // a prompt is read once, and then each hypothesis goes on from it
-    for (int64_t i = 0; i < std::ssize(batch) * options.beam; ++i) order.push_back(i / options.beam);
-    decoding->select(order);
-    BatchSearch work(options, vocabulary, std::move(decoding));
-    work.set_first(select_rows(first, order));
+    BatchSearch work(options, vocabulary, options.use_cache ? model.start() : start_rereading(model), read.ids,
+                     read.lengths);
     for (const int64_t index : batch) {
       const int64_t room = model.context() - lengths[static_cast<size_t>(index)];
       work.add(index, {.options = options,

@@ -101,7 +101,8 @@ class Generation {
       source_ = encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids;
       require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no token that ends a sentence");
       const std::vector<int64_t> ids(source_.begin(), source_.end());
-      decoding_ = pair->start(tensor<int64_t>(ids, {1, std::ssize(ids)}), {}, options_.beam);
+      decoding_ = pair->start(tensor<int64_t>(ids, {1, std::ssize(ids)}), {});
+      decoding_->spread(options_.beam);
       prompt_ = {vocabulary_.begin};
       limit_ = std::min(options_.length, model_.context() - (search_.ends_at_limit ? 1 : 0));
     } else {

@@ -95,6 +95,8 @@ class GptDecoding final : public Decoding {
     step_.held = std::move(held);
   }
 
+  void spread(int64_t rows) override { select(repeated_rows(std::ssize(step_.held), rows)); }
+
  private:
   /// The vector of each row's last real token: [rows, dim].
   static Tensor last_rows(const Tensor& y, const std::vector<int64_t>& real) {

@@ -88,13 +88,11 @@ Tensor read_out(const Rnn& model, const std::vector<Tensor>& parts, const Forwar
 
 class RnnDecoding final : public Decoding {
  public:
-  RnnDecoding(const Rnn& model, const Tensor& source, const Tensor& lengths, int64_t rows)
-      : model_(model), rows_(rows), sentences_(source.dim(0)) {
+  RnnDecoding(const Rnn& model, const Tensor& source, const Tensor& lengths)
+      : model_(model), sentences_(source.dim(0)) {
     Encoded encoded = encode(model, source, lengths, {});
     memory_ = encoded.memory;
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < source.dim(0) * rows; ++i) order.push_back(i / rows);
-    state_ = selected(encoded.state, order);
+    state_ = encoded.state;
   }
 
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
@@ -116,6 +114,11 @@ class RnnDecoding final : public Decoding {
     for (Tensor* part : {&memory_.states, &memory_.projected, &memory_.mask}) {
       if (*part) *part = select_rows(*part, sentences);
     }
+  }
+
+  void spread(int64_t rows) override {
+    state_ = selected(state_, repeated_rows(sentences_, rows));
+    rows_ = rows;
   }
 
  private:
@@ -141,7 +144,7 @@ class RnnDecoding final : public Decoding {
   }
 
   const Rnn& model_;
-  int64_t rows_, sentences_;
+  int64_t rows_ = 1, sentences_;
   Memory memory_;
   RecurrentState state_;
 };
@@ -215,9 +218,9 @@ std::vector<Tensor> Rnn::cross_weights(const std::vector<AttentionTrace>& traces
   return rows.empty() ? std::vector<Tensor>{} : std::vector<Tensor>{concat(rows, 2)};
 }
 
-std::unique_ptr<Decoding> Rnn::start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const {
+std::unique_ptr<Decoding> Rnn::start(const Tensor& source, const Tensor& source_lengths) const {
   const NoGrad scope;
-  return std::make_unique<RnnDecoding>(*this, source, source_lengths, rows);
+  return std::make_unique<RnnDecoding>(*this, source, source_lengths);
 }
 
 }  // namespace attend

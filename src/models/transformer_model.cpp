@@ -79,13 +79,13 @@ Tensor in_halves(const Tensor& waves) {
 
 class TransformerDecoding final : public Decoding {
  public:
-  TransformerDecoding(const TransformerModel& model, const Tensor& source, const Tensor& source_lengths, int64_t rows)
-      : model_(model), rows_(rows), memory_lengths_(source_lengths) {
+  TransformerDecoding(const TransformerModel& model, const Tensor& source, const Tensor& source_lengths)
+      : model_(model), memory_lengths_(source_lengths) {
     const Tensor memory = model.encode(source, source_lengths);
     for (const TransformerDecoderLayer& layer : model.decoder.layers) {
       caches_.push_back({.memory = layer.cross_attention.project_memory(memory)});
     }
-    step_.held.assign(static_cast<size_t>(source.dim(0) * rows), 0);
+    step_.held.assign(static_cast<size_t>(source.dim(0)), 0);
   }
 
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
@@ -124,6 +124,17 @@ class TransformerDecoding final : public Decoding {
     step_.held.assign(order.size(), held);
   }
 
+  void spread(int64_t rows) override {
+    const std::vector<int64_t> order = repeated_rows(std::ssize(step_.held), rows);
+    const int64_t held = step_.held[0];
+    if (held > 0) {
+      const RowMoves moves = history_.select(order);
+      for (DecoderCache& cache : caches_) cache.own.move(moves);
+    }
+    step_.held.assign(order.size(), held);
+    rows_ = rows;
+  }
+
  private:
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 
@@ -142,7 +153,7 @@ class TransformerDecoding final : public Decoding {
   }
 
   const TransformerModel& model_;
-  int64_t rows_;  // of each sentence
+  int64_t rows_ = 1;  // of each sentence
   Tensor memory_lengths_;
   std::vector<DecoderCache> caches_;
   CacheStep step_;
@@ -227,10 +238,9 @@ std::vector<Tensor> TransformerModel::cross_weights(const std::vector<AttentionT
   return result;
 }
 
-std::unique_ptr<Decoding> TransformerModel::start(const Tensor& source, const Tensor& source_lengths,
-                                                  int64_t rows) const {
+std::unique_ptr<Decoding> TransformerModel::start(const Tensor& source, const Tensor& source_lengths) const {
   const NoGrad scope;
-  return std::make_unique<TransformerDecoding>(*this, source, source_lengths, rows);
+  return std::make_unique<TransformerDecoding>(*this, source, source_lengths);
 }
 
 }  // namespace attend

@@ -125,6 +125,12 @@ RowMoves RowHistory::select(std::span<const int64_t> order) {
   return moves;
 }
 
+std::vector<int64_t> repeated_rows(int64_t rows, int64_t times) {
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < rows * times; ++i) order.push_back(i / times);
+  return order;
+}
+
 Tensor select_rows(const Tensor& x, std::span<const int64_t> order) {
   const NoGrad scope;
   Shape shape = x.shape();

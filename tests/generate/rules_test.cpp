@@ -80,7 +80,7 @@ TEST_F(Rules, NoEndBeforeItsTimeAndNoRunTwice) {
 /// What a search by hand makes of the same penalty: greedy on logits, with the start (2) among what was written.
 std::vector<int32_t> greedy_by_hand(const PairModel& model, double penalty, size_t length) {
   const auto source = random_sources(1, 5, 5, 7)[0];
-  const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {}, 1);
+  const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {});
   std::vector<int32_t> ids{2};
   while (ids.size() <= length) {
     auto logits = decoding->step(tensor<int64_t>({ids.back()}, {1, 1})).to_vector<double>();
@@ -117,7 +117,7 @@ TEST_F(Rules, ABeamPenalizesLogProbabilities) {
                               .repetition_penalty = 1.7,
                               .renormalizes = true};
   const auto scores_after = [&](const std::vector<int64_t>& ids) {
-    const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {}, 1);
+    const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {});
     Tensor logits;
     for (const int64_t id : ids) logits = decoding->step(tensor<int64_t>({id}, {1, 1}));
     auto scores = log_softmax(logits).to_vector<double>();

@@ -96,7 +96,7 @@ void check_seq2seq(ModelCase& reference) {
   const Tensor logits = model->head().logits(model->hidden(inputs));
   reference.expect_close("out.logits", logits);
   reference.expect_close("out.encoder_last_hidden", model->encode(inputs.source, inputs.source_lengths));
-  const auto decoding = model->start(inputs.source, inputs.source_lengths, 1);
+  const auto decoding = model->start(inputs.source, inputs.source_lengths);
   for (int64_t t = 0; t < inputs.target.dim(1); ++t) {  // word by word with a cache
     const Tensor step = decoding->step(contiguous(slice(inputs.target, 1, t, t + 1)));
     reference.expect_same("word " + std::to_string(t) + " with a cache", step, select(logits, 1, t));

@@ -103,7 +103,7 @@ void expect_logits(const HubFiles& files, const Matrix& expected) {
   for (const auto& row : expected) all.insert(all.end(), row.begin(), row.end());
   const PairInputs inputs{.source = ids_of(kSource), .source_lengths = {}, .target = ids_of(kTarget)};
   testing::expect_close(model.head().logits(model.hidden(inputs)), all, 5e-5);
-  const auto decoding = model.start(inputs.source, {}, 1);
+  const auto decoding = model.start(inputs.source, {});
   for (size_t t = 0; t < kTarget.size(); ++t) {  // word by word
     testing::expect_close(decoding->step(ids_of({kTarget[t]})), expected[t], 5e-5);
   }

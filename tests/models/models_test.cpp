@@ -8,6 +8,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/registry.h"
+#include "attend/nn/cache.h"
 #include "attend/ops/shape.h"
 #include "attend/optim/adam.h"
 #include "attend/tensor/creation.h"
@@ -58,7 +59,7 @@ class PairModels : public ::testing::TestWithParam<Variant> {
 
 TEST_P(PairModels, WordByWordIsTheWhole) {
   const Tensor whole = pair_.head().logits(pair_.hidden(inputs_));  // [2, 4, words]
-  const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths, 1);
+  const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths);
   for (int64_t t = 0; t < 4; ++t) {
     const Tensor logits = decoding->step(slice(inputs_.target, 1, t, t + 1));
     EXPECT_LT(distance(logits, select(whole, 1, t)), 2e-5) << "position " << t;
@@ -66,8 +67,9 @@ TEST_P(PairModels, WordByWordIsTheWhole) {
 }
 
 TEST_P(PairModels, RowsOfASentenceAreChosenAndDropped) {
-  const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths, 2);
-  decoding->step(ids({2, 2, 2, 2}, 4));
+  const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths);
+  decoding->step(ids({2, 2}, 2));
+  decoding->spread(2);
   decoding->step(ids({11, 17, 14, 18}, 4));      // hypotheses: (11, 17) of the first, (14, 18) of the second
   decoding->select(std::vector<int64_t>{3, 2});  // the first sentence is done
   const Tensor logits = decoding->step(ids({5, 15}, 2));
@@ -76,6 +78,18 @@ TEST_P(PairModels, RowsOfASentenceAreChosenAndDropped) {
                       .target = ids({2, 14, 15}, 1)};
   const Tensor whole = pair_.head().logits(pair_.hidden(expected));
   EXPECT_LT(distance(slice(logits, 0, 1, 2), select(whole, 1, 2)), 2e-5);
+}
+
+TEST_P(PairModels, RowsMaySpreadBeforeTheFirstWordOrAfter) {
+  const auto before = pair_.start(inputs_.source, inputs_.source_lengths);
+  before->spread(3);
+  const Tensor wide = before->step(ids({2, 2, 2, 2, 2, 2}, 6));
+  const auto after = pair_.start(inputs_.source, inputs_.source_lengths);
+  const Tensor narrow = after->step(ids({2, 2}, 2));
+  after->spread(3);
+  EXPECT_LT(distance(wide, select_rows(narrow, repeated_rows(2, 3))), 2e-5);
+  const Tensor words = ids({11, 12, 13, 14, 15, 16}, 6);
+  EXPECT_LT(distance(before->step(words), after->step(words)), 2e-5);
 }
 
 TEST_P(PairModels, PaddingOfTheSourceChangesNothing) {

@@ -37,8 +37,11 @@ class Decoding {
   /// nothing is held rows may differ: `lengths` (i64 [rows]) says how many of the ids are real, the rest is padding.
   virtual Tensor step(const Tensor& ids, const Tensor& lengths = {}, const ForwardContext& context = {}) = 0;
   /// Row i goes on from what row order[i] was; rows may be repeated, moved and dropped. The rows of one source sentence
-  /// stay together, as many as start() was told.
+  /// stay together, as many as spread() made.
   virtual void select(std::span<const int64_t> order) = 0;
+  /// Each row becomes `rows` of its kind side by side: hypotheses of one sentence. Until then what they share is
+  /// computed once. May be called once.
+  virtual void spread(int64_t rows) = 0;
 };
 
 using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
@@ -81,8 +84,8 @@ class PairModel : public Model {
   /// Where the target looked at the source, from the traces of one call of hidden(): for each decoder layer that looks
   /// back [batch, heads, targets, sources]. Empty for a model that never does.
   virtual std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const = 0;
-  /// Reads the sources; `rows` hypotheses of each will be written side by side.
-  virtual std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const = 0;
+  /// Reads the sources, a row for each.
+  virtual std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const = 0;
 };
 
 /// Text goes on.

@@ -60,7 +60,7 @@ struct Rnn final : PairModel {
   Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
   Head head() const override { return {embedding.weight, output_bias}; }
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
-  std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const override;
+  std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;
 
   static constexpr auto fields() {
     return std::tuple{field("embedding", &Rnn::embedding),

@@ -103,7 +103,7 @@ struct TransformerModel final : PairModel {
   Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
   Head head() const override;
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
-  std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths, int64_t rows) const override;
+  std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;
 
   static constexpr auto fields() {
     using Self = TransformerModel;

@@ -64,6 +64,9 @@ class KeyValueCache {
   Tensor keys_, values_;  // [rows, key_heads, capacity, head_dim]
 };
 
+/// The order in which each of `rows` rows stands `times` times, side by side.
+std::vector<int64_t> repeated_rows(int64_t rows, int64_t times);
+
 /// Rows order[0], order[1], … of x, copied. Not recorded.
 Tensor select_rows(const Tensor& x, std::span<const int64_t> order);
 
