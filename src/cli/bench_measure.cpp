@@ -7,9 +7,15 @@
 namespace attend::cli {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 5, kMostRounds = 15;
 constexpr double kShortest = 0.02;  // seconds a round should take, so that the clock and the pool's wake-up do not show
+constexpr double kEnough = 1;       // seconds of rounds that outlast a neighbour's burst: 5 are enough then
 constexpr double kLongest = 6;      // seconds after which no further round begins
+
+/// Whether another round follows `done` that took `spent` seconds.
+bool goes_on(int done, double spent) {
+  return done < kRounds ? spent < kLongest : done < kMostRounds && spent < kEnough;
+}
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -67,7 +73,7 @@ Rounds against_machine(const Workload& workload, const Prepared& prepared, int r
   Rounds rounds;
   const double work = (workload.bound == Bound::memory ? workload.bytes : workload.operations) * 1e-9;
   double before = machine_rate(workload, machine), spent = 0;
-  for (int round = 0; round < kRounds && spent < kLongest; ++round) {
+  for (int round = 0; goes_on(round, spent); ++round) {
     const double seconds = time_runs(prepared, prepared.run, repeats);
     const double after = machine_rate(workload, machine);
     rounds.seconds.push_back(seconds);
@@ -81,11 +87,13 @@ Rounds against_machine(const Workload& workload, const Prepared& prepared, int r
 
 Rounds against_baseline(const Prepared& prepared, int repeats) {
   Rounds rounds;
-  for (int round = 0; round < kRounds; ++round) {
+  double spent = 0;
+  for (int round = 0; goes_on(round, spent); ++round) {
     const double without = time_runs(prepared, prepared.baseline, repeats);
     const double with = time_runs(prepared, prepared.run, repeats);
     rounds.seconds.push_back(with);
     rounds.shares.push_back(with / without);
+    spent += (with + without) * repeats;
   }
   return rounds;
 }

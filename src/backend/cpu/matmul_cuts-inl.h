@@ -11,13 +11,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-inline constexpr int64_t kPanelBytes = 24 << 10;
-inline constexpr int64_t kBlockRows = 128;            // × a panel's depth: 128 KiB of a in L2
+inline constexpr int64_t kMostDepth = 1024;           // of a panel; less would read and write c more often
+inline constexpr int64_t kLeastDepth = 256;           // however wide a shared b is
+inline constexpr int64_t kBlockRows = 128;            // of a, in turn with each panel
+inline constexpr int64_t kTurnedRows = 64;            // of a task whose c is turned
 inline constexpr int64_t kFewRows = 32;               // so few that packing b would cost more than it saves
 inline constexpr int64_t kSharingRows = 256;          // so many that b is worth packing once for all tasks
 inline constexpr int64_t kManyRows = 2048;            // so many that it is, however wide b is
-inline constexpr int64_t kStripePanels = 40;          // of a shared b, for one task
-inline constexpr int64_t kPackedElements = 1 << 20;   // of b, packed at a time where it is shared
+inline constexpr int64_t kStripeColumns = 480;        // of a shared b, for one task
+inline constexpr int64_t kPackedElements = 3 << 20;   // of b, packed at a time where it is shared
 inline constexpr int64_t kPackedColumns = 512;        // so many that rows of a are worth packing too
 inline constexpr int64_t kWantedTasks = 16;           // below that, a deep product is split along k
 inline constexpr int64_t kSplitDepth = 512;           // of each part at least
@@ -37,7 +39,7 @@ struct Cuts {
   Panels<T> panels;
   int64_t packed_from;  // panels before this one are read in place
   bool shares_b, packs_a;
-  Blocks depth;   // what stays in L1 of each panel
+  Blocks depth;   // of k, multiplied at a time
   Blocks chunk;   // of k: what is packed at a time of a shared b; all of it where b is not shared
   Blocks splits;  // of k: each a task of its own; one for all of k in most products
   Blocks task_rows, task_panels;
@@ -45,28 +47,31 @@ struct Cuts {
   explicit Cuts(const MatrixProduct<T>& in)
       : panels(in.n),
         packed_from(in.b != nullptr && in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
-        shares_b(in.turned || in.a_step != 1 || in.m >= (panels.count <= kStripePanels ? kSharingRows : kManyRows)),
+        shares_b(in.turned || in.a_step != 1 || in.m >= (panels.count <= StripePanels() ? kSharingRows : kManyRows)),
         packs_a(in.a_step != 1 || (shares_b && in.n >= kPackedColumns)),
-        depth(in.k, kPanelBytes / (panels.widest() * static_cast<int64_t>(sizeof(T))), 8),
-        chunk(in.k, shares_b && !in.turned ? SharedDepth() : std::max<int64_t>(1, in.k), depth.size),
-        splits(in.k, std::max<int64_t>(1, in.k / SplitCount(in)), depth.size),
+        depth(in.k, shares_b && !in.turned ? SharedDepth() : kMostDepth, 8),
+        chunk(in.k, shares_b && !in.turned ? SharedChunk() : std::max<int64_t>(1, in.k), depth.size),
+        splits(in.k, std::max<int64_t>(1, in.k / SplitCount(in)), 8),
         task_rows(in.m, RowsOfTask(in), kTileRows),
-        task_panels(panels.count, shares_b ? kStripePanels : std::clamp<int64_t>(panels.count / 16, 1, 4), 1) {}
+        task_panels(panels.count, shares_b ? StripePanels() : std::clamp<int64_t>(panels.count / 16, 1, 4), 1) {}
 
  private:
-  int64_t SharedDepth() const {
-    const int64_t most = kPackedElements / std::max<int64_t>(1, (panels.count - packed_from) * panels.widest());
-    return std::max(depth.size, most / depth.size * depth.size);
+  int64_t StripePanels() const { return kStripeColumns / panels.widest(); }
+  int64_t DepthPacked() const {
+    return kPackedElements / std::max<int64_t>(1, (panels.count - packed_from) * panels.widest());
   }
+  int64_t SharedDepth() const { return std::clamp(DepthPacked(), kLeastDepth, kMostDepth); }
+  int64_t SharedChunk() const { return std::max(depth.size, DepthPacked() / depth.size * depth.size); }
   int64_t SplitCount(const MatrixProduct<T>& in) const {
     const int64_t stripes = (in.m + kBlockRows - 1) / kBlockRows;
-    if (!shares_b || in.turned || chunk.count != 1 || panels.count > kStripePanels || stripes >= kWantedTasks) return 1;
+    if (!shares_b || in.turned || chunk.count != 1 || panels.count > StripePanels() || stripes >= kWantedTasks) return 1;
     const int64_t wanted = (kWantedTasks + stripes - 1) / stripes;
     return std::max<int64_t>(1, std::min({wanted, in.k / kSplitDepth, kPartialElements / (in.m * in.n)}));
   }
   int64_t RowsOfTask(const MatrixProduct<T>& in) const {
     if (!shares_b) return 4 * kBlockRows;
-    return splits.count > 1 ? kBlockRows : std::clamp<int64_t>(in.m / kWantedTasks, 32, kBlockRows);
+    if (splits.count > 1) return kBlockRows;
+    return std::clamp<int64_t>(in.m / kWantedTasks, 32, in.turned ? kTurnedRows : kBlockRows);
   }
 };
 
