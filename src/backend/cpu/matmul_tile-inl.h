@@ -23,6 +23,8 @@ struct TileOutput {
   bool add = false;         ///< to what c holds
 };
 
+inline constexpr int64_t kChain = 256;  // of k: sums of so many at most are added up, so that errors stay small
+
 /// c = Σ_p a b (+ c) (+ bias) for one tile.
 template <int kRows, int kVectors, class T>
 HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
@@ -37,7 +39,23 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
     hwy::Prefetch(out.c + m * out.c_row);
     hwy::Prefetch(out.c + m * out.c_row + out.columns - 1);
   }
-  AccumulateTile<kRows, kVectors>(d, depth, in, sum);
+  HWY_ALIGN T before[kRows * kVectors * hn::MaxLanes(d)];
+  TileOperands<T> rest = in;
+  const int64_t chain = Blocks(depth, kChain, 8).size;
+  for (int64_t p = 0; p < depth; p += chain) {
+    AccumulateTile<kRows, kVectors>(d, HWY_MIN(chain, depth - p), rest, sum);
+    const bool is_last = p + chain >= depth;
+    HWY_UNROLL(16) for (int m = 0; m < kRows && depth > chain; ++m) {
+      HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+        T* place = before + (m * kVectors + n) * lanes;
+        if (p > 0) sum[m][n] = hn::Add(sum[m][n], hn::Load(d, place));
+        if (is_last) continue;
+        hn::Store(sum[m][n], d, place);
+        sum[m][n] = hn::Zero(d);
+      }
+    }
+    rest.a += chain * rest.a_step, rest.b += chain * rest.b_step;
+  }
   if (out.columns == kVectors * lanes) {
     if (out.bias != nullptr) {
       HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
