@@ -66,7 +66,8 @@ struct MatmulOptions {
   ConstView bias;           ///< [n], added to each row; empty for none
   bool bf16 = false;        ///< round f32 operands to bf16 and add up in f32; small products may stay exact
 };
-inline constexpr const char* kNoBf16 = "bfloat16 products need a CPU with AVX512-BF16 or AMX, and this one has neither";
+inline constexpr const char* kNoBf16 =
+    "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";
 struct MatmulKernels {
   /// c[…, m, n] = a[…, m, k] · b[…, k, n]; leading axes equal or stride 0; any strides on a and b, unit last stride on
   /// c.

@@ -208,10 +208,10 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
     }
     const IdRows read = pad_rows(sources, batch);
     const std::array start{vocabulary.begin};
-    BatchSearch work(options, vocabulary,
-                     options.use_cache ? model.start(read.ids, read.lengths)
-                                       : start_rereading(model, read.ids, read.lengths),
-                     full({std::ssize(batch), 1}, vocabulary.begin, {DType::i64}));
+    BatchSearch work(
+        options, vocabulary,
+        options.use_cache ? model.start(read.ids, read.lengths) : start_rereading(model, read.ids, read.lengths),
+        full({std::ssize(batch), 1}, vocabulary.begin, {DType::i64}));
     for (const int64_t index : batch) {
       work.add(index, {.options = options,
                        .vocabulary = vocabulary,

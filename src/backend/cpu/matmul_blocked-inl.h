@@ -15,9 +15,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// After Goto and van de Geijn (2008): a panel of b meets the bands of a block of a in turn, and both come out of L2. See
-// Cuts for who packs what. A panel is up to 1,024 deep, too much for L1: panels of a quarter of that, which L1 holds,
-// take c out and back four times as often, and were 4 % slower on Zen 3 (AVX2), 10 % on Sapphire Rapids (AVX-512).
+// After Goto and van de Geijn (2008): a panel of b meets the bands of a block of a in turn, and both come out of L2.
+// See Cuts for who packs what. A panel is up to 1,024 deep, too much for L1: panels of a quarter of that, which L1
+// holds, take c out and back four times as often, and were 4 % slower on Zen 3 (AVX2), 10 % on Sapphire Rapids
+// (AVX-512).
 //
 // The floor is the FMA rate. On Zen 3 (AVX2, f32) the tile alone reaches 0.97 of it out of L1 and L2; the rest is
 // packing (0.02) and the first touch of each panel of b, block of a and tile of c.

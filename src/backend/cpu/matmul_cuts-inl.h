@@ -64,7 +64,8 @@ struct Cuts {
   int64_t SharedChunk() const { return std::max(depth.size, DepthPacked() / depth.size * depth.size); }
   int64_t SplitCount(const MatrixProduct<T>& in) const {
     const int64_t stripes = (in.m + kBlockRows - 1) / kBlockRows;
-    if (!shares_b || in.turned || chunk.count != 1 || panels.count > StripePanels() || stripes >= kWantedTasks) return 1;
+    if (!shares_b || in.turned || chunk.count != 1 || panels.count > StripePanels() || stripes >= kWantedTasks)
+      return 1;
     const int64_t wanted = (kWantedTasks + stripes - 1) / stripes;
     return std::max<int64_t>(1, std::min({wanted, in.k / kSplitDepth, kPartialElements / (in.m * in.n)}));
   }
