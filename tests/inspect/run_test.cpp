@@ -248,7 +248,9 @@ TEST(Run, AnEncoderReadsPairs) {
     if (token.kind != TokenKind::text) continue;
     texts += token.text;
     EXPECT_EQ(token.word, token.text < "c" ? 0 : 1);
-    if (token.text == "c") EXPECT_EQ(token.start, 3);
+    if (token.text == "c") {
+      EXPECT_EQ(token.start, 3);
+    }
   }
   EXPECT_EQ(texts, "abcd");
   EXPECT_EQ(std::ssize(run.sides[0].tokens), run.attention[0].keys());

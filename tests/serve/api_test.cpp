@@ -78,7 +78,9 @@ TEST(Api, AnswersWhatTheOfflineFileHolds) {
     for (const char* key : {"sides", "attention", "values", "output"}) EXPECT_EQ(got[key], file["run"][key]) << key;
     EXPECT_EQ(answer(get(api, path + "/heads")), file["heads"]);
     EXPECT_EQ(answer(get(api, path + "/stats", {{"attention", "0"}, {"head", "0"}})), file["stats"]["0/0"]);
-    if (is_pair) EXPECT_EQ(answer(get(api, path + "/alignment", {{"layer", "all"}})), file["alignment"]);
+    if (is_pair) {
+      EXPECT_EQ(answer(get(api, path + "/alignment", {{"layer", "all"}})), file["alignment"]);
+    }
     EXPECT_EQ(answer(get(api, "/api/models/" + id + "/embeddings")), file["embeddings"]);
     for (const auto& [name, stored] : file["arrays"].items()) {
       const ApiResponse response = get(api, path + "/array", {{"name", name}});
