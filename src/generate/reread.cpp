@@ -24,6 +24,7 @@ class Prefixes {
     }
   }
   void select(std::span<const int64_t> order) {
+    if (rows_.empty()) return;  // nothing has been read
     std::vector<std::vector<int32_t>> rows;
     for (const int64_t row : order) rows.push_back(rows_[static_cast<size_t>(row)]);
     rows_ = std::move(rows);

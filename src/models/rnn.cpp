@@ -117,8 +117,8 @@ class RnnDecoding final : public Decoding {
   }
 
   void spread(int64_t rows) override {
-    state_ = selected(state_, repeated_rows(sentences_, rows));
-    rows_ = rows;
+    state_ = selected(state_, repeated_rows(sentences_ * rows_, rows));
+    rows_ *= rows;
   }
 
  private:

@@ -112,30 +112,28 @@ class TransformerDecoding final : public Decoding {
     for (size_t i = 0; i < order.size(); i += static_cast<size_t>(rows_)) sentences.push_back(order[i] / rows_);
     const bool moved = static_cast<int64_t>(sentences.size()) != caches_[0].memory.keys.dim(0) ||
                        !std::ranges::equal(sentences, std::views::iota(int64_t{0}, std::ssize(sentences)));
-    const int64_t held = step_.held[0];
-    const RowMoves moves = history_.select(order);
+    move_rows(order);
+    if (!moved) return;
     for (DecoderCache& cache : caches_) {
-      cache.own.move(moves);
-      if (moved) {
-        cache.memory = {select_rows(cache.memory.keys, sentences), select_rows(cache.memory.values, sentences)};
-      }
+      cache.memory = {select_rows(cache.memory.keys, sentences), select_rows(cache.memory.values, sentences)};
     }
-    if (moved && memory_lengths_) memory_lengths_ = select_rows(memory_lengths_, sentences);
-    step_.held.assign(order.size(), held);
+    if (memory_lengths_) memory_lengths_ = select_rows(memory_lengths_, sentences);
   }
 
   void spread(int64_t rows) override {
-    const std::vector<int64_t> order = repeated_rows(std::ssize(step_.held), rows);
-    const int64_t held = step_.held[0];
-    if (held > 0) {
-      const RowMoves moves = history_.select(order);
-      for (DecoderCache& cache : caches_) cache.own.move(moves);
-    }
-    step_.held.assign(order.size(), held);
-    rows_ = rows;
+    move_rows(repeated_rows(std::ssize(step_.held), rows));
+    rows_ *= rows;
   }
 
  private:
+  /// What rows hold of the target.
+  void move_rows(std::span<const int64_t> order) {
+    const int64_t held = step_.held[0];
+    step_.held.assign(order.size(), held);
+    if (held == 0) return;
+    const RowMoves moves = history_.select(order);
+    for (DecoderCache& cache : caches_) cache.own.move(moves);
+  }
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 
   /// The bias of one more token is the end of a row that serves all steps: distances … −2, −1, 0.

@@ -82,6 +82,7 @@ TEST_P(PairModels, RowsOfASentenceAreChosenAndDropped) {
 
 TEST_P(PairModels, RowsMaySpreadBeforeTheFirstWordOrAfter) {
   const auto before = pair_.start(inputs_.source, inputs_.source_lengths);
+  before->spread(1);  // of each row, one: nothing changes
   before->spread(3);
   const Tensor wide = before->step(ids({2, 2, 2, 2, 2, 2}, 6));
   const auto after = pair_.start(inputs_.source, inputs_.source_lengths);

@@ -40,7 +40,7 @@ class Decoding {
   /// stay together, as many as spread() made.
   virtual void select(std::span<const int64_t> order) = 0;
   /// Each row becomes `rows` of its kind side by side: hypotheses of one sentence. Until then what they share is
-  /// computed once. May be called once.
+  /// computed once.
   virtual void spread(int64_t rows) = 0;
 };
 

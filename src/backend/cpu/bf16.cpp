@@ -229,8 +229,8 @@ bool has_amx() {
 
 #endif
 
-/// None where f32 is faster: vdpbf16ps has twice the rate of FMAs on AMD's cores, but half of it on Intel's (measured
-/// on Sapphire Rapids), which have AMX instead.
+/// None where f32 is faster: vdpbf16ps has twice the rate of FMAs on AMD's cores as published, but half of it on
+/// Intel's (measured on Sapphire Rapids), which have AMX instead.
 const Bf16Unit* fastest_unit() {
 #if defined(__x86_64__)
   if (has_amx()) return &kAmx;
