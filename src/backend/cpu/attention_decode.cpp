@@ -2,6 +2,7 @@
 
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
@@ -36,16 +37,19 @@ HWY_INLINE T Larger(T a, T b) {
   return b > a || b != b ? b : a;
 }
 
+template <class T>
+inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));  // elements of a line of the cache
+
 /// Asks for a row of `count` elements ahead of its use.
 template <class T>
 HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
-  for (int64_t c = 0; c < count; c += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(row + c);
+  for (int64_t c = 0; c < count; c += kLine<T>) hwy::Prefetch(row + c);
 }
 
 /// q · k for four keys at a time: scores[j] for keys [begin, end). Their values are fetched meanwhile: k and v are two
 /// streams that each stop and start, which the hardware's own prefetching follows only after a few misses.
 template <class T>
-void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, T* scores) {
+void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, StreamAhead ahead, T* scores) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = head.dim / lanes * lanes;
@@ -56,6 +60,7 @@ void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, T* scores)
       const int64_t key = j + std::min(n, count - 1);
       rows[n] = head.k + key * head.k_row;
       PrefetchRow(head.v + key * head.v_row, head.value_dim);
+      for (int64_t c = 0; c < head.dim; c += kLine<T>) ahead.fetch(rows[n] + c);
     }
     hn::Vec<decltype(d)> sum[4];
     HWY_UNROLL(4) for (int n = 0; n < 4; ++n) sum[n] = hn::Zero(d);
@@ -102,7 +107,6 @@ void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* out
     hn::Vec<decltype(d)> sum[8];
     HWY_UNROLL(8) for (int n = 0; n < 8; ++n) sum[n] = hn::LoadU(d, output + c + n * lanes);
     for (int64_t j = 0; j < count; ++j) {
-      if (c == 0 && keys.end + j < head.keys) PrefetchRow(head.k + (keys.end + j) * head.k_row, head.dim);
       if (weights[j] == 0) continue;
       const auto w = hn::Set(d, weights[j]);
       const T* row = v + j * head.v_row + c;
@@ -126,21 +130,23 @@ void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* out
 
 /// One query against one block of keys.
 template <class T>
-void DecodeBlock(const HeadSlice<T>& head, const T* query, int64_t i, KeyRange keys, const Partial<T>& state) {
+void DecodeBlock(const HeadSlice<T>& head, const T* query, int64_t i, KeyRange keys, StreamAhead ahead,
+                 const Partial<T>& state) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t count = keys.end - keys.begin;
   HWY_ALIGN T scores[kKeyBlock];
-  DotKeys(head, query, keys, scores);
+  DotKeys(head, query, keys, ahead, scores);
   FinishScores(head, i, keys, scores);
-  std::fill(scores + count, scores + kKeyBlock, kHidden<T>);
+  const int64_t padded = (count + lanes - 1) / lanes * lanes;
+  std::fill(scores + count, scores + padded, kHidden<T>);
   T top = *state.max;
   for (int64_t j = 0; j < count; ++j) top = Larger(top, scores[j]);
   if (top == kHidden<T>) return;
   const hn::CappedTag<T, 1> one;
   const T decay = hn::GetLane(WeightExp(one, hn::Set(one, *state.max - top)));
   auto sum = hn::Zero(d);
-  for (int64_t j = 0; j < kKeyBlock; j += lanes) {
+  for (int64_t j = 0; j < padded; j += lanes) {
     const auto e = WeightExp(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, top)));
     hn::Store(e, d, scores + j);
     sum = hn::Add(sum, e);
@@ -185,6 +191,13 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
   const int64_t chunks = std::max<int64_t>(1, (problem.k.shape[2] + kDecodeChunk - 1) / kDecodeChunk);
   const int64_t step = 2 + width, rows = static_cast<int64_t>(spans.size()) * heads * queries;
   const Scratch<T> partials(rows * chunks * step);
+  const StreamAhead ahead = stream_ahead(problem.k.dtype, group * queries == 1);
+  const auto join = [&](int64_t row) {
+    const int64_t b = row / queries / heads, h = row / queries % heads, i = row % queries;
+    JoinPartials(partials.data() + row * chunks * step, chunks, step, width,
+                 static_cast<T*>(y.data) + b * y.strides[0] + h * y.strides[1] + i * y.strides[2],
+                 static_cast<T*>(lse.data) + b * lse.strides[0] + h * lse.strides[1] + i * lse.strides[2]);
+  };
   parallel_for(static_cast<int64_t>(spans.size()) * kv_heads * chunks, [&](int64_t task) {
     const FlushTinyNumbers flush;
     const int64_t chunk = task % chunks, kv_head = task / chunks % kv_heads, b = task / chunks / kv_heads;
@@ -214,16 +227,13 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
         const KeyRange keys{std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
         if (keys.begin >= keys.end) continue;
         T* part = part_at(r);
-        DecodeBlock(head, scaled + r * dim, r % queries, keys, {part, part + 1, part + 2});
+        DecodeBlock(head, scaled + r * dim, r % queries, keys, ahead, {part, part + 1, part + 2});
       }
     }
+    if (chunks > 1) return;
+    for (int64_t r = 0; r < group * queries; ++r) join((b * heads + kv_head * group) * queries + r);
   });
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t b = row / queries / heads, h = row / queries % heads, i = row % queries;
-    JoinPartials(partials.data() + row * chunks * step, chunks, step, width,
-                 static_cast<T*>(y.data) + b * y.strides[0] + h * y.strides[1] + i * y.strides[2],
-                 static_cast<T*>(lse.data) + b * lse.strides[0] + h * lse.strides[1] + i * lse.strides[2]);
-  }
+  for (int64_t row = 0; chunks > 1 && row < rows; ++row) join(row);
 }
 
 void AttentionDecode(const AttentionProblem& problem, View y, View lse) {

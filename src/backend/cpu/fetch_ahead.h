@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attend/base/dtype.h"
+
 namespace attend::cpu {
 
 /// Rows of memory that are needed soon, asked for a few lines at a time while something else is computed: a block of
@@ -31,5 +33,23 @@ class FetchAhead {
   const char* row_ = nullptr;
   int64_t row_stride_ = 0, rows_ = 0, lines_ = 0, share_ = 0, line_ = 0;
 };
+
+/// How memory that is read in one stream is asked for ahead of its use.
+struct StreamAhead {
+  int64_t bytes;
+  bool past_caches;  ///< into L1 alone: the others keep code and activations
+
+  // Inline by force: to GCC a function that does nothing but prefetch has no effect, and calls of it are dropped.
+  [[gnu::always_inline]] void fetch(const void* at) const {
+    const char* there = static_cast<const char*>(at) + bytes;
+    if (past_caches)
+      __builtin_prefetch(there, 0, 0);
+    else
+      __builtin_prefetch(there, 0, 2);
+  }
+};
+
+/// What suits this processor, for elements of `format` that are used only `once`.
+StreamAhead stream_ahead(DType format, bool once);
 
 }  // namespace attend::cpu

@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "backend/cpu/fetch_ahead.h"
+
 // Products of 8-bit integers with exact sums in 32 bits: the instructions that do them, behind one table for each set.
 // A row of x is held as the set multiplies it ("prepared"); all sets give the same sums, so the same bits.
 namespace attend::cpu {
@@ -48,6 +50,7 @@ struct Int8Dots {
   Int8Finish finish;
   float* y = nullptr;
   int64_t y_row = 0;
+  StreamAhead ahead{};
 };
 
 /// What one set of instructions provides.

@@ -1,5 +1,4 @@
 #include "backend/cpu/int8.h"
-#include "backend/cpu/weights.h"
 
 #if defined(__x86_64__)
 
@@ -28,22 +27,6 @@ constexpr int64_t kDotElement = 2;  // of x for dot products: 32 values, then th
   return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
 }
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i odd_bytes(__m256i x) { return _mm256_srai_epi16(x, 8); }
-
-[[gnu::target("avx2,fma")]] int32_t largest_bits(const float* x, int64_t count) {
-  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-  __m256i most[4] = {};
-  int64_t p = 0;
-  for (; p + 32 <= count; p += 32) {
-    for (int i = 0; i < 4; ++i) {
-      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + p + 8 * i));
-      most[i] = _mm256_max_epi32(most[i], _mm256_and_si256(bits, magnitude));
-    }
-  }
-  alignas(32) int32_t lanes[8];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes),
-                     _mm256_max_epi32(_mm256_max_epi32(most[0], most[1]), _mm256_max_epi32(most[2], most[3])));
-  return std::max(*std::max_element(lanes, lanes + 8), int8_largest_bits(x + p, count - p));
-}
 
 /// Two vectors of 32 bits as one of 16, in order.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i narrowed(__m256i low, __m256i high) {
@@ -200,21 +183,11 @@ void multiply_avx2(const Int8Tile& tile) {
   }
 }
 
-/// sums[j] of four vectors, as one.
-[[gnu::target("avx2,fma"), gnu::always_inline]] inline __m128i sums_of(const __m256i (&x)[4]) {
-  const __m256i halves = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
-  return _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-}
-
 /// 32 products of weights and x, prepared for dots, in eight sums.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i dot_bytes(__m256i weights, const __m256i* x) {
   const __m256i signs = _mm256_loadu_si256(x), magnitudes = _mm256_loadu_si256(x + 1);
   return _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(weights, signs)), _mm256_set1_epi16(1));
 }
-
-/// In bytes. A dozen instructions for each line of the cache leave the core too little room to look ahead by itself, so
-/// it is twice as far as for other formats: 5 % more than 512 bytes give.
-constexpr int64_t kAhead = 2 * kWeightsAhead;
 
 /// kFew rows of x with four rows of weights from line j on.
 template <int kFew>
@@ -232,7 +205,7 @@ template <int kFew>
     const int8_t* line = lines + n * dots.weight_row;
     int64_t q = 0;
     for (; q + 2 * kBlock <= p; q += 2 * kBlock) {  // a cache line at a time
-      _mm_prefetch(reinterpret_cast<const char*>(line + q + kAhead), _MM_HINT_T0);
+      dots.ahead.fetch(line + q);
       const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + q));
       const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + q + kBlock));
 #pragma GCC unroll 4
@@ -250,9 +223,6 @@ template <int kFew>
       }
     }
   }
-  const Int8Finish& finish = dots.finish;
-  const __m128 columns = _mm_loadu_ps(finish.column_factors + j);
-  const __m128 bias = finish.bias != nullptr ? _mm_loadu_ps(finish.bias + j) : _mm_setzero_ps();
   for (int i = 0; i < kFew; ++i) {
     alignas(16) int32_t totals[4];
     _mm_store_si128(reinterpret_cast<__m128i*>(totals), sums_of(sum[i]));
@@ -260,9 +230,7 @@ template <int kFew>
     for (int64_t rest = p; rest < dots.depth; ++rest) {
       for (int n = 0; n < 4; ++n) totals[n] += x[rest - p] * lines[n * dots.weight_row + rest];
     }
-    const __m128 values = _mm_cvtepi32_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(totals)));
-    const __m128 factors = _mm_mul_ps(_mm_set1_ps(finish.row_factors[i]), columns);
-    _mm_storeu_ps(dots.y + i * dots.y_row + j, _mm_fmadd_ps(values, factors, bias));
+    finish_four(dots, i, j, _mm_load_si128(reinterpret_cast<const __m128i*>(totals)));
   }
 }
 
@@ -274,10 +242,7 @@ template <int kFew>
     const auto* x = reinterpret_cast<const int8_t*>(dots.x + i * dots.x_row);
     int32_t total = 0;
     for (int64_t p = 0; p < dots.depth; ++p) total += x[p / kBlock * kBlock * kDotElement + p % kBlock] * line[p];
-    const Int8Finish& finish = dots.finish;
-    dots.y[i * dots.y_row + j] =
-        __builtin_fmaf(static_cast<float>(total), finish.row_factors[i] * finish.column_factors[j],
-                       finish.bias != nullptr ? finish.bias[j] : 0.0f);
+    dots.y[i * dots.y_row + j] = int8_finished(dots.finish, i, j, total);
   }
 }
 

@@ -1,5 +1,4 @@
 #include "backend/cpu/int8.h"
-#include "backend/cpu/weights.h"
 
 #if defined(__x86_64__)
 
@@ -34,7 +33,7 @@ constexpr int32_t kZero = 128;
 
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void prepare_vnni(const float* x, int64_t count,
                                                                                        uint8_t* to, float* factor) {
-  const auto [step, inverse] = int8_steps(int8_largest_bits(x, count));
+  const auto [step, inverse] = int8_steps(largest_bits(x, count));
   *factor = step;
   const int64_t padded = (count + kInt8Step - 1) / kInt8Step * kInt8Step;
   std::memset(to, kZero, static_cast<size_t>(padded));
@@ -128,53 +127,63 @@ void multiply_vnni(const Int8Tile& tile) {
   with_known_rows<static_cast<int>(kRows)>(tile.rows, [&](auto rows) { multiply_rows<rows>(tile); });
 }
 
+/// By way of memory: GCC 12 warns of its own intrinsics that take the upper half.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline __m256i added_halves(
+    __m512i x) {
+  alignas(64) __m256i halves[2];
+  _mm512_store_si512(halves, x);
+  return _mm256_add_epi32(halves[0], halves[1]);
+}
+
+/// 64 products of line n's weights with each row of x.
 template <int kFew, int kMany>
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots) {
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline void add_products(
+    const Int8Dots& dots, int64_t p, __m512i weights, int n, __m512i (&sum)[kFew][kMany]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kFew; ++i) {
+    sum[i][n] = _mm512_dpbusd_epi32(sum[i][n], load_bytes(dots.x + i * dots.x_row + p), weights);
+  }
+}
+
+/// kFew rows of x with kMany rows of weights from line j on, one line after the other: a single stream is read fastest.
+template <int kFew, int kMany>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots, int64_t j) {
   __m512i sum[kFew][kMany];
 #pragma GCC unroll 4
   for (int i = 0; i < kFew; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < kMany; ++j) sum[i][j] = _mm512_setzero_si512();
+    for (int n = 0; n < kMany; ++n) sum[i][n] = _mm512_setzero_si512();
   }
-  for (int64_t p = 0; p < dots.depth; p += 64) {
-    const int64_t present = dots.depth - p;
-    const __mmask64 mask = present >= 64 ? ~__mmask64{0} : (__mmask64{1} << present) - 1;
+  const int64_t whole = dots.depth / 64 * 64;
+  const __mmask64 rest = (__mmask64{1} << (dots.depth - whole)) - 1;
 #pragma GCC unroll 4
-    for (int j = 0; j < kMany; ++j) {
-      const int8_t* line = dots.weights + j * dots.weight_row + p;
-      _mm_prefetch(reinterpret_cast<const char*>(line + kWeightsAhead), _MM_HINT_T0);
-      const __m512i weights = _mm512_maskz_loadu_epi8(mask, line);
-#pragma GCC unroll 4
-      for (int i = 0; i < kFew; ++i) {
-        sum[i][j] = _mm512_dpbusd_epi32(sum[i][j], load_bytes(dots.x + i * dots.x_row + p), weights);
-      }
+  for (int n = 0; n < kMany; ++n) {
+    const int8_t* line = dots.weights + (j + n) * dots.weight_row;
+    for (int64_t p = 0; p < whole; p += 64) {
+      dots.ahead.fetch(line + p);
+      add_products(dots, p, load_bytes(line + p), n, sum);
     }
+    if (rest != 0) add_products(dots, whole, _mm512_maskz_loadu_epi8(rest, line + whole), n, sum);
   }
   for (int i = 0; i < kFew; ++i) {
-    for (int j = 0; j < kMany; ++j) {
-      const Int8Finish& finish = dots.finish;
-      const int32_t total = sum_lanes(sum[i][j]) - kZero * finish.column_sums[j];
-      dots.y[i * dots.y_row + j] =
-          __builtin_fmaf(static_cast<float>(total), finish.row_factors[i] * finish.column_factors[j],
-                         finish.bias != nullptr ? finish.bias[j] : 0.0f);
+    if constexpr (kMany == 4) {
+      __m256i halves[4];
+      for (int n = 0; n < 4; ++n) halves[n] = added_halves(sum[i][n]);
+      const auto* zeros = reinterpret_cast<const __m128i*>(dots.finish.column_sums + j);
+      finish_four(dots, i, j,
+                  _mm_sub_epi32(sums_of(halves), _mm_mullo_epi32(_mm_set1_epi32(kZero), _mm_loadu_si128(zeros))));
+    } else {
+      const int32_t total = sum_lanes(sum[i][0]) - kZero * dots.finish.column_sums[j];
+      dots.y[i * dots.y_row + j] = int8_finished(dots.finish, i, j, total);
     }
   }
 }
 
-/// Four rows of weights at a time, then one by one.
 template <int kFew>
-void dot_lines(Int8Dots dots) {
-  const int64_t lines = dots.lines;
-  for (int64_t j = 0; j < lines;) {
-    const int64_t width = lines - j >= 4 ? 4 : 1;
-    width == 4 ? dot_tile<kFew, 4>(dots) : dot_tile<kFew, 1>(dots);
-    dots.weights += width * dots.weight_row;
-    dots.y += width;
-    dots.finish.column_factors += width;
-    dots.finish.column_sums += width;
-    if (dots.finish.bias != nullptr) dots.finish.bias += width;
-    j += width;
-  }
+void dot_lines(const Int8Dots& dots) {
+  int64_t j = 0;
+  for (; j + 4 <= dots.lines; j += 4) dot_tile<kFew, 4>(dots, j);
+  for (; j < dots.lines; ++j) dot_tile<kFew, 1>(dots, j);
 }
 
 void dots_vnni(const Int8Dots& dots) {

@@ -72,6 +72,7 @@ struct Weights {
 /// A few rows: the weights are read once, in order.
 void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProduct> products) {
   const PreparedRows prepared(unit, x, true);
+  const StreamAhead ahead = stream_ahead(DType::i8, x.rows <= kRowsAtOnce);
   for_weight_rows(products, 4, [&](const WeightProduct& product, int64_t first, int64_t last) {
     const Weights weights(product);
     const int64_t step = x.rows == 1 ? last - first : 12;  // a dozen lines stay in cache for all of x
@@ -82,7 +83,8 @@ void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProdu
                     .weights = weights.values + j * weights.row,
                     .weight_row = weights.row,
                     .finish = weights.finish(j),
-                    .y_row = weights.y_row};
+                    .y_row = weights.y_row,
+                    .ahead = ahead};
       for (int64_t i = 0; i < x.rows; i += 4) {
         dots.rows = std::min<int64_t>(4, x.rows - i);
         dots.x = prepared.row(i);

@@ -13,9 +13,8 @@ namespace attend::cpu {
 /// Up to so many rows of x, dot products with the rows of weights beat packing those: they are read once, in order.
 inline constexpr int64_t kDotRows = 16;
 
-/// How far ahead weights are asked for, in bytes. The hardware prefetches one stream well by itself: 512 bytes add 3 %,
-/// 1 KiB takes 5 % off and 4 KiB a quarter (two cores of Zen 3, 26 to 36 GB/s).
-inline constexpr int64_t kWeightsAhead = 512;
+/// Up to so many go through the weights at a time; with more, the weights are used again.
+inline constexpr int64_t kRowsAtOnce = 4;
 
 /// Bytes of weights that a thread takes at a time: half of what is left of its stretch, within these. Taking is an
 /// atomic operation, which waits for all reads under way: with 18 KiB at a time a fifth of the bandwidth was lost.

@@ -7,9 +7,9 @@
 #define ATTEND_WEIGHTS_FEW_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/weights.h"
 
@@ -55,13 +55,13 @@ struct Bf16Rows {
 /// A few rows of x in the order the weights are multiplied; what is over whole blocks stays as it is.
 struct FewRows {
   const float* data;
-  int64_t stride, depth;
+  int64_t stride, depth, count;
 };
 
 /// sum[i] += x_i · weights, whole blocks only and still in lanes, for kFew rows of x. One row of weights at a time:
 /// memory is read in a single stream, in order. Two rows side by side are read at two thirds of its rate, four at half.
 template <class Format, int kFew>
-HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* weights, int64_t whole,
+HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* weights, int64_t whole, StreamAhead ahead,
                        hn::Vec<F32> (&sum)[kFew]) {
   constexpr int kVectors = Format::kVectors, kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
   constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors, kBytes = sizeof(typename Format::Element);
@@ -74,7 +74,7 @@ HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* weights
   for (; p + kChains * kBlock <= whole; p += kChains * kBlock) {
     HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
       const int64_t at = p + c * kBlock;
-      if (c * kBlock * kBytes % 64 == 0) hwy::Prefetch(weights + at + kWeightsAhead / kBytes);
+      if (c * kBlock * kBytes % 64 == 0) ahead.fetch(weights + at);
       hn::Vec<F32> weight[kVectors];
       Format::Load(weights + at, weight);
       HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
@@ -105,12 +105,13 @@ void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int
   const auto* weights = static_cast<const typename Format::Element*>(product.weight.values.data);
   const auto* bias = static_cast<const float*>(product.bias.data);
   auto* y = static_cast<float*>(product.y.data) + row * product.y.stride;
-  const FewRows rows{x.data + row * x.stride, x.stride, x.depth};
+  const FewRows rows{x.data + row * x.stride, x.stride, x.depth, kFew};
   const int64_t whole = x.depth / Format::kBlock * Format::kBlock;
+  const StreamAhead ahead = stream_ahead(product.weight.values.dtype, x.count <= kRowsAtOnce);
   for (int64_t j = first; j < last; ++j) {
     const auto* line = weights + j * product.weight.values.stride;
     hn::Vec<F32> sum[kFew];
-    DotRow<Format, kFew>(rows, line, whole, sum);
+    DotRow<Format, kFew>(rows, line, whole, ahead, sum);
     for (int i = 0; i < kFew; ++i) {
       float total = hn::GetLane(hn::SumOfLanes(F32(), sum[i]));
       for (int64_t p = whole; p < x.depth; ++p) total += rows.data[i * x.stride + p] * Format::Value(line[p]);
@@ -131,7 +132,7 @@ void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
     }
     std::copy(from + whole, from + x.cols, to + whole);
   }
-  const FewRows rows{ordered.data(), x.cols, x.cols};
+  const FewRows rows{ordered.data(), x.cols, x.cols, x.rows};
   for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
     const int64_t step = x.rows > 4 ? 12 : end - begin;  // a dozen rows stay in cache for all of x
     for (int64_t first = begin; first < end; first += step) {
