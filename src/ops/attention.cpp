@@ -186,6 +186,7 @@ AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tenso
   kernels(q.device()).attention.forward(call.problem, y.view(), lse.view());
   const std::array<bool, 4> wanted{needs_grad(q), needs_grad(k), needs_grad(v),
                                    options.bias && needs_grad(options.bias)};
+  if (std::ranges::none_of(wanted, [](bool wants) { return wants; })) return {y, lse};
   const Tensor bias = options.bias ? options.bias.detach() : Tensor{};
   Tensor output = record("attention", y, {q, k, v, options.bias}, [=](const Tensor& dy) -> Gradients {
     return attention_backward(call, bias, y, lse, dy, wanted);

@@ -40,6 +40,9 @@ std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> l
   const Tensor matrix = dense(as_matrix(x.detach()));  // [rows, in]
   std::vector<Tensor> results, kept;
   std::vector<WeightProduct> products;
+  results.reserve(layers.size());
+  kept.reserve(2 * layers.size());
+  products.reserve(layers.size());
   for (const LinearWeights& layer : layers) {
     results.push_back(empty(x.shape().with_last(layer.weight.dim(0)), {x.dtype(), x.device()}));
     kept.push_back(dense(layer.weight));

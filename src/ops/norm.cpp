@@ -35,6 +35,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Nor
   kernels(x.device())
       .norm.layer_forward(rows(in), rows_or_empty(w), rows_or_empty(b), options.eps, rows(y), rows(mean), rows(rstd));
   const bool to_x = needs_grad(x), to_weight = weight && needs_grad(weight), to_bias = bias && needs_grad(bias);
+  if (!to_x && !to_weight && !to_bias) return y;
   return record("layer_norm", y, {x, weight, bias}, [=](const Tensor& dy) -> Gradients {
     const Tensor dx = like_if(to_x, in), dweight = like_if(to_weight, w), dbias = like_if(to_bias, b);
     kernels(in.device())
@@ -51,6 +52,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, NormOptions options) {
   const Tensor in = dense(x), w = dense_or_empty(weight), y = empty_like(x), rstd = per_row(x);
   kernels(x.device()).norm.rms_forward(rows(in), rows_or_empty(w), options.eps, rows(y), rows(rstd));
   const bool to_x = needs_grad(x), to_weight = weight && needs_grad(weight);
+  if (!to_x && !to_weight) return y;
   return record("rms_norm", y, {x, weight}, [=](const Tensor& dy) -> Gradients {
     const Tensor dx = like_if(to_x, in), dweight = like_if(to_weight, w);
     kernels(in.device())

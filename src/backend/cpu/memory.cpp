@@ -3,11 +3,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -29,15 +29,22 @@ constexpr bool kCaching = true;
 #endif
 
 /// Sizes come in eight steps per power of two, so a reused block wastes at most an eighth.
+size_t class_step(size_t bytes) { return std::max(kSmallest, std::bit_floor(bytes) / 8); }
+
 size_t size_class(size_t bytes) {
   bytes = std::max(bytes, kSmallest);
-  const size_t step = std::max(kSmallest, std::bit_floor(bytes) / 8);
+  const size_t step = class_step(bytes);
   return (bytes + step - 1) / step * step;
+}
+
+/// The place of a size that size_class made among all of them.
+size_t class_index(size_t bytes) {
+  return static_cast<size_t>(std::bit_width(bytes) - 1) * 8 + (bytes - std::bit_floor(bytes)) / class_step(bytes);
 }
 
 struct Cache {
   std::mutex mutex;
-  std::map<size_t, std::vector<void*>> blocks;
+  std::array<std::vector<void*>, 64 * 8> blocks;  // by class_index
   size_t idle = 0;
   std::byte* slab = nullptr;  // what is left of the last one
   size_t slab_left = 0;
@@ -60,10 +67,10 @@ void count_allocation(size_t bytes) {
 
 void* take_cached(size_t bytes) {
   std::lock_guard lock(cache().mutex);
-  const auto found = cache().blocks.find(bytes);
-  if (found == cache().blocks.end() || found->second.empty()) return nullptr;
-  void* data = found->second.back();
-  found->second.pop_back();
+  std::vector<void*>& blocks = cache().blocks[class_index(bytes)];
+  if (blocks.empty()) return nullptr;
+  void* data = blocks.back();
+  blocks.pop_back();
   cache().idle -= bytes;
   return data;
 }
@@ -114,7 +121,7 @@ void release(void* data, size_t requested) {
   if (kCaching) {
     std::lock_guard lock(cache().mutex);
     if (cache().idle + bytes <= kCacheLimit || is_of_slab(bytes)) {
-      cache().blocks[bytes].push_back(data);
+      cache().blocks[class_index(bytes)].push_back(data);
       cache().idle += bytes;
       return;
     }
