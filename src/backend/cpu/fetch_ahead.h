@@ -49,6 +49,15 @@ struct StreamAhead {
   }
 };
 
+/// Rows that are read one after the other, cut into two streams side by side: how many rows the second begins after the
+/// first, a multiple of `unit`. A core has more lines under way that way (Zen 3: int8 decodes 6 to 8 % faster, f32 and
+/// bf16 14 %). Streams close to each other are slower than one, so it is 0, for one, where there are too few rows.
+inline int64_t lines_apart(int64_t rows, int64_t row_bytes, int64_t unit) {
+  constexpr int64_t kLeastApart = 16 << 10;
+  const int64_t apart = rows / 2 / unit * unit;
+  return apart * row_bytes >= kLeastApart ? apart : 0;
+}
+
 /// What suits this processor, for elements of `format` that are used only `once`.
 StreamAhead stream_ahead(DType format, bool once);
 

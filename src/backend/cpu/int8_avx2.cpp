@@ -189,48 +189,64 @@ void multiply_avx2(const Int8Tile& tile) {
   return _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(weights, signs)), _mm256_set1_epi16(1));
 }
 
-/// kFew rows of x with four rows of weights from line j on.
-template <int kFew>
-[[gnu::target("avx2,fma")]] void dot_four(const Int8Dots& dots, int64_t j) {
+/// kFew rows of x with four rows of weights from line j on, one after the other; and beside these, where there are two
+/// streams, with the four that lie `apart`.
+template <int kFew, int kStreams>
+[[gnu::target("avx2,fma")]] void dot_four(const Int8Dots& dots, int64_t j, int64_t apart) {
   const int8_t* lines = dots.weights + j * dots.weight_row;
-  __m256i sum[kFew][4];
+  __m256i sum[kStreams][kFew][4];
+#pragma GCC unroll 2
+  for (int s = 0; s < kStreams; ++s) {
 #pragma GCC unroll 4
-  for (int i = 0; i < kFew; ++i) {
+    for (int i = 0; i < kFew; ++i) {
 #pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) sum[i][n] = _mm256_setzero_si256();
+      for (int n = 0; n < 4; ++n) sum[s][i][n] = _mm256_setzero_si256();
+    }
   }
   const int64_t p = dots.depth / kBlock * kBlock;
 #pragma GCC unroll 4
-  for (int n = 0; n < 4; ++n) {  // one line after the other: a single stream is read fastest
-    const int8_t* line = lines + n * dots.weight_row;
+  for (int n = 0; n < 4; ++n) {
+    const int8_t* line[kStreams];
+    for (int s = 0; s < kStreams; ++s) line[s] = lines + (n + s * apart) * dots.weight_row;
     int64_t q = 0;
     for (; q + 2 * kBlock <= p; q += 2 * kBlock) {  // a cache line at a time
-      dots.ahead.fetch(line + q);
-      const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + q));
-      const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + q + kBlock));
+      __m256i low[kStreams], high[kStreams];
+#pragma GCC unroll 2
+      for (int s = 0; s < kStreams; ++s) {
+        dots.ahead.fetch(line[s] + q);
+        low[s] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line[s] + q));
+        high[s] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line[s] + q + kBlock));
+      }
 #pragma GCC unroll 4
       for (int i = 0; i < kFew; ++i) {
         const auto* x = reinterpret_cast<const __m256i*>(dots.x + i * dots.x_row + q * kDotElement);
-        sum[i][n] = _mm256_add_epi32(sum[i][n], _mm256_add_epi32(dot_bytes(low, x), dot_bytes(high, x + 2)));
+#pragma GCC unroll 2
+        for (int s = 0; s < kStreams; ++s) {
+          const __m256i both = _mm256_add_epi32(dot_bytes(low[s], x), dot_bytes(high[s], x + 2));
+          sum[s][i][n] = _mm256_add_epi32(sum[s][i][n], both);
+        }
       }
     }
     for (; q < p; q += kBlock) {
-      const __m256i weights = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + q));
-#pragma GCC unroll 4
-      for (int i = 0; i < kFew; ++i) {
-        const auto* x = reinterpret_cast<const __m256i*>(dots.x + i * dots.x_row + q * kDotElement);
-        sum[i][n] = _mm256_add_epi32(sum[i][n], dot_bytes(weights, x));
+      for (int s = 0; s < kStreams; ++s) {
+        const __m256i weights = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line[s] + q));
+        for (int i = 0; i < kFew; ++i) {
+          const auto* x = reinterpret_cast<const __m256i*>(dots.x + i * dots.x_row + q * kDotElement);
+          sum[s][i][n] = _mm256_add_epi32(sum[s][i][n], dot_bytes(weights, x));
+        }
       }
     }
   }
-  for (int i = 0; i < kFew; ++i) {
-    alignas(16) int32_t totals[4];
-    _mm_store_si128(reinterpret_cast<__m128i*>(totals), sums_of(sum[i]));
-    const auto* x = reinterpret_cast<const int8_t*>(dots.x + i * dots.x_row + p * kDotElement);
-    for (int64_t rest = p; rest < dots.depth; ++rest) {
-      for (int n = 0; n < 4; ++n) totals[n] += x[rest - p] * lines[n * dots.weight_row + rest];
+  for (int s = 0; s < kStreams; ++s) {
+    for (int i = 0; i < kFew; ++i) {
+      alignas(16) int32_t totals[4];
+      _mm_store_si128(reinterpret_cast<__m128i*>(totals), sums_of(sum[s][i]));
+      const auto* x = reinterpret_cast<const int8_t*>(dots.x + i * dots.x_row + p * kDotElement);
+      for (int64_t rest = p; rest < dots.depth; ++rest) {
+        for (int n = 0; n < 4; ++n) totals[n] += x[rest - p] * lines[(n + s * apart) * dots.weight_row + rest];
+      }
+      finish_four(dots, i, j + s * apart, _mm_load_si128(reinterpret_cast<const __m128i*>(totals)));
     }
-    finish_four(dots, i, j, _mm_load_si128(reinterpret_cast<const __m128i*>(totals)));
   }
 }
 
@@ -248,8 +264,10 @@ template <int kFew>
 
 template <int kFew>
 void dot_lines(const Int8Dots& dots) {
+  const int64_t apart = lines_apart(dots.lines, dots.weight_row, 4);
   int64_t j = 0;
-  for (; j + 4 <= dots.lines; j += 4) dot_four<kFew>(dots, j);
+  for (; j < apart; j += 4) dot_four<kFew, 2>(dots, j, apart);
+  for (j = 2 * apart; j + 4 <= dots.lines; j += 4) dot_four<kFew, 1>(dots, j, 0);
   for (; j < dots.lines; ++j) dot_one<kFew>(dots, j);
 }
 

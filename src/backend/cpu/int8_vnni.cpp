@@ -135,7 +135,7 @@ void multiply_vnni(const Int8Tile& tile) {
   return _mm256_add_epi32(halves[0], halves[1]);
 }
 
-/// 64 products of line n's weights with each row of x.
+/// 64 products of the weights with each row of x, added to its n-th sum.
 template <int kFew, int kMany>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline void add_products(
     const Int8Dots& dots, int64_t p, __m512i weights, int n, __m512i (&sum)[kFew][kMany]) {
@@ -145,14 +145,19 @@ template <int kFew, int kMany>
   }
 }
 
-/// kFew rows of x with kMany rows of weights from line j on, one line after the other: a single stream is read fastest.
-template <int kFew, int kMany>
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots, int64_t j) {
-  __m512i sum[kFew][kMany];
+/// kFew rows of x with kMany rows of weights from line j on, one after the other; and beside these, where there are two
+/// streams, with those that lie `apart`.
+template <int kFew, int kMany, int kStreams>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots, int64_t j,
+                                                                                   int64_t apart) {
+  __m512i sum[kStreams][kFew][kMany];
+#pragma GCC unroll 2
+  for (int s = 0; s < kStreams; ++s) {
 #pragma GCC unroll 4
-  for (int i = 0; i < kFew; ++i) {
+    for (int i = 0; i < kFew; ++i) {
 #pragma GCC unroll 4
-    for (int n = 0; n < kMany; ++n) sum[i][n] = _mm512_setzero_si512();
+      for (int n = 0; n < kMany; ++n) sum[s][i][n] = _mm512_setzero_si512();
+    }
   }
   const int64_t whole = dots.depth / 64 * 64;
   const __mmask64 rest = (__mmask64{1} << (dots.depth - whole)) - 1;
@@ -160,30 +165,42 @@ template <int kFew, int kMany>
   for (int n = 0; n < kMany; ++n) {
     const int8_t* line = dots.weights + (j + n) * dots.weight_row;
     for (int64_t p = 0; p < whole; p += 64) {
-      dots.ahead.fetch(line + p);
-      add_products(dots, p, load_bytes(line + p), n, sum);
+#pragma GCC unroll 2
+      for (int s = 0; s < kStreams; ++s) {
+        const int8_t* at = line + s * apart * dots.weight_row + p;
+        dots.ahead.fetch(at);
+        add_products(dots, p, load_bytes(at), n, sum[s]);
+      }
     }
-    if (rest != 0) add_products(dots, whole, _mm512_maskz_loadu_epi8(rest, line + whole), n, sum);
+    for (int s = 0; s < kStreams && rest != 0; ++s) {
+      const int8_t* at = line + s * apart * dots.weight_row + whole;
+      add_products(dots, whole, _mm512_maskz_loadu_epi8(rest, at), n, sum[s]);
+    }
   }
-  for (int i = 0; i < kFew; ++i) {
-    if constexpr (kMany == 4) {
-      __m256i halves[4];
-      for (int n = 0; n < 4; ++n) halves[n] = added_halves(sum[i][n]);
-      const auto* zeros = reinterpret_cast<const __m128i*>(dots.finish.column_sums + j);
-      finish_four(dots, i, j,
-                  _mm_sub_epi32(sums_of(halves), _mm_mullo_epi32(_mm_set1_epi32(kZero), _mm_loadu_si128(zeros))));
-    } else {
-      const int32_t total = sum_lanes(sum[i][0]) - kZero * dots.finish.column_sums[j];
-      dots.y[i * dots.y_row + j] = int8_finished(dots.finish, i, j, total);
+  for (int s = 0; s < kStreams; ++s) {
+    const int64_t first = j + s * apart;
+    for (int i = 0; i < kFew; ++i) {
+      if constexpr (kMany == 4) {
+        __m256i halves[4];
+        for (int n = 0; n < 4; ++n) halves[n] = added_halves(sum[s][i][n]);
+        const auto* zeros = reinterpret_cast<const __m128i*>(dots.finish.column_sums + first);
+        finish_four(dots, i, first,
+                    _mm_sub_epi32(sums_of(halves), _mm_mullo_epi32(_mm_set1_epi32(kZero), _mm_loadu_si128(zeros))));
+      } else {
+        const int32_t total = sum_lanes(sum[s][i][0]) - kZero * dots.finish.column_sums[first];
+        dots.y[i * dots.y_row + first] = int8_finished(dots.finish, i, first, total);
+      }
     }
   }
 }
 
 template <int kFew>
 void dot_lines(const Int8Dots& dots) {
+  const int64_t apart = lines_apart(dots.lines, dots.weight_row, 4);
   int64_t j = 0;
-  for (; j + 4 <= dots.lines; j += 4) dot_tile<kFew, 4>(dots, j);
-  for (; j < dots.lines; ++j) dot_tile<kFew, 1>(dots, j);
+  for (; j < apart; j += 4) dot_tile<kFew, 4, 2>(dots, j, apart);
+  for (j = 2 * apart; j + 4 <= dots.lines; j += 4) dot_tile<kFew, 4, 1>(dots, j, 0);
+  for (; j < dots.lines; ++j) dot_tile<kFew, 1, 1>(dots, j, 0);
 }
 
 void dots_vnni(const Int8Dots& dots) {

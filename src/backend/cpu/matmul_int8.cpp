@@ -75,7 +75,7 @@ void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProdu
   const StreamAhead ahead = stream_ahead(DType::i8, x.rows <= kRowsAtOnce);
   for_weight_rows(products, 4, [&](const WeightProduct& product, int64_t first, int64_t last) {
     const Weights weights(product);
-    const int64_t step = x.rows == 1 ? last - first : 12;  // a dozen lines stay in cache for all of x
+    const int64_t step = x.rows <= kRowsAtOnce ? last - first : 12;  // a dozen lines stay in cache for all of x
     for (int64_t j = first; j < last; j += step) {
       Int8Dots dots{.lines = std::min(step, last - j),
                     .depth = x.cols,

@@ -58,50 +58,60 @@ struct FewRows {
   int64_t stride, depth, count;
 };
 
-/// sum[i] += x_i · weights, whole blocks only and still in lanes, for kFew rows of x. One row of weights at a time:
-/// memory is read in a single stream, in order. Two rows side by side are read at two thirds of its rate, four at half.
-template <class Format, int kFew>
-HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* weights, int64_t whole, StreamAhead ahead,
-                       hn::Vec<F32> (&sum)[kFew]) {
+/// sum[s][i] = x_i · weights[s], whole blocks only and still in lanes, for kFew rows of x and one row of each stream of
+/// weights. Rows of one stream come one after the other: neighbours side by side are read at two thirds of the rate.
+template <class Format, int kFew, int kStreams>
+HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (&weights)[kStreams], int64_t whole,
+                       StreamAhead ahead, hn::Vec<F32> (&sum)[kStreams][kFew]) {
   constexpr int kVectors = Format::kVectors, kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
   constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors, kBytes = sizeof(typename Format::Element);
   const F32 d;
-  hn::Vec<F32> part[kChains][kFew];
-  HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
-    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) part[c][i] = hn::Zero(d);
+  hn::Vec<F32> part[kStreams][kChains][kFew];
+  HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
+    HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
+      HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) part[s][c][i] = hn::Zero(d);
+    }
   }
   int64_t p = 0;
   for (; p + kChains * kBlock <= whole; p += kChains * kBlock) {
     HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
       const int64_t at = p + c * kBlock;
-      if (c * kBlock * kBytes % 64 == 0) ahead.fetch(weights + at);
-      hn::Vec<F32> weight[kVectors];
-      Format::Load(weights + at, weight);
-      HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-        HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-          part[c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at + v * kLanes), weight[v], part[c][i]);
+      HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
+        if (c * kBlock * kBytes % 64 == 0) ahead.fetch(weights[s] + at);
+        hn::Vec<F32> weight[kVectors];
+        Format::Load(weights[s] + at, weight);
+        HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
+          HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+            part[s][c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at + v * kLanes), weight[v], part[s][c][i]);
+          }
         }
       }
     }
   }
   for (; p < whole; p += kBlock) {
-    hn::Vec<F32> weight[kVectors];
-    Format::Load(weights + p, weight);
-    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-      HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-        part[0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p + v * kLanes), weight[v], part[0][i]);
+    HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
+      hn::Vec<F32> weight[kVectors];
+      Format::Load(weights[s] + p, weight);
+      HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
+        HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+          part[s][0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p + v * kLanes), weight[v], part[s][0][i]);
+        }
       }
     }
   }
-  HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-    sum[i] = part[0][i];
-    HWY_UNROLL(4) for (int c = 1; c < kChains; ++c) sum[i] = hn::Add(sum[i], part[c][i]);
+  HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
+    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
+      sum[s][i] = part[s][0][i];
+      HWY_UNROLL(4) for (int c = 1; c < kChains; ++c) sum[s][i] = hn::Add(sum[s][i], part[s][c][i]);
+    }
   }
 }
 
-/// kFew rows of x, from `row` on, with rows [first, last) of a product's weights, written to y.
-template <class Format, int kFew>
-void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last) {
+/// kFew rows of x, from `row` on, with rows [first, last) of a product's weights and those that lie s · `apart` after
+/// them, written to y.
+template <class Format, int kFew, int kStreams>
+void DotStreams(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last,
+                int64_t apart) {
   const auto* weights = static_cast<const typename Format::Element*>(product.weight.values.data);
   const auto* bias = static_cast<const float*>(product.bias.data);
   auto* y = static_cast<float*>(product.y.data) + row * product.y.stride;
@@ -109,15 +119,27 @@ void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int
   const int64_t whole = x.depth / Format::kBlock * Format::kBlock;
   const StreamAhead ahead = stream_ahead(product.weight.values.dtype, x.count <= kRowsAtOnce);
   for (int64_t j = first; j < last; ++j) {
-    const auto* line = weights + j * product.weight.values.stride;
-    hn::Vec<F32> sum[kFew];
-    DotRow<Format, kFew>(rows, line, whole, ahead, sum);
-    for (int i = 0; i < kFew; ++i) {
-      float total = hn::GetLane(hn::SumOfLanes(F32(), sum[i]));
-      for (int64_t p = whole; p < x.depth; ++p) total += rows.data[i * x.stride + p] * Format::Value(line[p]);
-      y[i * product.y.stride + j] = total + (bias != nullptr ? bias[j] : 0);
+    const typename Format::Element* lines[kStreams];
+    for (int s = 0; s < kStreams; ++s) lines[s] = weights + (j + s * apart) * product.weight.values.stride;
+    hn::Vec<F32> sum[kStreams][kFew];
+    DotRow<Format, kFew, kStreams>(rows, lines, whole, ahead, sum);
+    for (int s = 0; s < kStreams; ++s) {
+      const int64_t column = j + s * apart;
+      for (int i = 0; i < kFew; ++i) {
+        float total = hn::GetLane(hn::SumOfLanes(F32(), sum[s][i]));
+        for (int64_t p = whole; p < x.depth; ++p) total += rows.data[i * x.stride + p] * Format::Value(lines[s][p]);
+        y[i * product.y.stride + column] = total + (bias != nullptr ? bias[column] : 0);
+      }
     }
   }
+}
+
+template <class Format, int kFew>
+void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last) {
+  const int64_t row_bytes = product.weight.values.stride * static_cast<int64_t>(sizeof(typename Format::Element));
+  const int64_t apart = lines_apart(last - first, row_bytes, 1);
+  DotStreams<Format, kFew, 2>(x, row, product, first, first + apart, apart);
+  DotStreams<Format, kFew, 1>(x, row, product, first + 2 * apart, last, 0);
 }
 
 template <class Format>
