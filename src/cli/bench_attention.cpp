@@ -20,8 +20,6 @@ struct Inputs {
   AttentionOptions options;
 };
 
-Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
-
 Inputs inputs_of(const Case& c) {
   Inputs in{values({c.batch, c.heads, c.length, c.dim}, 1),
             values({c.batch, c.kv_heads, c.length, c.dim}, 2),
@@ -219,6 +217,8 @@ Workload memory_workload() {
 }
 
 }  // namespace
+
+Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
 
 std::vector<Workload> attention_workloads() {
   const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};

@@ -16,8 +16,6 @@ constexpr int64_t kRows = 2048, kCols = 768;
 constexpr double kElements = static_cast<double>(kRows * kCols);
 constexpr double kFloat = sizeof(float);
 
-Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
-
 /// f(inputs), then backward from `dy`; the results are y and the inputs' gradients.
 template <class F>
 Prepared forward_and_backward(std::vector<Tensor> inputs, Tensor dy, F f) {

@@ -38,6 +38,9 @@ struct Workload {
   std::function<Prepared()> prepare;
 };
 
+/// Normal numbers, the same in every run.
+Tensor values(const Shape& shape, uint64_t stream);
+
 std::vector<Workload> attention_workloads();
 std::vector<Workload> layer_workloads();
 std::vector<Workload> training_workloads();

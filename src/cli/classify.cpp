@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kClassifyExamples = R"(
 Examples:
   attend classify reviews "I would buy it again." "物有所值"
   attend classify reviews -i new.txt --probabilities
@@ -26,7 +26,7 @@ Examples:
 One label for each line, in the same order; an empty line stays empty. --probabilities adds a column for each label, the
 likeliest first. A model of pictures takes PNG and JPEG files instead of texts: its labels stand behind their names.)";
 
-struct Arguments {
+struct ClassifyArguments {
   CommonOptions common;
   bool probabilities = false, pairs = false;
 };
@@ -60,7 +60,7 @@ Json to_json(const Classified& result, const std::string& text, const std::vecto
   return json;
 }
 
-void classify_pictures(const Arguments& arguments, const ModelFolder& folder) {
+void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& folder) {
   const ImageModel& model = image_model(folder);
   const std::vector<std::string> labels = model.labels();
   const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size());
@@ -78,7 +78,7 @@ void classify_pictures(const Arguments& arguments, const ModelFolder& folder) {
   output.finish();
 }
 
-void run_classify(const Arguments& arguments) {
+void run_classify(const ClassifyArguments& arguments) {
   use_threads(arguments.common);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
@@ -105,12 +105,12 @@ void run_classify(const Arguments& arguments) {
 
 void add_classify(CLI::App& app) {
   CLI::App* command = app.add_subcommand("classify", "Label texts or pictures with a trained model");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ClassifyArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   command->add_flag("--probabilities", arguments->probabilities, "Add a column for each label with its probability");
   command->add_flag("--pairs", arguments->pairs, "Each line is two texts with a tab between them");
-  command->footer(kExamples);
+  command->footer(kClassifyExamples);
   command->callback([arguments] { run_classify(*arguments); });
 }
 

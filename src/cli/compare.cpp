@@ -16,7 +16,7 @@ namespace {
 
 using Files = std::vector<std::string>;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kCompareExamples = R"(
 Examples:
   attend compare train.en train.de --test test.en test.de -o comparison
   attend compare pairs.tsv -o comparison --steps 2000 --threads 2
@@ -28,7 +28,7 @@ falls to nothing at the last step. Their best steps by validation loss translate
 order of length and cut into buckets of about equally many. DIR gets a model folder for each, their translations,
 compare.svg (quality by length) and compare.json.)";
 
-struct Arguments {
+struct CompareArguments {
   Files files, test, validation, architectures, settings;
   std::string output, resume, tokenizer;
   ComparisonJob job;
@@ -61,7 +61,7 @@ ComparisonSetting setting_of(const std::string& text) {
   return setting;
 }
 
-ComparisonJob job_of(const Arguments& arguments) {
+ComparisonJob job_of(const CompareArguments& arguments) {
   ComparisonJob job = arguments.job;
   job.data.corpus = pairs_of(arguments.files, arguments.lossy);
   if (!arguments.validation.empty()) job.data.validation = pairs_of(arguments.validation, arguments.lossy);
@@ -86,7 +86,7 @@ ComparisonObserver observer_of(TrainingPrinter& printer) {
           .translating = printer.progress()};
 }
 
-void check_usage(const Arguments& arguments) {
+void check_usage(const CompareArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
   if (resumes && (!arguments.files.empty() || !arguments.output.empty())) {
     throw CLI::ValidationError("--resume DIR goes on with what DIR holds; no files or -o go with it");
@@ -96,7 +96,7 @@ void check_usage(const Arguments& arguments) {
   }
 }
 
-void run_compare(const Arguments& arguments) {
+void run_compare(const CompareArguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   survive_file_limits();
@@ -126,7 +126,7 @@ void run_compare(const Arguments& arguments) {
   }
 }
 
-void add_corpus_options(CLI::App& command, Arguments& arguments) {
+void add_corpus_options(CLI::App& command, CompareArguments& arguments) {
   command.add_option("files", arguments.files, "Two aligned files, or one with source, tab, target in each line")
       ->type_name("SOURCE TARGET");
   command.add_option("--test", arguments.test, "Pairs to compare with (default: a part held out of the others)")
@@ -151,7 +151,7 @@ void add_corpus_options(CLI::App& command, Arguments& arguments) {
   command.add_flag("--lossy", arguments.lossy, "Replace what is not UTF-8 instead of stopping");
 }
 
-void add_model_choices(CLI::App& command, Arguments& arguments) {
+void add_model_choices(CLI::App& command, CompareArguments& arguments) {
   ComparisonJob& job = arguments.job;
   command
       .add_option("--architectures", arguments.architectures,
@@ -185,7 +185,7 @@ void add_model_choices(CLI::App& command, Arguments& arguments) {
 void add_compare(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("compare", "Train models with and without attention, and compare them by sentence length");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   add_corpus_options(*command, *arguments);
   command->add_option("-o,--output", arguments->output, "The folder to write")->type_name("DIR");
   command->add_option("--resume", arguments->resume, "Go on with such a folder where it stopped")->type_name("DIR");
@@ -196,7 +196,7 @@ void add_compare(CLI::App& app) {
       ->type_name("N");
   command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
   command->add_flag("--json", arguments->json, "Print what compare.json holds instead of the table");
-  command->footer(kExamples);
+  command->footer(kCompareExamples);
   command->callback([arguments] { run_compare(*arguments); });
 }
 

@@ -12,7 +12,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kConvertExamples = R"(
 Examples:
   attend convert novel -o novel-hf              # a language model of ours for transformers
   attend convert novel -o novel-hf --to llama
@@ -22,11 +22,11 @@ Examples:
 Without --to, a model of ours is written as the first architecture of transformers that has all its settings, and any
 other one in our own format.)";
 
-struct Arguments {
+struct ConvertArguments {
   std::string model, output, to;
 };
 
-std::string target_of(const Arguments& arguments, const ModelFolder& folder) {
+std::string target_of(const ConvertArguments& arguments, const ModelFolder& folder) {
   if (!arguments.to.empty()) return arguments.to;
   if (folder.kind != "attend") return "attend";
   try {
@@ -46,7 +46,7 @@ void save_as_ours(const ModelFolder& folder, const std::string& output) {
   save_model(*folder.model, output);
 }
 
-void run_convert(const Arguments& arguments) {
+void run_convert(const ConvertArguments& arguments) {
   const ModelFolder folder = open_model(arguments.model);
   require<Error>(folder.model->task() != Task::pictures, folder.path,
                  ": a model of pictures cannot be converted; it is used as it is");
@@ -64,14 +64,14 @@ void run_convert(const Arguments& arguments) {
 void add_convert(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("convert", "Write a model for transformers, or a downloaded one in our format");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConvertArguments>();
   command->add_option("model", arguments->model, "Folder of a model")->required()->type_name("MODEL");
   command->add_option("-o,--output", arguments->output, "Folder to write")->required()->type_name("FOLDER");
   command
       ->add_option("--to", arguments->to,
                    "gpt2, llama, marian, bart, bert, …: which of transformers' architectures; or attend")
       ->type_name("ARCHITECTURE");
-  command->footer(kExamples);
+  command->footer(kConvertExamples);
   command->callback([arguments] { run_convert(*arguments); });
 }
 

@@ -30,14 +30,14 @@ namespace {
 constexpr int64_t kTrainingPairs = 20000, kUnseen = 1000, kShown = 8;
 constexpr const char* kMark = "/demo.json";
 
-struct Arguments {
+struct DemoArguments {
   std::string output = "date-model";
   int64_t seed = 1, steps = 0, threads = 0;
   bool json = false;
 };
 
 /// Characters in, characters out; sizes found by trial to be about the smallest that get every shape of date right.
-TrainingJob date_job(const Arguments& arguments, const std::string& pairs) {
+TrainingJob date_job(const DemoArguments& arguments, const std::string& pairs) {
   TrainingJob job{.architecture = "transformer",
                   .preset = "tiny",
                   .model = {{"encoder_layers", "2"},
@@ -92,7 +92,7 @@ class TemporaryFile {
   std::string folder_;
 };
 
-TrainingFolder prepare(const Arguments& arguments) {
+TrainingFolder prepare(const DemoArguments& arguments) {
   const std::string lines = date_lines(static_cast<uint64_t>(arguments.seed));
   const TemporaryFile pairs(lines);
   TrainingFolder folder = TrainingFolder::create(date_job(arguments, pairs.path()), arguments.output, true);
@@ -204,7 +204,7 @@ void check_output(const std::string& path) {
   require<Error>(!other, path, ": is there already and was not made by attend demo; choose another with -o");
 }
 
-void run_demo(const Arguments& arguments) {
+void run_demo(const DemoArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   check_output(arguments.output);
   const auto start = std::chrono::steady_clock::now();
@@ -239,7 +239,7 @@ void run_demo(const Arguments& arguments) {
 
 void add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "Train a small Transformer to read dates, in about a minute");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DemoArguments>();
   command->add_option("-o,--output", arguments->output, "The model folder to write (default date-model)")
       ->type_name("DIR");
   command->add_option("--seed", arguments->seed, "Of the dates and the weights (default 1)")

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kEmbedExamples = R"(
 Examples:
   attend embed all-MiniLM-L6-v2 "A dog runs." "一只狗在跑。" --similarity
   attend embed all-MiniLM-L6-v2 -i texts.txt -o vectors.npy --npy
@@ -28,7 +28,7 @@ A vector for each line, in the same order: numbers with tabs between them, JSON 
 (--npy). A sentence-transformers folder says itself how it pools; other models give the mean of their last layer unless
 told otherwise. --similarity prints the cosine of every two texts instead.)";
 
-struct Arguments {
+struct EmbedArguments {
   CommonOptions common;
   std::string pooling;
   bool normalize = false, npy = false, similarity = false;
@@ -50,9 +50,9 @@ std::string text_line(const std::vector<float>& vector) {
 }
 
 /// Embeds chunk by chunk.
-class Command {
+class EmbedCommand {
  public:
-  explicit Command(const Arguments& arguments) : arguments_(arguments), output_(arguments.common.output) {
+  explicit EmbedCommand(const EmbedArguments& arguments) : arguments_(arguments), output_(arguments.common.output) {
     const std::string& path = arguments.common.model;
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
     folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
@@ -119,7 +119,7 @@ class Command {
     }
   }
 
-  const Arguments& arguments_;
+  const EmbedArguments& arguments_;
   SentenceFolder sentence_;
   ModelFolder folder_;
   EmbedOptions options_;
@@ -130,7 +130,7 @@ class Command {
   Speed speed_;
 };
 
-void run_embed(const Arguments& arguments) {
+void run_embed(const EmbedArguments& arguments) {
   use_threads(arguments.common);
   if (arguments.npy && (arguments.common.json || arguments.similarity)) {
     throw CLI::ValidationError("--npy excludes --json and --similarity");
@@ -138,14 +138,14 @@ void run_embed(const Arguments& arguments) {
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
     throw CLI::ValidationError("--npy needs a file: --output FILE");
   }
-  Command(arguments).run();
+  EmbedCommand(arguments).run();
 }
 
 }  // namespace
 
 void add_embed(CLI::App& app) {
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EmbedArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   std::vector<std::string> names;
@@ -159,7 +159,7 @@ void add_embed(CLI::App& app) {
   command->add_option("--batch", arguments->batch_tokens, "Tokens read together (default 8192)")
       ->check(whole_number(1, 10000000))
       ->type_name("TOKENS");
-  command->footer(kExamples);
+  command->footer(kEmbedExamples);
   command->callback([arguments] { run_embed(*arguments); });
 }
 

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kEvaluateExamples = R"(
 Examples:
   attend evaluate en-de test.en test.de --beam 5               a translator: BLEU, chrF, perplexity
   attend evaluate en-de pairs.tsv --output test.out            source, tab, target; keep the translations
@@ -32,7 +32,7 @@ Examples:
 BLEU and chrF are sacreBLEU's, and so are their signatures. Files may be packed by gzip; - is the standard input. A
 language model reads each file as one text, every token with at least half a context before it.)";
 
-struct Arguments {
+struct EvaluateArguments {
   std::vector<std::string> files;  // the model comes first, unless there are hypotheses
   std::string hypotheses, output, metric_tokenizer, task;
   std::optional<int64_t> beam;
@@ -42,7 +42,7 @@ struct Arguments {
   bool lowercase = false, json = false, lossy = false, by_line = false;
 };
 
-MetricOptions metric_options(const Arguments& arguments) {
+MetricOptions metric_options(const EvaluateArguments& arguments) {
   MetricOptions options{.tokenizer = {}, .lowercase = arguments.lowercase};
   if (!arguments.metric_tokenizer.empty()) options.tokenizer = bleu_tokenizer(arguments.metric_tokenizer);
   return options;
@@ -72,7 +72,7 @@ class ProgressLine {
 };
 
 template <class Measures>
-void report(const Arguments& arguments, Json head, const Measures& measures, int64_t beam = 1) {
+void report(const EvaluateArguments& arguments, Json head, const Measures& measures, int64_t beam = 1) {
   if (arguments.json) {
     head.update(to_json(measures));
     std::cout << json_line(head) << '\n';
@@ -92,7 +92,7 @@ Lines lines_of(const std::string& path, bool lossy) {
   return lines;
 }
 
-void evaluate_hypotheses(const Arguments& arguments) {
+void evaluate_hypotheses(const EvaluateArguments& arguments) {
   const Lines hypotheses = lines_of(arguments.hypotheses, arguments.lossy);
   std::vector<Lines> references;
   for (const std::string& file : arguments.files) {
@@ -104,7 +104,7 @@ void evaluate_hypotheses(const Arguments& arguments) {
   report(arguments, Json{}, text_metrics(hypotheses, references, metric_options(arguments)));
 }
 
-void evaluate_pairs(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
   if (files.size() > 2) throw CLI::ValidationError("expected two aligned files or one with tabs, got more");
   Corpus corpus{
       .kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = arguments.lossy, .keep_blank = true};
@@ -136,7 +136,7 @@ void evaluate_pairs(const Arguments& arguments, const ModelFolder& folder, const
   }
 }
 
-void evaluate_text(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+void evaluate_text(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
   const Corpus corpus{.kind = CorpusKind::text, .files = files, .targets = {}, .lossy = arguments.lossy};
   LanguageMeasures measures;
   {
@@ -148,7 +148,7 @@ void evaluate_text(const Arguments& arguments, const ModelFolder& folder, const 
   report(arguments, {{"model", folder.path}}, measures);
 }
 
-void evaluate_labels(const Arguments& arguments, const ModelFolder& folder, const Lines& files) {
+void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
   const EncoderModel& model = encoder_model(folder);
   require<Error>(!model.labels().empty(), folder.path,
                  ": this encoder knows masked words but no labels; train it on labelled text with --from ",
@@ -157,7 +157,7 @@ void evaluate_labels(const Arguments& arguments, const ModelFolder& folder, cons
   report(arguments, {{"model", folder.path}}, measure_labels(model, *folder.tokenizer, corpus));
 }
 
-void evaluate_model(const Arguments& arguments) {
+void evaluate_model(const EvaluateArguments& arguments) {
   if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
   ModelFolder folder = open_model(arguments.files[0], arguments.weights);
   choose_task(folder, arguments.task);
@@ -178,7 +178,7 @@ void evaluate_model(const Arguments& arguments) {
   }
 }
 
-void run_evaluate(const Arguments& arguments) {
+void run_evaluate(const EvaluateArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   if (arguments.hypotheses.empty()) return evaluate_model(arguments);
   if (arguments.files.empty()) throw CLI::ValidationError("--hypotheses needs one or more files of references");
@@ -204,7 +204,7 @@ CLI::Validator metric_tokenizer_name() {
 
 void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("evaluate", "Measure a model, or a text against references");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateArguments>();
   command->add_option("files", arguments->files, "The model folder, then what to evaluate it with")
       ->type_name("MODEL FILES");
   command
@@ -234,7 +234,7 @@ void add_evaluate(CLI::App& app) {
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer(kExamples);
+  command->footer(kEvaluateExamples);
   command->callback([arguments] { run_evaluate(*arguments); });
 }
 

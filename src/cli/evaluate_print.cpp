@@ -18,7 +18,7 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 /// Four decimals, fewer of large numbers.
-std::string number(double value) {
+std::string metric(double value) {
   char text[64];
   std::snprintf(text, sizeof text, value < 1000 ? "%.4f" : value < 1e6 ? "%.1f" : "%.3g", value);
   return text;
@@ -41,8 +41,8 @@ std::string rate(int64_t tokens, double seconds) {
 }
 
 void print_loss(const Terminal& terminal, const Likelihood& likelihood) {
-  print_line(terminal, "loss", number(likelihood.loss()), "nats a token, " + counted(likelihood.tokens) + " tokens");
-  print_line(terminal, "perplexity", number(likelihood.perplexity()), "a token");
+  print_line(terminal, "loss", metric(likelihood.loss()), "nats a token, " + counted(likelihood.tokens) + " tokens");
+  print_line(terminal, "perplexity", metric(likelihood.perplexity()), "a token");
 }
 
 Table scores_table(const LabelMeasures& measures) {
@@ -105,11 +105,11 @@ void print_measures(const Terminal& terminal, const TranslationMeasures& measure
 void print_measures(const Terminal& terminal, const LanguageMeasures& measures) {
   print_loss(terminal, measures.likelihood);
   if (measures.words > 0) {
-    print_line(terminal, "", number(measures.word_perplexity()), "a word, " + counted(measures.words) + " words");
+    print_line(terminal, "", metric(measures.word_perplexity()), "a word, " + counted(measures.words) + " words");
   }
-  print_line(terminal, "bits", number(measures.bits_per_character()),
+  print_line(terminal, "bits", metric(measures.bits_per_character()),
              "a character, " + counted(measures.characters) + " characters");
-  print_line(terminal, "", number(measures.bits_per_byte()), "a byte, " + counted(measures.bytes) + " bytes");
+  print_line(terminal, "", metric(measures.bits_per_byte()), "a byte, " + counted(measures.bytes) + " bytes");
   if (measures.unknown > 0) {
     terminal.out << counted(measures.unknown, "token is", "tokens are")
                  << " not in the vocabulary: what they say is lost, and the figures flatter\n";
@@ -122,7 +122,7 @@ void print_measures(const Terminal& terminal, const LabelMeasures& measures) {
   print_line(terminal, "accuracy", fixed(100 * measures.accuracy(), 2) + " %",
              counted(measures.right) + " of " + counted(measures.texts) + " texts");
   print_line(terminal, "macro F1", fixed(100 * measures.macro_f1(), 2), "mean over the labels");
-  print_line(terminal, "loss", number(measures.loss), "nats a text");
+  print_line(terminal, "loss", metric(measures.loss), "nats a text");
   if (measures.unknown > 0) {
     terminal.out << counted(measures.unknown, "text has", "texts have")
                  << " a label the model does not know: counted as wrong\n";

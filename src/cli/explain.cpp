@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostTokens = 1024;  // the tables of --json grow with the square
 
-constexpr const char* kExamples = R"(
+constexpr const char* kExplainExamples = R"(
 Examples:
   attend explain "今天天气很好"
   attend explain --trainable --heads 2 --positions "the cat sat on the mat"
@@ -25,7 +25,7 @@ Examples:
 x, matrices (query, key, value, output), per_head (queries, keys, values, dot_products, scaled, masked, weights,
 context) and output. Matrices are lists of rows; -inf and what does not occur are null.)";
 
-struct Arguments {
+struct ExplainArguments {
   ExplainOptions options;
   PrintOptions print;
   bool json = false, no_causal = false;
@@ -48,7 +48,7 @@ std::string one_of_colours(const std::string& text) {
   return known ? "" : "expected auto, always or never, got '" + text + "'";
 }
 
-void run_explain(Arguments& arguments) {
+void run_explain(ExplainArguments& arguments) {
   ExplainOptions& options = arguments.options;
   options.causal = !arguments.no_causal;
   if (arguments.dim->count() == 0) options.dim = default_dim(options.heads);
@@ -74,7 +74,7 @@ void run_explain(Arguments& arguments) {
 
 void add_explain(CLI::App& app) {
   CLI::App* command = app.add_subcommand("explain", "Show how attention is computed over a sentence, step by step");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExplainArguments>();
   ExplainOptions& options = arguments->options;
   command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
       ->required()
@@ -98,7 +98,7 @@ void add_explain(CLI::App& app) {
   command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
       ->check(CLI::Validator(one_of_colours, ""))
       ->type_name("WHEN");
-  command->footer(kExamples);
+  command->footer(kExplainExamples);
   command->callback([arguments] { run_explain(*arguments); });
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr int kLongestLabel = 12;
 constexpr int64_t kLongestSum = 8;  // terms of a worked example
 
-std::string number(double value, int decimals = 2) {
+std::string rounded(double value, int decimals = 2) {
   if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
@@ -20,7 +20,7 @@ std::string number(double value, int decimals = 2) {
 }
 
 /// A number as a factor or term: negative ones in brackets.
-std::string term(double value) { return value < 0 ? "(" + number(value) + ")" : number(value); }
+std::string term(double value) { return value < 0 ? "(" + rounded(value) + ")" : rounded(value); }
 
 /// One telling of the story: what is shown, how it is labelled, and the number of the step.
 class Story {
@@ -108,7 +108,7 @@ void Story::print_vectors(const Tensor& values, int decimals) const {
   Table table{feature_names(grid.columns, first_feature_), labels_, {}};
   for (int64_t i = 0; i < shown_; ++i) {
     auto& row = table.cells.emplace_back();
-    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({number(grid(i, c), decimals)});
+    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({rounded(grid(i, c), decimals)});
   }
   print_table(terminal_, table);
 }
@@ -119,7 +119,7 @@ void Story::print_matrix(const std::string& name, const Tensor& matrix) const {
   for (int64_t i = 0; i < matrix.dim(0); ++i) {
     table.rows.push_back(i == 0 ? name : "");
     auto& row = table.cells.emplace_back();
-    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({number(grid(i, c), 1)});
+    for (int64_t c = 0; c < grid.columns; ++c) row.push_back({rounded(grid(i, c), 1)});
   }
   print_table(terminal_, table);
 }
@@ -131,7 +131,7 @@ void Story::print_pairs(const Tensor& values, bool shade) const {
     auto& row = table.cells.emplace_back();
     for (int64_t j = 0; j < shown_; ++j) {
       const bool hidden = options().causal && j > i && (shade || std::isinf(grid(i, j)));
-      row.push_back({number(grid(i, j)), shade && !hidden ? grid(i, j) : -1, hidden});
+      row.push_back({rounded(grid(i, j)), shade && !hidden ? grid(i, j) : -1, hidden});
     }
   }
   print_table(terminal_, table);
@@ -219,17 +219,17 @@ void Story::dot_products(const HeadSteps& head, const std::string& of) {
   const Grid q(head.queries), k(head.keys), dots(head.dots);
   std::string sum;
   for (int64_t c = 0; c < head_dim(); ++c) sum += (c ? " + " : "") + term(q(row_, c)) + "×" + term(k(0, c));
-  say("Example, row " + label(row_) + ", column " + label(0) + ": " + sum + " = " + number(dots(row_, 0)));
+  say("Example, row " + label(row_) + ", column " + label(0) + ": " + sum + " = " + rounded(dots(row_, 0)));
 }
 
 void Story::scaling(const HeadSteps& head, const std::string& of) {
   const std::string d = std::to_string(head_dim());
   heading("Scaling" + of, "score_ij / √d   with d = " + d);
   teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" +
-        d + " = " + number(1 / steps_.scale) + " keeps the spread the same for every size.");
+        d + " = " + rounded(1 / steps_.scale) + " keeps the spread the same for every size.");
   print_pairs(head.scaled);
   const Grid dots(head.dots), scaled(head.scaled);
-  say("Example: " + number(dots(row_, 0)) + " / " + number(1 / steps_.scale) + " = " + number(scaled(row_, 0)));
+  say("Example: " + rounded(dots(row_, 0)) + " / " + rounded(1 / steps_.scale) + " = " + rounded(scaled(row_, 0)));
 }
 
 void Story::mask(const HeadSteps& head, const std::string& of) {
@@ -256,7 +256,7 @@ void Story::softmax_step(const HeadSteps& head, const std::string& of) {
   const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
   if (last > kLongestSum) return;
   for (int64_t j = 0; j < last; ++j) sum += (j ? " + e^" : "e^") + term(masked(row_, j));
-  say("Example: e^" + term(masked(row_, 0)) + " / (" + sum + ") = " + number(weights(row_, 0)));
+  say("Example: e^" + term(masked(row_, 0)) + " / (" + sum + ") = " + rounded(weights(row_, 0)));
 }
 
 void Story::context(const HeadSteps& head, const std::string& of) {
@@ -269,8 +269,8 @@ void Story::context(const HeadSteps& head, const std::string& of) {
   const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
   if (last > kLongestSum) return;
   std::string sum;
-  for (int64_t j = 0; j < last; ++j) sum += (j ? " + " : "") + number(weights(row_, j)) + "×" + term(values(j, 0));
-  say("Example, first number of " + label(row_) + ": " + sum + " = " + number(result(row_, 0)));
+  for (int64_t j = 0; j < last; ++j) sum += (j ? " + " : "") + rounded(weights(row_, j)) + "×" + term(values(j, 0));
+  say("Example, first number of " + label(row_) + ": " + sum + " = " + rounded(result(row_, 0)));
 }
 
 void Story::joining() {

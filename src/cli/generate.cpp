@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kGenerateExamples = R"(
 Examples:
   attend generate shakespeare "ROMEO:"
   attend generate novel "从前有" --temperature 0.8 --top-p 0.9 --tokens 300
@@ -30,7 +30,7 @@ same seed gives the same text. When the model's context is full, it goes on from
 folder may say itself how long a text becomes, what is not repeated or written, and how wide the beam is; options go
 before that.)";
 
-struct Arguments {
+struct GenerateArguments {
   CommonOptions common;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::optional<int64_t> beam;
@@ -41,7 +41,7 @@ struct Arguments {
 };
 
 /// What the folder says, then what the user does.
-void take_rules(Arguments& arguments, const GenerationRules& rules) {
+void take_rules(GenerateArguments& arguments, const GenerationRules& rules) {
   GenerateOptions& options = arguments.options;
   options.rules = rules;
   if (arguments.penalty_option->count() > 0) options.rules.repetition_penalty = 1;  // sampling has the user's
@@ -88,7 +88,7 @@ Json to_json(const GeneratedText& text, const std::string& prompt) {
 }
 
 /// One text appears word by word; several one after the other.
-void run_generate(Arguments& arguments) {
+void run_generate(GenerateArguments& arguments) {
   use_threads(arguments.common);
   GenerateOptions& options = arguments.options;
   if (arguments.greedy) {
@@ -128,7 +128,7 @@ void run_generate(Arguments& arguments) {
 
 void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Let a language model go on from a prompt");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<GenerateArguments>();
   GenerateOptions& options = arguments->options;
   add_model_options(*command, arguments->common);
   command->add_option("prompt", arguments->prompt, "Text to go on from; - reads it from standard input")
@@ -153,7 +153,7 @@ void add_generate(CLI::App& app) {
   command->add_flag("--past-end", options.goes_past_end, "Go on when the model ends its text");
   command->add_flag("--no-cache", arguments->no_cache, "Read everything again for each word: slow, to compare with");
   command->add_flag("--bench", arguments->common.bench, "Say how many tokens a second at the end");
-  command->footer(kExamples);
+  command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kInfoExamples = R"(
 Examples:
   attend info en-de
   attend info en-de --json)";
@@ -194,7 +194,7 @@ void add_info(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Folder of a trained model")->required()->type_name("MODEL");
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer(kExamples);
+  command->footer(kInfoExamples);
   command->callback([arguments] {
     const Json all = describe(open_to_describe(arguments->model));
     arguments->json ? static_cast<void>(std::cout << json_line(all) << '\n') : print(all);

@@ -17,7 +17,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kInspectExamples = R"(
 Examples:
   attend inspect en-de "A dog runs in the park." -o dog.html          a page that works offline
   attend inspect en-de "A dog runs." --target "Ein Hund rennt." -o dog.json
@@ -33,7 +33,7 @@ or its path (decoder.layers.1.cross_attention). Pictures of a model of pictures 
 
 constexpr const char* kRollout = "rollout";
 
-struct Arguments {
+struct InspectArguments {
   std::string model, text, output, layer, query;
   std::string target, second;
   int64_t head = -1, threads = 0;
@@ -63,7 +63,7 @@ int64_t patch_named(const Run& run, const std::string& name) {
               tokens.back().text);
 }
 
-PictureOptions picture_options(const Run& run, const Arguments& arguments) {
+PictureOptions picture_options(const Run& run, const InspectArguments& arguments) {
   PictureOptions options;
   const bool is_picture = run.sides[0].picture.has_value();
   options.is_rollout = is_picture && arguments.layer == kRollout;
@@ -74,20 +74,20 @@ PictureOptions picture_options(const Run& run, const Arguments& arguments) {
   return options;
 }
 
-std::string document(const InspectedModel& model, const Run& run, const Arguments& arguments, bool packed) {
+std::string document(const InspectedModel& model, const Run& run, const InspectArguments& arguments, bool packed) {
   DocumentOptions options{.version = ATTEND_VERSION, .packed = packed, .training = {}};
   if (const auto log = TrainingFeed::from_log(arguments.model)) options.training = log->json();
   return inspect_document(model, run, options);
 }
 
-std::string page_of(const InspectedModel& model, const Run& run, const Arguments& arguments) {
+std::string page_of(const InspectedModel& model, const Run& run, const InspectArguments& arguments) {
   const std::string packed = packed_page();
   require<Error>(!packed.empty(),
                  "this attend was built without its page (Node was missing); .json, .svg and .png can be written");
   return inspect_page(unpacked(packed), document(model, run, arguments, true));
 }
 
-std::string content_of(const InspectedModel& model, const Run& run, const Arguments& arguments) {
+std::string content_of(const InspectedModel& model, const Run& run, const InspectArguments& arguments) {
   const std::string& name = arguments.output;
   if (name.ends_with(".html")) return page_of(model, run, arguments);
   if (name.empty() || name.ends_with(".json")) return document(model, run, arguments, false) + "\n";
@@ -96,7 +96,7 @@ std::string content_of(const InspectedModel& model, const Run& run, const Argume
 }
 
 /// What the model reads; it becomes the model's example, too.
-RunOptions run_options(InspectedModel& model, const Arguments& arguments) {
+RunOptions run_options(InspectedModel& model, const InspectArguments& arguments) {
   RunOptions options{.text = arguments.text, .target = {}, .second = {}, .heads = {}, .tokens = {}};
   if (arguments.target_option->count() > 0) {
     require<Error>(model.model->task() == Task::translation, "--target is for models that translate");
@@ -117,7 +117,7 @@ RunOptions run_options(InspectedModel& model, const Arguments& arguments) {
 }
 
 /// Throws what is wrong with the options by themselves.
-void check_arguments(const Arguments& arguments) {
+void check_arguments(const InspectArguments& arguments) {
   const std::string& name = arguments.output;
   const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
                         name.ends_with(".png");
@@ -131,7 +131,7 @@ void check_arguments(const Arguments& arguments) {
     throw CLI::ValidationError("rollout is of all heads: it takes no --head");
 }
 
-void run_inspect(const Arguments& arguments) {
+void run_inspect(const InspectArguments& arguments) {
   check_arguments(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   InspectedModel model = open_inspected(arguments.model);
@@ -150,7 +150,7 @@ void run_inspect(const Arguments& arguments) {
 
 void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<InspectArguments>();
   command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
   command->add_option("text", arguments->text, "What the model reads: a text, or the file of a picture")
       ->required()
@@ -170,7 +170,7 @@ void add_inspect(CLI::App& app) {
       ->type_name("PATCH");
   command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
       ->check(whole_number(1, 1024));
-  command->footer(kExamples);
+  command->footer(kInspectExamples);
   command->callback([arguments] { run_inspect(*arguments); });
 }
 

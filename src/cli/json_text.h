@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -8,6 +9,13 @@ namespace attend::cli {
 /// JSON in one line; UTF-8 stays as it is, and bytes that are none become U+FFFD.
 inline std::string json_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// A score, as every command prints it.
+inline std::string score_text(double score) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", score);
+  return text;
 }
 
 }  // namespace attend::cli

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kScoreExamples = R"(
 Examples:
   attend score en-de --source test.en --target test.de
   printf 'A dog runs.\tEin Hund läuft.\n' | attend score en-de
@@ -26,17 +26,11 @@ Examples:
 A model of pairs reads source, tab, target in each line (or two aligned files), a language model plain lines. Each line
 gives log p (natural logarithm), a tab, and the number of tokens; an empty line stays empty. --json adds every token.)";
 
-struct Arguments {
+struct ScoreArguments {
   CommonOptions common;
   std::string source, target;
   bool whole_text = false, total = false;
 };
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", value);
-  return text;
-}
 
 struct Pairs {
   std::vector<std::string> sources, targets;
@@ -45,7 +39,7 @@ struct Pairs {
 /// Pairs from lines with tabs, or from two files line by line.
 class PairInput {
  public:
-  explicit PairInput(const Arguments& arguments) : first_(first_options(arguments)) {
+  explicit PairInput(const ScoreArguments& arguments) : first_(first_options(arguments)) {
     if (!arguments.source.empty()) {
       second_.emplace(TextInputOptions{.file = arguments.target, .lossy = arguments.common.input.lossy});
       names_ = arguments.source + " and " + arguments.target;
@@ -71,7 +65,7 @@ class PairInput {
   }
 
  private:
-  static TextInputOptions first_options(const Arguments& arguments) {
+  static TextInputOptions first_options(const ScoreArguments& arguments) {
     TextInputOptions options = arguments.common.input;
     if (!arguments.source.empty()) options.file = arguments.source;
     return options;
@@ -86,7 +80,7 @@ class PairInput {
 /// What all lines have in common, and how they are shown.
 class Report {
  public:
-  Report(const Arguments& arguments, const Tokenizer& tokenizer)
+  Report(const ScoreArguments& arguments, const Tokenizer& tokenizer)
       : arguments_(arguments), tokenizer_(tokenizer), output_(arguments.common.output) {}
 
   void add(const TextScore& score, bool is_blank) {
@@ -97,7 +91,7 @@ class Report {
     if (arguments_.common.json) {
       output_.line(json_line(to_json(score)));
     } else {
-      output_.line(is_blank ? "" : number(score.log_probability) + "\t" + std::to_string(score.words.size()));
+      output_.line(is_blank ? "" : score_text(score.log_probability) + "\t" + std::to_string(score.words.size()));
     }
   }
   void flush() { output_.flush(); }
@@ -109,7 +103,7 @@ class Report {
           {{"texts", texts_}, {"tokens", tokens_}, {"log_probability", log_probability_}, {"perplexity", perplexity}}));
     } else if (arguments_.total) {
       output_.line("texts " + std::to_string(texts_) + "\ttokens " + std::to_string(tokens_) + "\tlog p " +
-                   number(log_probability_) + "\tperplexity " + number(perplexity));
+                   score_text(log_probability_) + "\tperplexity " + score_text(perplexity));
     }
     output_.finish();
     speed_.add(tokens_);
@@ -129,7 +123,7 @@ class Report {
             {"cut", score.is_cut}};
   }
 
-  const Arguments& arguments_;
+  const ScoreArguments& arguments_;
   const Tokenizer& tokenizer_;
   TextOutput output_;
   Speed speed_;
@@ -137,7 +131,7 @@ class Report {
   int64_t tokens_ = 0, texts_ = 0;
 };
 
-void score_pairs_of(const Arguments& arguments, const ModelFolder& folder, Report& report) {
+void score_pairs_of(const ScoreArguments& arguments, const ModelFolder& folder, Report& report) {
   const PairModel& model = pair_model(folder);
   PairInput input(arguments);
   for (Pairs pairs = input.chunk(); !pairs.sources.empty(); pairs = input.chunk()) {
@@ -150,7 +144,7 @@ void score_pairs_of(const Arguments& arguments, const ModelFolder& folder, Repor
   }
 }
 
-void score_texts_of(const Arguments& arguments, const ModelFolder& folder, Report& report) {
+void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, Report& report) {
   const LanguageModel& model = language_model(folder);
   const ScoreOptions options{.rules = folder.rules};
   TextInput input(arguments.common.input);
@@ -166,7 +160,7 @@ void score_texts_of(const Arguments& arguments, const ModelFolder& folder, Repor
   }
 }
 
-void run_score(const Arguments& arguments) {
+void run_score(const ScoreArguments& arguments) {
   use_threads(arguments.common);
   if (arguments.source.empty() != arguments.target.empty()) {
     throw CLI::ValidationError("--source and --target belong together");
@@ -190,14 +184,14 @@ void run_score(const Arguments& arguments) {
 
 void add_score(CLI::App& app) {
   CLI::App* command = app.add_subcommand("score", "Say how likely a model finds texts or pairs");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ScoreArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   command->add_option("--source", arguments->source, "Source side of pairs, a line each")->type_name("FILE");
   command->add_option("--target", arguments->target, "Target side, aligned with it")->type_name("FILE");
   command->add_flag("--whole-text", arguments->whole_text, "Score all of the input as one text");
   command->add_flag("--total", arguments->total, "Print only the sum: texts, tokens, log p, perplexity");
-  command->footer(kExamples);
+  command->footer(kScoreExamples);
   command->callback([arguments] { run_score(*arguments); });
 }
 

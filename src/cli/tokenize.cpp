@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Ids = std::vector<int32_t>;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTokenizeExamples = R"(
 Examples:
   attend tokenize --train corpus.txt --kind bpe --vocabulary 8000 -o tokenizer
   attend tokenize tokenizer "今天天气很好" "Hello, world!"
@@ -32,7 +32,7 @@ people read them; --json has them as the vocabulary spells them, in one object f
 with --bench it prints {"mb_per_second", "bytes", "tokens", "seconds"}, with --train {"kind", "vocabulary", "seconds",
 "folder"}.)";
 
-struct Arguments {
+struct TokenizeArguments {
   std::string tokenizer, bench, kind = "bpe", output;
   std::vector<std::string> texts, corpus;
   TokenizerTraining training;
@@ -45,14 +45,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 /// Calls visit for each text given, or each line of standard input.
 template <class Visit>
-void for_each_text(const Arguments& arguments, Visit&& visit) {
+void for_each_text(const TokenizeArguments& arguments, Visit&& visit) {
   for (const std::string& text : arguments.texts) visit(text);
   if (!arguments.texts.empty()) return;
   LineReader lines("-", {.lossy = arguments.lossy});
   for (std::string line; lines.next(line);) visit(line);
 }
 
-void print_encoded(const Tokenizer& tokenizer, const Arguments& arguments, const std::string& text) {
+void print_encoded(const Tokenizer& tokenizer, const TokenizeArguments& arguments, const std::string& text) {
   const Ids ids = tokenizer.encode(text, arguments.special);
   if (arguments.json) {
     std::vector<std::string> tokens;
@@ -80,7 +80,7 @@ Ids parse_ids(const std::string& text) {
   return ids;
 }
 
-void print_decoded(const Tokenizer& tokenizer, const Arguments& arguments, const std::string& line) {
+void print_decoded(const Tokenizer& tokenizer, const TokenizeArguments& arguments, const std::string& line) {
   const Ids ids = parse_ids(line);
   for (const int32_t id : ids) tokenizer.token(id);  // says which id is out of range
   const std::string text = tokenizer.decode(ids, arguments.special);
@@ -97,7 +97,7 @@ std::vector<std::string> joined(const std::vector<std::string>& words) {
   return words.empty() ? words : std::vector{all};
 }
 
-std::string whole_file(const Arguments& arguments) {
+std::string whole_file(const TokenizeArguments& arguments) {
   LineReader lines(arguments.bench, {.lossy = arguments.lossy});
   std::string all;
   for (std::string line; lines.next(line);) all.append(line).append("\n");
@@ -106,7 +106,7 @@ std::string whole_file(const Arguments& arguments) {
 }
 
 /// The best of many rounds: what the machine can do when nothing else disturbs it.
-void run_bench(const Tokenizer& tokenizer, const Arguments& arguments) {
+void run_bench(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   constexpr double kEnough = 2;
   const std::string text = whole_file(arguments);
   double best = 1e300, total = 0;
@@ -127,7 +127,7 @@ void run_bench(const Tokenizer& tokenizer, const Arguments& arguments) {
   }
 }
 
-void run_training(Arguments& arguments) {
+void run_training(TokenizeArguments& arguments) {
   if (arguments.output.empty()) throw CLI::ValidationError("--train needs -o DIR to write the tokenizer to");
   if (!arguments.tokenizer.empty()) throw CLI::ValidationError("--train and a tokenizer exclude each other");
   arguments.training.kind = tokenizer_kind(arguments.kind);
@@ -148,7 +148,7 @@ void run_training(Arguments& arguments) {
   }
 }
 
-void run_tokenize(Arguments& arguments) {
+void run_tokenize(TokenizeArguments& arguments) {
   if (!arguments.corpus.empty()) return run_training(arguments);
   if (arguments.tokenizer.empty()) throw CLI::ValidationError("expected a tokenizer, a model folder, or --train FILE");
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
@@ -159,7 +159,7 @@ void run_tokenize(Arguments& arguments) {
   });
 }
 
-void add_training_options(CLI::App& command, Arguments& arguments) {
+void add_training_options(CLI::App& command, TokenizeArguments& arguments) {
   TokenizerTraining& training = arguments.training;
   command.add_option("--train", arguments.corpus, "Learn a tokenizer from text files (.gz too; - is standard input)")
       ->type_name("FILE…");
@@ -179,7 +179,7 @@ void add_training_options(CLI::App& command, Arguments& arguments) {
 
 void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Turn text into tokens and back, or train a tokenizer");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TokenizeArguments>();
   command->add_option("tokenizer", arguments->tokenizer, "A model folder or a tokenizer's file")->type_name("MODEL");
   command->add_option("text", arguments->texts, "Texts; without any, the lines of standard input")->type_name("TEXT…");
   command->add_flag("--ids", arguments->ids, "Print ids instead of tokens");
@@ -189,7 +189,7 @@ void add_tokenize(CLI::App& app) {
   command->add_flag("--lossy", arguments->lossy, "Read bytes that are not UTF-8 as U+FFFD");
   command->add_option("--bench", arguments->bench, "Measure how fast this file is encoded")->type_name("FILE");
   add_training_options(*command, *arguments);
-  command->footer(kExamples);
+  command->footer(kTokenizeExamples);
   command->callback([arguments] { run_tokenize(*arguments); });
 }
 

@@ -19,7 +19,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTrainExamples = R"(
 Examples:
   attend train transformer train.en train.de -o en-de          two aligned files: a translator
   attend train rnn-attention pairs.tsv --preset small -o m     source, tab, target in each line
@@ -30,7 +30,7 @@ Examples:
   attend train transformer pairs.tsv -o m --watch              with a page that shows it learning
 Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
 
-struct Arguments {
+struct TrainArguments {
   std::string architecture, output, resume, from, task, preset, tokenizer;
   std::vector<std::string> files, validation;
   int64_t vocabulary = 0, threads = 0;
@@ -51,7 +51,7 @@ const Architecture& architecture_of(const std::string& name) {
 }
 
 /// Pairs from one file with tabs or from two aligned ones, text or labelled text from any number.
-Corpus corpus_of(const std::vector<std::string>& files, Task task, const Arguments& arguments) {
+Corpus corpus_of(const std::vector<std::string>& files, Task task, const TrainArguments& arguments) {
   Corpus corpus{.lossy = arguments.lossy};
   if (task == Task::translation) {
     if (files.size() > 2) throw CLI::ValidationError("expected one file of pairs or two aligned files, got more");
@@ -66,7 +66,7 @@ Corpus corpus_of(const std::vector<std::string>& files, Task task, const Argumen
 }
 
 /// What a user asks for in vain is a mistake to tell.
-void check_usage(const Arguments& arguments) {
+void check_usage(const TrainArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
   if (!arguments.watch && !arguments.watch_text.empty()) throw CLI::ValidationError("--watch-text needs --watch");
   if (!resumes && arguments.output.empty()) {
@@ -89,7 +89,7 @@ void check_usage(const Arguments& arguments) {
   }
 }
 
-TrainingJob job_of(const Arguments& arguments) {
+TrainingJob job_of(const TrainArguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
   if (arguments.files.empty()) throw CLI::ValidationError("expected files to learn from");
   if (arguments.masked && architecture.task != Task::classification) {
@@ -134,7 +134,7 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
-TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
+TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer) {
   if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
   try {
     return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
@@ -146,7 +146,7 @@ TrainingFolder prepare(const Arguments& arguments, TrainingPrinter& printer) {
 }
 
 /// The page, where it was asked for; it ends with the training.
-std::unique_ptr<TrainingWatch> start_watching(const Arguments& arguments, const TrainingFolder& folder,
+std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, const TrainingFolder& folder,
                                               const std::string& path) {
   if (!arguments.watch) return nullptr;
   auto watch = std::make_unique<TrainingWatch>(
@@ -158,7 +158,7 @@ std::unique_ptr<TrainingWatch> start_watching(const Arguments& arguments, const 
   return watch;
 }
 
-void run_train(const Arguments& arguments) {
+void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   survive_file_limits();
@@ -242,7 +242,7 @@ void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
 
 void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a model on your own text");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder");
   command->add_option("files", arguments->files, "What to learn from; see the examples below")->type_name("FILES");
   command->add_option("-o,--output", arguments->output, "The model folder to write")->type_name("MODEL");
@@ -285,7 +285,7 @@ void add_train(CLI::App& app) {
   }
   add_settings(*command, settings, arguments->model, "Model [value in preset tiny]", models);
   add_settings(*command, training_settings(), arguments->training, "Training [default]", trainings);
-  command->footer(kExamples);
+  command->footer(kTrainExamples);
   command->callback([arguments] { run_train(*arguments); });
 }
 

@@ -22,7 +22,7 @@ std::string format(const char* pattern, Parts... parts) {
   return text;
 }
 
-int terminal_width() {
+int progress_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
 }
@@ -88,7 +88,7 @@ TrainingPrinter::~TrainingPrinter() { clear(); }
 
 void TrainingPrinter::status(const std::string& text) {
   if (quiet_ || !live_) return;
-  const std::string cut = fitted(text, terminal_width() - 3);
+  const std::string cut = fitted(text, progress_width() - 3);
   const auto width = static_cast<size_t>(display_width(cut));
   out_ << '\r' << cut << std::string(shown_ > width ? shown_ - width : 0, ' ') << std::flush;
   shown_ = width;
@@ -143,7 +143,7 @@ TrainingObserver TrainingPrinter::observer() {
   observer.validation = [this](const ValidationReport& report) {
     line(format("step %lld: ", static_cast<long long>(report.step)) + evaluation_text(report.result) +
          (report.is_best ? " (best so far)" : ""));
-    const int width = std::min(terminal_width(), 115) - 5;
+    const int width = std::min(progress_width(), 115) - 5;
     for (const Sample& sample : report.samples) {
       if (!sample.source.empty()) line("    " + fitted(visible(sample.source), width));
       line("  → " + fitted(visible(sample.output), width));

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTranslateExamples = R"(
 Examples:
   attend translate en-de "The weather is nice today."
   attend translate en-de -i test.en -o test.de --beam 5
@@ -30,7 +30,7 @@ line's number in front (--n-best, from 0), then the text, its score (--scores), 
 word, counted from 0, by where the decoder looked). A score is log p / length^A. A Hugging Face folder may say itself how
 wide the beam is, how long a text becomes, what is not repeated and what is put before it; options go before that.)";
 
-struct Arguments {
+struct TranslateArguments {
   CommonOptions common;
   SearchOptions search{.beam = 1};
   SamplingOptions sampling;
@@ -44,12 +44,6 @@ struct Arguments {
   CLI::Option *layer_option = nullptr, *head_option = nullptr, *penalty_option = nullptr;
   std::function<bool()> is_sampling_given;
 };
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", value);
-  return text;
-}
 
 Json to_json(const WordAlignment& alignment) {
   Json links = Json::array();
@@ -71,7 +65,7 @@ Json to_json(const Translation& translation, const WordAlignment* alignment) {
 }
 
 /// What the folder says, then what the user does.
-SearchOptions search_of(const Arguments& arguments, GenerationRules rules) {
+SearchOptions search_of(const TranslateArguments& arguments, GenerationRules rules) {
   if (arguments.prefix) rules.prefix = *arguments.prefix;
   if (arguments.penalty_option->count() > 0) rules.repetition_penalty = 1;  // sampling has the user's
   SearchOptions search = with_rules(arguments.search, rules);
@@ -85,7 +79,7 @@ SearchOptions search_of(const Arguments& arguments, GenerationRules rules) {
   return search;
 }
 
-ModelFolder open_for(const Arguments& arguments) {
+ModelFolder open_for(const TranslateArguments& arguments) {
   ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   choose_task(folder, arguments.task);
   if (!arguments.prefix && folder.rules.prefix.empty() && folder.tasks.size() > 1) {
@@ -97,9 +91,9 @@ ModelFolder open_for(const Arguments& arguments) {
 }
 
 /// Translates chunk by chunk.
-class Command {
+class TranslateCommand {
  public:
-  explicit Command(const Arguments& arguments)
+  explicit TranslateCommand(const TranslateArguments& arguments)
       : arguments_(arguments),
         folder_(open_for(arguments)),
         model_(pair_model(folder_)),
@@ -162,7 +156,7 @@ class Command {
       text += in_one_line(translation.text);
       const WordAlignment* alignment = next_alignment();
       const bool is_blank = line.source_tokens == 0;
-      if (arguments_.scores && !is_blank) text.append("\t").append(number(translation.score));
+      if (arguments_.scores && !is_blank) text.append("\t").append(score_text(translation.score));
       if (alignment && !is_blank) text.append("\t").append(pharaoh(*alignment));
       output_.line(text);
     }
@@ -176,7 +170,7 @@ class Command {
               << model_.context() << " tokens, and not read to the end; the first is line " << first_cut_ << '\n';
   }
 
-  const Arguments& arguments_;
+  const TranslateArguments& arguments_;
   ModelFolder folder_;
   const PairModel& model_;
   SearchOptions search_;
@@ -188,7 +182,7 @@ class Command {
   Speed speed_;
 };
 
-void run_translate(Arguments& arguments) {
+void run_translate(TranslateArguments& arguments) {
   use_threads(arguments.common);
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
@@ -201,10 +195,10 @@ void run_translate(Arguments& arguments) {
     throw CLI::ValidationError("--layer and --head belong to --alignments");
   }
   search.use_cache = !arguments.no_cache;
-  Command(arguments).run();
+  TranslateCommand(arguments).run();
 }
 
-void add_search_options(CLI::App& command, Arguments& arguments) {
+void add_search_options(CLI::App& command, TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
   command.add_option("--beam", arguments.beam, "Hypotheses kept side by side (default 1: greedy)")
       ->check(whole_number(1, kMostBeam))
@@ -237,7 +231,7 @@ void add_search_options(CLI::App& command, Arguments& arguments) {
 
 void add_translate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("translate", "Translate text with a trained model");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TranslateArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   add_search_options(*command, *arguments);
@@ -247,7 +241,7 @@ void add_translate(CLI::App& app) {
   arguments->layer_option->check(whole_number(0, 1000))->type_name("L");
   arguments->head_option = command->add_option("--head", arguments->head, "Attention head (from 0; default: mean)");
   arguments->head_option->check(whole_number(0, 1000))->type_name("H");
-  command->footer(kExamples);
+  command->footer(kTranslateExamples);
   command->callback([arguments] { run_translate(*arguments); });
 }
 

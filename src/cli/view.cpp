@@ -21,7 +21,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kViewExamples = R"(
 Examples:
   attend view date-model                             looks inside a model; the page opens where there is a display
   attend view rnn transformer --text "A dog runs."   two models, to compare
@@ -31,7 +31,7 @@ Examples:
 Nobody but this machine can reach the page unless --host says so, and then everybody who reaches that address can use
 the models. Ctrl-C ends it.)";
 
-struct Arguments {
+struct ViewArguments {
   std::vector<std::string> models;
   std::string host = "127.0.0.1", text, picture;
   int64_t port = 8757, threads = 0;
@@ -54,7 +54,7 @@ void end_soon(Server& server) {
 bool reads_pictures(const InspectedModel& model) { return model.model->task() == Task::pictures; }
 
 /// The text or the picture that the page begins with.
-void begin_with(InspectedModel& model, const Arguments& arguments) {
+void begin_with(InspectedModel& model, const ViewArguments& arguments) {
   if (reads_pictures(model)) {
     if (!arguments.picture.empty()) take_picture(model, arguments.picture);
   } else if (!arguments.text.empty()) {
@@ -63,7 +63,7 @@ void begin_with(InspectedModel& model, const Arguments& arguments) {
   }
 }
 
-void run_view(const Arguments& arguments) {
+void run_view(const ViewArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   const std::atomic<bool>& stop = stop_on_signals();
   std::vector<InspectedModel> models;
@@ -101,7 +101,7 @@ void open_browser(const std::string& address) {
 
 void add_view(CLI::App& app) {
   CLI::App* command = app.add_subcommand("view", "Show what models attend to, in the browser");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ViewArguments>();
   command->add_option("models", arguments->models, "Model folders")->required()->type_name("MODEL");
   command->add_option("--text", arguments->text, "The text to begin with")->type_name("TEXT");
   command
@@ -115,7 +115,7 @@ void add_view(CLI::App& app) {
   command->add_flag("--no-open", arguments->no_open, "Do not open a browser");
   command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
       ->check(whole_number(1, 1024));
-  command->footer(kExamples);
+  command->footer(kViewExamples);
   command->callback([arguments] { run_view(*arguments); });
 }
 
