@@ -25,14 +25,19 @@ struct DeviceError : Error {
   using Error::Error;
 };
 
-/// Throws E built from `parts`, which are formatted only when the check fails.
+/// Throws E with `parts` one after the other.
 template <class E, class... Parts>
-void require(bool ok, const Parts&... parts) {
-  if (ok) [[likely]]
-    return;
+[[noreturn, gnu::cold, gnu::noinline]] void throw_error(const Parts&... parts) {
   std::ostringstream message;
   (message << ... << parts);
   throw E(message.str());
+}
+
+/// Throws E built from `parts`, which are formatted only when the check fails. Where it holds nothing is called.
+template <class E, class... Parts>
+[[gnu::always_inline]] inline void require(bool ok, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    throw_error<E>(parts...);
 }
 
 }  // namespace attend
