@@ -75,7 +75,7 @@ class ByteLevel final : public PreTokenizer {
   void split(Piece piece, const PieceSink& sink) const override {
     std::string prefixed;
     if (prefix_space_ && !piece.text.starts_with(' ')) {
-      prefixed = " " + std::string(piece.text);
+      prefixed.assign(1, ' ').append(piece.text);
       piece.text = prefixed;
     }
     if (raw_bytes_) return cut(piece, sink);
