@@ -33,6 +33,7 @@ std::vector<Sizes> all_sizes() {
   result.push_back({33, 0, 5});
   result.push_back({3, 5, 0});
   result.push_back({130, 1300, 100});  // several parts of k, several stripes
+  for (const int64_t rows : {1, 2, 3, 4, 6}) result.push_back({rows, 300, 1031});  // two streams and what is left
   result.push_back({600, 96, 1200});
   return result;
 }
