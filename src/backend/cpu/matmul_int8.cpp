@@ -85,8 +85,8 @@ void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProdu
                     .finish = weights.finish(j),
                     .y_row = weights.y_row,
                     .ahead = ahead};
-      for (int64_t i = 0; i < x.rows; i += 4) {
-        dots.rows = std::min<int64_t>(4, x.rows - i);
+      for (int64_t i = 0; i < x.rows; i += kRowsAtOnce) {
+        dots.rows = std::min(kRowsAtOnce, x.rows - i);
         dots.x = prepared.row(i);
         dots.finish.row_factors = prepared.factors() + i;
         dots.y = weights.y + i * weights.y_row + j;

@@ -156,11 +156,12 @@ void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
   }
   const FewRows rows{ordered.data(), x.cols, x.cols, x.rows};
   for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
-    const int64_t step = x.rows > 4 ? 12 : end - begin;  // a dozen rows stay in cache for all of x
+    const int64_t step = x.rows > kRowsAtOnce ? 12 : end - begin;  // a dozen rows stay in cache for all of x
     for (int64_t first = begin; first < end; first += step) {
       const int64_t last = std::min(first + step, end);
       int64_t row = 0;
-      for (; row + 4 <= x.rows; row += 4) DotWeights<Format, 4>(rows, row, product, first, last);
+      for (; row + kRowsAtOnce <= x.rows; row += kRowsAtOnce)
+        DotWeights<Format, kRowsAtOnce>(rows, row, product, first, last);
       switch (x.rows - row) {
         case 3:
           DotWeights<Format, 3>(rows, row, product, first, last);
