@@ -24,7 +24,8 @@ Examples:
   attend classify vit-base cat.jpg dog.png --probabilities
 
 One label for each line, in the same order; an empty line stays empty. --probabilities adds a column for each label, the
-likeliest first. A model of pictures takes PNG and JPEG files instead of texts: its labels stand behind their names.)";
+likeliest first. A model of one label (of similarity, of relevance) answers with its number instead. A model of pictures
+takes PNG and JPEG files instead of texts: its labels stand behind their names.)";
 
 struct ClassifyArguments {
   CommonOptions common;
@@ -32,30 +33,37 @@ struct ClassifyArguments {
 };
 
 /// Numbers of the labels, likeliest first.
-std::vector<size_t> by_probability(const Classified& result) {
-  std::vector<size_t> order(result.probabilities.size());
+std::vector<size_t> by_score(const Classified& result) {
+  std::vector<size_t> order(result.scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](size_t i) { return result.probabilities[i]; });
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](size_t i) { return result.scores[i]; });
   return order;
+}
+
+std::string fixed_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", value);
+  return text;
 }
 
 std::string text_line(const Classified& result, const std::vector<std::string>& labels, bool with_probabilities) {
   if (result.label < 0) return "";
+  if (labels.size() == 1) return fixed_number(result.scores[0]);
   std::string line = in_one_line(labels[static_cast<size_t>(result.label)]);
   if (!with_probabilities) return line;
-  for (const size_t i : by_probability(result)) {
-    char number[32];
-    std::snprintf(number, sizeof number, "=%.4f", result.probabilities[i]);
-    line.append("\t").append(in_one_line(labels[i])).append(number);
+  for (const size_t i : by_score(result)) {
+    line.append("\t").append(in_one_line(labels[i])).append("=").append(fixed_number(result.scores[i]));
   }
   return line;
 }
 
-Json to_json(const Classified& result, const std::string& text, const std::vector<std::string>& labels) {
-  Json json{{"text", text}, {"label", nullptr}, {"probabilities", Json::object()}};
+Json to_json(const Classified& result, const std::string& text, const std::vector<std::string>& labels,
+             LabelScores scores = LabelScores::shares) {
+  const char* name = scores == LabelScores::values ? "values" : "probabilities";
+  Json json{{"text", text}, {"label", nullptr}, {name, Json::object()}};
   if (result.label < 0) return json;
   json["label"] = labels[static_cast<size_t>(result.label)];
-  for (const size_t i : by_probability(result)) json["probabilities"][labels[i]] = result.probabilities[i];
+  for (const size_t i : by_score(result)) json[name][labels[i]] = result.scores[i];
   json["cut"] = result.is_cut;
   return json;
 }
@@ -63,7 +71,7 @@ Json to_json(const Classified& result, const std::string& text, const std::vecto
 void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& folder) {
   const ImageModel& model = image_model(folder);
   const std::vector<std::string> labels = model.labels();
-  const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size());
+  const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size(), model.channels());
   TextInput input(arguments.common.input);  // names of files
   TextOutput output(arguments.common.output);
   for (auto files = input.chunk(); !files.empty(); files = input.chunk()) {
@@ -92,7 +100,7 @@ void run_classify(const ClassifyArguments& arguments) {
         arguments.pairs ? classify_pairs(model, *folder.tokenizer, lines) : classify(model, *folder.tokenizer, lines);
     for (size_t i = 0; i < lines.size(); ++i) {
       speed.add(results[i].tokens);
-      output.line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels))
+      output.line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels, model.label_scores()))
                                         : text_line(results[i], labels, arguments.probabilities));
     }
     output.flush();

@@ -34,7 +34,7 @@ InspectedModel open_inspected(const std::string& path) {
                         .example_target = {},
                         .rules = folder.rules};
   if (const auto* image = dynamic_cast<const ImageModel*>(result.model.get())) {
-    result.preparation = read_image_preparation(path, image->image_size());
+    result.preparation = read_image_preparation(path, image->image_size(), image->channels());
     return result;
   }
   try {

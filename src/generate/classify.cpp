@@ -13,10 +13,10 @@
 namespace attend {
 namespace {
 
-void decide(Classified& result, std::span<const double> probabilities) {
-  for (const double probability : probabilities) require_number(probability, "classify");
-  result.probabilities.assign(probabilities.begin(), probabilities.end());
-  result.label = std::ranges::max_element(result.probabilities) - result.probabilities.begin();
+void decide(Classified& result, std::span<const double> scores) {
+  for (const double score : scores) require_number(score, "classify");
+  result.scores.assign(scores.begin(), scores.end());
+  result.label = std::ranges::max_element(result.scores) - result.scores.begin();
 }
 
 /// What the model reads for each text; empty for a blank one.
@@ -40,9 +40,9 @@ std::vector<Classified> classify_readings(const EncoderModel& model, const Readi
     const IdRows read = pad_rows(readings.ids, batch);
     TextInputs inputs{.ids = read.ids, .lengths = read.lengths};
     if (!readings.types.empty()) inputs.types = pad_rows(readings.types, batch).ids;
-    const Tensor shares = softmax(model.classify(inputs));
-    const auto values = shares.to_vector<double>();
-    const auto width = static_cast<size_t>(shares.dim(1));
+    const Tensor scores = score_labels(model.classify(inputs), model.label_scores());
+    const auto values = scores.to_vector<double>();
+    const auto width = static_cast<size_t>(scores.dim(1));
     for (size_t row = 0; row < batch.size(); ++row) {
       decide(results[static_cast<size_t>(batch[row])], std::span(values).subspan(row * width, width));
     }

@@ -36,6 +36,7 @@ EncoderConfig base_config(const HubFolder& folder) {
 std::unique_ptr<Model> create_bert(const HubFolder& folder) {
   EncoderConfig config = base_config(folder);
   config.labels = text_labels(folder, "classifier.weight");
+  config.scores = label_scores(folder, config.labels.size());
   config.pooler = has_tensor(folder, kBert, "pooler.dense.weight") ? Pooler::tanh : Pooler::none;
   config.masked = folder.weights.contains("cls.predictions.transform.dense.weight");
   config.tied = is_output_tied(folder, {"cls.predictions.decoder.weight", kBert, kTable}, true);
@@ -56,13 +57,12 @@ std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
   if (config.context <= first) folder.config.refuse("'max_position_embeddings' leaves no room for a text");
   config.context -= first;
   config.labels = text_labels(folder, "classifier.out_proj.weight");
+  config.scores = label_scores(folder, config.labels.size());
   const bool pools = !config.labels.empty() || has_tensor(folder, kRoberta, "pooler.dense.weight");
   config.pooler = pools ? Pooler::tanh : Pooler::none;
   config.masked = folder.weights.contains("lm_head.dense.weight");
   config.tied = is_output_tied(folder, {"lm_head.decoder.weight", kRoberta, kTable}, true);
-  if (config.masked && config.activation != Activation::gelu) {
-    folder.config.refuse("a masked-word head with another 'hidden_act' than gelu is not supported");
-  }
+  config.masked_gelu = true;
   Rng rng;
   return Encoder::create(config, rng);
 }
@@ -117,6 +117,7 @@ nlohmann::ordered_json describe_bert(const Model& model) {
       c.positions == Positions::learned || c.positions == Positions::sinusoidal || c.positions == Positions::none;
   refusals.refuse_unless(has_table, "positions", setting_text(c.positions), "learned");
   if (classifies) refusals.expect("pooling", c.pooling, Pooling::first);
+  if (c.masked && c.activation != Activation::gelu) refusals.expect("masked_gelu", c.masked_gelu, false);
   refusals.refuse_unless(c.pooler == Pooler::tanh || (c.pooler == Pooler::none && !classifies), "pooler",
                          setting_text(c.pooler), "tanh");
   refusals.check();
@@ -133,6 +134,8 @@ nlohmann::ordered_json describe_bert(const Model& model) {
                               {"layer_norm_eps", c.eps},
                               {"tie_word_embeddings", c.tied}};
   json["architectures"] = {classifies ? "BertForSequenceClassification" : c.masked ? "BertForMaskedLM" : "BertModel"};
+  if (classifies && c.scores == LabelScores::values) json["problem_type"] = "regression";
+  if (c.labels.size() > 1 && c.scores == LabelScores::each) json["problem_type"] = "multi_label_classification";
   for (size_t i = 0; i < c.labels.size(); ++i) {
     json["id2label"][std::to_string(i)] = c.labels[i];
     json["label2id"][c.labels[i]] = i;

@@ -24,6 +24,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                        .masked = folder.weights.contains("vocab_transform.weight"),
                        .tied = is_output_tied(folder, {"vocab_projector.weight", kPrefix, kTable}, true),
                        .dropout = c.number("dropout", 0.1, 0, kMostDropout)};
+  config.scores = label_scores(folder, config.labels.size());
   if (!config.labels.empty()) config.pooler = Pooler::relu;
   Rng rng;
   return Encoder::create(config, rng);

@@ -33,12 +33,17 @@ std::vector<std::string> class_labels(const HubFolder& folder, const std::string
 std::vector<std::string> text_labels(const HubFolder& folder, const std::string& weight) {
   const std::string architecture = folder.config.architecture();
   if (!architecture.empty() && !architecture.ends_with("ForSequenceClassification")) return {};
-  std::vector<std::string> labels = class_labels(folder, weight);
-  if (labels.size() == 1) folder.config.refuse("a classifier with one label is a regression, which is not supported");
-  if (!labels.empty() && folder.config.text("problem_type", "") == "multi_label_classification") {
-    folder.config.refuse("'problem_type' multi_label_classification is not supported");
+  return class_labels(folder, weight);
+}
+
+LabelScores label_scores(const HubFolder& folder, size_t labels) {
+  const HubConfig& c = folder.config;
+  const std::string problem = c.text("problem_type", "");
+  if (problem == "regression") return LabelScores::values;
+  if (c.has("sentence_transformers") && c.json()["sentence_transformers"].is_object()) {
+    if (c.section("sentence_transformers").text("activation_fn", "").ends_with(".Identity")) return LabelScores::values;
   }
-  return labels;
+  return labels == 1 || problem == "multi_label_classification" ? LabelScores::each : LabelScores::shares;
 }
 
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours) {

@@ -18,8 +18,10 @@ void add_bare_tensor(NameMap& map, const std::string& theirs, const std::string&
 /// What the classes are called: from id2label, or by their number in `weight`, the classifier's matrix. Empty where
 /// there is none.
 std::vector<std::string> class_labels(const HubFolder& folder, const std::string& weight);
-/// The same where the model classifies texts, else none. Throws FormatError for a classifier this program cannot use.
+/// The same where the model classifies texts, else none.
 std::vector<std::string> text_labels(const HubFolder& folder, const std::string& weight);
+/// What that many labels' numbers mean: shares, unless the config says otherwise or there is one label.
+LabelScores label_scores(const HubFolder& folder, size_t labels);
 
 /// BERT's oldest files call a norm's weight gamma and its bias beta.
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours);

@@ -23,21 +23,26 @@ ImageSize size_of(const HubConfig& config, const char* key, int64_t otherwise) {
   return {section.size("width", kMostSize), section.size("height", kMostSize)};
 }
 
-/// Three numbers, one for each channel.
-std::vector<double> channels_of(const HubConfig& config, const char* key, double otherwise) {
-  if (!config.has(key)) return std::vector<double>(3, otherwise);
+/// A number for each channel.
+std::vector<double> channels_of(const HubConfig& config, const char* key, size_t channels, double otherwise) {
+  if (!config.has(key)) return std::vector<double>(channels, otherwise);
   const Json& list = config.json()[key];
   const auto fits = [](const Json& value) { return value.is_number() && std::abs(value.get<double>()) <= 1e6; };
-  if (!list.is_array() || list.size() != 3 || !std::ranges::all_of(list, fits)) {
-    config.refuse("'" + std::string(key) + "' must be three numbers");
+  if (fits(list)) return std::vector<double>(channels, list.get<double>());
+  if (!list.is_array() || list.size() != channels || !std::ranges::all_of(list, fits)) {
+    config.refuse("'" + std::string(key) + "' must be " + (channels == 1 ? "one number" : "three numbers"));
   }
   return list.get<std::vector<double>>();
 }
 
 }  // namespace
 
-ImagePreparation read_image_preparation(const std::string& folder, int64_t image_size) {
+ImagePreparation read_image_preparation(const std::string& folder, int64_t image_size, int64_t channel_count) {
+  const auto channels = static_cast<size_t>(channel_count);
   const HubConfig config = HubConfig::read(folder, "preprocessor_config.json");
+  if (channels != 1 && channels != 3) {
+    config.refuse("the model takes pictures of " + std::to_string(channels) + " channels; PNG and JPEG have 1 or 3");
+  }
   ImagePreparation result;
   result.is_resized = config.flag("do_resize", true);
   const bool by_edge = config.has("size") && config.json()["size"].contains("shortest_edge");
@@ -50,10 +55,10 @@ ImagePreparation read_image_preparation(const std::string& folder, int64_t image
   if (config.flag("do_center_crop", false)) result.crop = size_of(config, "crop_size", image_size);
   result.factor = config.flag("do_rescale", true) ? config.number("rescale_factor", 1.0 / 255, 0, 1e6) : 1;
   if (config.flag("do_normalize", true)) {
-    result.mean = channels_of(config, "image_mean", 0.5);
-    result.deviation = channels_of(config, "image_std", 0.5);
+    result.mean = channels_of(config, "image_mean", channels, 0.5);
+    result.deviation = channels_of(config, "image_std", channels, 0.5);
   } else {
-    result.mean.assign(3, 0), result.deviation.assign(3, 1);
+    result.mean.assign(channels, 0), result.deviation.assign(channels, 1);
   }
   if (std::ranges::any_of(result.deviation, [](double value) { return !(value > 0); })) {
     config.refuse("'image_std' must be above 0");

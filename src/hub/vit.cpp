@@ -9,16 +9,16 @@ namespace {
 std::unique_ptr<Model> create(const HubFolder& folder) {
   expect_architecture(folder, {"ViTForImageClassification", "ViTModel"});
   const HubConfig& c = folder.config;
-  c.expect("qkv_bias", true);
-  c.expect("num_channels", 3);
   Rng rng;
   return Vision::create({.image = c.size("image_size", kMostWidth, 224),
                          .patch = c.size("patch_size", kMostWidth, 16),
+                         .channels = c.size("num_channels", kMostWidth, 3),
                          .labels = class_labels(folder, "classifier.weight"),
                          .dim = c.size("hidden_size", kMostWidth, 768),
                          .heads = c.size("num_attention_heads", kMostWidth, 12),
                          .layers = c.size("num_hidden_layers", kMostLayers, 12),
                          .hidden = c.size("intermediate_size", kMostWidth, 3072),
+                         .input_bias = c.flag("qkv_bias", true),
                          .activation = c.activation("hidden_act", "gelu"),
                          .eps = c.number("layer_norm_eps", 1e-12, 0, kMostEps),
                          .dropout = c.number("hidden_dropout_prob", 0, 0, kMostDropout)},

@@ -119,8 +119,8 @@ class Capture {
     if (model.labels().empty()) {
       model.hidden(inputs, {.observer = &watcher});
     } else {
-      const Tensor shares = softmax(model.classify(inputs, {.observer = &watcher}));
-      run_.output = label_output(model.labels(), shares.to_vector<double>());
+      const Tensor numbers = model.classify(inputs, {.observer = &watcher});
+      run_.output = label_output(model.labels(), score_labels(numbers, model.label_scores()).to_vector<double>());
     }
     keep_seen(run_, watcher, options_);
   }

@@ -93,7 +93,8 @@ Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const Forwa
 }  // namespace
 
 std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) {
-  require<ShapeError>(config.labels.size() != 1, "encoder: a classifier needs at least two labels, got one");
+  require<ShapeError>(config.labels.size() != 1 || config.scores != LabelScores::shares,
+                      "encoder: a classifier needs at least two labels, got one");
   require<ShapeError>(config.layers >= 1, "encoder: layers must be at least 1, got ", config.layers);
   auto model = std::make_unique<Encoder>();
   model->settings = config;
@@ -147,7 +148,8 @@ Tensor Encoder::classify(const TextInputs& inputs, const ForwardContext& context
 
 Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardContext& context) const {
   require<Error>(settings.masked, "encoder: this model has no layers for masked words");
-  return masked_norm->forward(activate(settings.activation, masked_dense->forward(hidden(inputs, context))));
+  const Activation activation = settings.masked_gelu ? Activation::gelu : settings.activation;
+  return masked_norm->forward(activate(activation, masked_dense->forward(hidden(inputs, context))));
 }
 
 Head Encoder::masked_head() const {

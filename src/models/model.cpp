@@ -1,8 +1,10 @@
 #include "attend/models/model.h"
 
+#include "attend/ops/activation.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/linear_cross_entropy.h"
 #include "attend/ops/shape.h"
+#include "attend/ops/softmax.h"
 
 namespace attend {
 
@@ -18,6 +20,11 @@ Tensor Head::logits(const Tensor& hidden) const { return linear(hidden, weight, 
 
 Tensor Head::loss(const Tensor& hidden, const Tensor& labels, LossOptions options) const {
   return linear_cross_entropy(reshape(hidden, {-1, hidden.dim(-1)}), weight, bias, reshape(labels, {-1}), options);
+}
+
+Tensor score_labels(const Tensor& numbers, LabelScores scores) {
+  if (scores == LabelScores::values) return numbers;
+  return scores == LabelScores::each ? sigmoid(numbers) : softmax(numbers);
 }
 
 }  // namespace attend

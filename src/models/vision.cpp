@@ -18,6 +18,7 @@ TransformerStackConfig layers_of(const VisionConfig& config) {
                                      .hidden = config.hidden,
                                      .activation = config.activation,
                                      .norm_first = true,
+                                     .input_bias = config.input_bias,
                                      .dropout = config.dropout,
                                      .eps = config.eps};
   return {.layer = layer, .layers = config.layers, .final_norm = true};
@@ -25,6 +26,11 @@ TransformerStackConfig layers_of(const VisionConfig& config) {
 
 Linear small_linear(int64_t in, int64_t out, Rng& rng) {
   return {.weight = normal_parameter({out, in}, kDeviation, rng), .bias = constant_parameter({out}, 0)};
+}
+
+/// Of red, green and blue, by ITU-R BT.601: the weights, in 65,536ths, add up to 1, so that grey stays what it is.
+uint8_t brightness(const uint8_t* pixel) {
+  return static_cast<uint8_t>((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 32768) >> 16);
 }
 
 /// pixels [batch, channels, size, size] cut into patches, row by row: [batch, patches, channels · patch · patch].
@@ -99,14 +105,18 @@ Image ImagePreparation::sized(const Image& image) const {
 Tensor ImagePreparation::pixels(const Image& image) const {
   const Image picture = sized(image);
   const auto count = static_cast<size_t>(picture.width * picture.height);
-  std::vector<float> values(3 * count);
-  for (size_t c = 0; c < 3; ++c) {
+  const size_t channels = mean.size();
+  require<ShapeError>((channels == 1 || channels == 3) && deviation.size() == channels,
+                      "vision: a picture has 1 or 3 channels, got ", channels);
+  std::vector<float> values(channels * count);
+  for (size_t c = 0; c < channels; ++c) {
     for (size_t i = 0; i < count; ++i) {
-      const double value = picture.pixels[i * 3 + c] * factor;
+      const uint8_t* pixel = &picture.pixels[i * 3];
+      const double value = (channels == 1 ? brightness(pixel) : pixel[c]) * factor;
       values[c * count + i] = static_cast<float>((value - mean[c]) / deviation[c]);
     }
   }
-  return tensor<float>(values, {1, 3, picture.height, picture.width});
+  return tensor<float>(values, {1, std::ssize(mean), picture.height, picture.width});
 }
 
 }  // namespace attend

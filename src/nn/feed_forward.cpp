@@ -38,8 +38,14 @@ FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
 }
 
 Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) const {
-  const Tensor hidden =
-      gate ? multiply(activate(activation, gate->forward(x)), up.forward(x)) : activate(activation, up.forward(x));
+  Tensor hidden;
+  if (gate) {
+    const LinearWeights both[]{gate->weights(), up.weights()};
+    const std::vector<Tensor> parts = linear_each(x, both);
+    hidden = multiply(activate(activation, parts[0]), parts[1]);
+  } else {
+    hidden = activate(activation, up.forward(x));
+  }
   return down.forward(drop(context.show("activated", hidden), dropout, context));
 }
 

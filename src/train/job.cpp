@@ -47,6 +47,7 @@ std::string config_for(const TrainingJob& job, const Dataset& data) {
   if (job.from.empty()) settings["words"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
     settings["labels"] = nlohmann::json(data.labels).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    settings["scores"] = "shares";  // whatever those of the model to start from were
   }
   return with_settings(base_config(job), settings);
 }

@@ -69,7 +69,7 @@ class LabelMeasurer {
     if (expected >= known_)
       ++result_.unknown;
     else
-      result_.loss -= std::log(std::max(answer.probabilities[expected], kLeastProbability));
+      result_.loss -= std::log(std::max(answer.scores[expected], kLeastProbability));
   }
 
   const EncoderModel& model_;
@@ -99,6 +99,8 @@ double LabelMeasures::macro_f1() const {
 
 LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus) {
   require<Error>(!model.labels().empty(), "this encoder was trained on masked words and has no labels");
+  require<Error>(model.label_scores() == LabelScores::shares,
+                 "the labels of this model do not exclude each other: there is no one right label to count");
   const auto start = std::chrono::steady_clock::now();
   LabelMeasurer measurer(model, tokenizer);
   CorpusReader reader(corpus);

@@ -163,17 +163,17 @@ TEST(Classify, GivesLabelsInTheOrderOfTheTexts) {
   const auto together = classify(encoder, tokenizer, texts), alone = classify(encoder, tokenizer, texts, 1);
   ASSERT_EQ(together.size(), 5u);
   EXPECT_EQ(together[1].label, -1);
-  EXPECT_TRUE(together[1].probabilities.empty());
+  EXPECT_TRUE(together[1].scores.empty());
   EXPECT_TRUE(together[3].is_cut);
   EXPECT_EQ(together[3].tokens, 64);
   EXPECT_FALSE(together[0].is_cut);
   for (const size_t i : {0u, 2u, 3u, 4u}) {
-    ASSERT_EQ(together[i].probabilities.size(), 3u);
+    ASSERT_EQ(together[i].scores.size(), 3u);
     double total = 0;
     for (size_t label = 0; label < 3; ++label) {
-      total += together[i].probabilities[label];
-      EXPECT_NEAR(together[i].probabilities[label], alone[i].probabilities[label], 1e-5);
-      EXPECT_LE(together[i].probabilities[label], together[i].probabilities[static_cast<size_t>(together[i].label)]);
+      total += together[i].scores[label];
+      EXPECT_NEAR(together[i].scores[label], alone[i].scores[label], 1e-5);
+      EXPECT_LE(together[i].scores[label], together[i].scores[static_cast<size_t>(together[i].label)]);
     }
     EXPECT_NEAR(total, 1, 1e-6);
   }
@@ -181,7 +181,7 @@ TEST(Classify, GivesLabelsInTheOrderOfTheTexts) {
   for (const int32_t id : tokenizer.encode(texts[0], false)) ids.push_back(id);
   ids.push_back(3);
   const auto logits = encoder.classify({.ids = tensor(ids, {1, std::ssize(ids)}), .lengths = {}}).to_vector<double>();
-  EXPECT_NEAR(std::log(together[0].probabilities[0] / together[0].probabilities[1]), logits[0] - logits[1], 1e-4);
+  EXPECT_NEAR(std::log(together[0].scores[0] / together[0].scores[1]), logits[0] - logits[1], 1e-4);
 }
 
 }  // namespace

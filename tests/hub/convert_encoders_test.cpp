@@ -53,8 +53,8 @@ void expect_same(const Settings& settings, const Tokenizer& tokenizer) {
     for (size_t i = 0; i < left.size(); ++i) {
       EXPECT_EQ(left[i].label, right[i].label);
       EXPECT_EQ(left[i].tokens, right[i].tokens);
-      for (size_t k = 0; k < left[i].probabilities.size(); ++k) {
-        EXPECT_NEAR(left[i].probabilities[k], right[i].probabilities[k], 1e-5);
+      for (size_t k = 0; k < left[i].scores.size(); ++k) {
+        EXPECT_NEAR(left[i].scores[k], right[i].scores[k], 1e-5);
       }
     }
   };

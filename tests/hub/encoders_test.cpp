@@ -166,9 +166,42 @@ TEST(Bert, LabelsMustFitTheClassifier) {
   files.save(folder.path());
   EXPECT_EQ(complaint_about(folder.path()), "config.json: 'id2label' names 3 labels, but classifier.weight has 2");
   files.config.erase("id2label");
-  files.config["problem_type"] = "multi_label_classification";
-  files.save(folder.path());
-  EXPECT_EQ(complaint_about(folder.path()), "config.json: 'problem_type' multi_label_classification is not supported");
+}
+
+TEST(Bert, LabelsMayStandByThemselves) {
+  const auto loaded = [](int64_t labels, const char* key, const nlohmann::json& value) {
+    HubFiles files = bert_files("bert", "bert.");
+    files.config["architectures"] = {"BertForSequenceClassification"};
+    files.config[key] = value;
+    Filler fill(files, kDim, "bert.");
+    fill.both("pooler.dense", kDim, kDim);
+    fill.set_prefix("");
+    fill.both("classifier", labels, kDim);
+    const TemporaryFolder folder;
+    return load(files, folder);
+  };
+  const auto scores = [&](int64_t labels, const char* key, const nlohmann::json& value) {
+    const LoadedModel model = loaded(labels, key, value);
+    const Encoder& encoder = encoder_of(model);
+    const auto numbers = encoder.classify({.ids = ids_of(kText), .lengths = {}});
+    const auto given = score_labels(numbers, encoder.label_scores()).to_vector<double>();
+    const auto plain = numbers.to_vector<double>();
+    EXPECT_EQ(std::ssize(given), labels);
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (encoder.label_scores() == LabelScores::each) EXPECT_NEAR(given[i], 1 / (1 + std::exp(-plain[i])), 1e-6);
+      if (encoder.label_scores() == LabelScores::values) EXPECT_EQ(given[i], plain[i]);
+    }
+    return encoder.label_scores();
+  };
+  EXPECT_EQ(scores(2, "problem_type", nullptr), LabelScores::shares);
+  EXPECT_EQ(scores(2, "problem_type", "single_label_classification"), LabelScores::shares);
+  EXPECT_EQ(scores(2, "problem_type", "multi_label_classification"), LabelScores::each);
+  EXPECT_EQ(scores(1, "problem_type", nullptr), LabelScores::each);
+  EXPECT_EQ(scores(1, "problem_type", "regression"), LabelScores::values);
+  EXPECT_EQ(scores(1, "sentence_transformers", {{"activation_fn", "torch.nn.modules.linear.Identity"}}),
+            LabelScores::values);
+  EXPECT_EQ(scores(1, "sentence_transformers", {{"activation_fn", "torch.nn.modules.activation.Sigmoid"}}),
+            LabelScores::each);
 }
 
 TEST(Roberta, PositionsBeginBehindThePadding) {

@@ -4,6 +4,8 @@
 #include "attend/generate/embed.h"
 #include "attend/hub/sentence_transformers.h"
 #include "attend/models/vision.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/shape.h"
 #include "hub/hub_files.h"
 #include "naive.h"
 
@@ -77,6 +79,40 @@ TEST(Vit, ClassifiesPixels) {
       "vision: expected pixels of shape [1, 3, 6, 6], got [1, 3, 6, 7]");
 }
 
+TEST(Vit, MayReadGreyPicturesWithoutBiases) {
+  HubFiles files = vit_files(), grey = files;
+  grey.config["num_channels"] = 1;
+  grey.config["qkv_bias"] = false;
+  const std::string kernel = "vit.embeddings.patch_embeddings.projection.weight";
+  for (const char* part : {"query", "key", "value"}) {  // the same network in colours has biases of 0
+    const std::string bias = "vit.encoder.layer.0.attention.attention." + std::string(part) + ".bias";
+    files.tensors[bias] = zeros({kDim});
+    grey.tensors.erase(bias);
+  }
+  const Tensor third = testing::random_f32({kDim, 1, kPatch, kPatch}, 9);
+  files.tensors[kernel] = concat({third, third, third}, 1);
+  grey.tensors[kernel] = third * 3.0;
+  const TemporaryFolder folder, grey_folder;
+  files.save(folder.path());
+  grey.save(grey_folder.path());
+  const LoadedModel coloured = load_hub_model(folder.path()), loaded = load_hub_model(grey_folder.path());
+  EXPECT_TRUE(loaded.unused.empty());
+  const auto& model = dynamic_cast<const ImageModel&>(*loaded.model);
+  EXPECT_EQ(model.channels(), 1);
+  Image image{.width = kSize, .height = kSize, .pixels = {}};
+  for (int i = 0; i < kSize * kSize; ++i) image.pixels.insert(image.pixels.end(), 3, static_cast<uint8_t>(7 * i));
+  const ImagePreparation one = read_image_preparation(grey_folder.path(), kSize, 1);
+  EXPECT_EQ(one.pixels(image).shape(), (Shape{1, 1, kSize, kSize}));
+  const auto expected =
+      classify(dynamic_cast<const ImageModel&>(*coloured.model), read_image_preparation(folder.path(), kSize), image);
+  const auto got = classify(model, one, image);
+  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(got.scores[i], expected.scores[i], 1e-5);
+
+  const Image colours{.width = 1, .height = 1, .pixels = {255, 0, 10}};  // 0.299 · 255 + 0.114 · 10 = 77.4
+  ImagePreparation plain{.is_resized = false, .factor = 1, .mean = {0}, .deviation = {1}};
+  EXPECT_EQ(plain.pixels(colours).to_vector()[0], 77);
+}
+
 TEST(Vit, RefusesWhatItDoesNotSupport) {
   const auto said = [](const std::string& key, const nlohmann::json& value) {
     HubFiles files = vit_files();
@@ -85,7 +121,7 @@ TEST(Vit, RefusesWhatItDoesNotSupport) {
     files.save(folder.path());
     return complaint_about(folder.path());
   };
-  EXPECT_EQ(said("num_channels", 1), "config.json: 'num_channels': 1 is not supported, only 3");
+  EXPECT_NE(said("num_channels", 1).find("patch_embeddings.projection.weight"), std::string::npos);
   EXPECT_NE(said("patch_size", 4).find("patches of 4 pixels do not fill a picture of 6"), std::string::npos);
   EXPECT_NE(said("image_size", 9).find("position_embeddings"), std::string::npos);
   EXPECT_NE(said("image_size", 0).find("image_size"), std::string::npos);
@@ -126,6 +162,7 @@ TEST(Pictures, ArePreparedAsTheFolderSays) {
   EXPECT_EQ(said(R"({"do_resize": false})"), wrong);
   EXPECT_EQ(said(R"({"image_std": [1, 0, 1]})"), "preprocessor_config.json: 'image_std' must be above 0");
   EXPECT_EQ(said(R"({"image_mean": [1, 2]})"), "preprocessor_config.json: 'image_mean' must be three numbers");
+  EXPECT_EQ(read(R"({"image_mean": 0.25})").mean, std::vector<double>(3, 0.25));
   EXPECT_NE(said(R"({"size": 100000})").find("'size'"), std::string::npos);
   EXPECT_NE(said(R"({"resample": 9})").find("'resample'"), std::string::npos);
 }

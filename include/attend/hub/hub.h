@@ -37,10 +37,10 @@ struct HubOptions {
   bool keep_bf16 = false;
 };
 
-/// Runs any such folder on our own models, its weights mapped and used where they lie if they are held as they are there
-/// and laid out as ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that names the folder, the file
-/// and what is wrong with it: an unknown architecture, an option that is not supported, a tensor that is missing or of
-/// another shape.
+/// Runs any such folder on our own models, its weights mapped and used where they lie if they are held as they are
+/// there and laid out as ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that
+/// names the folder, the file and what is wrong with it: an unknown architecture, an option that is not supported, a
+/// tensor that is missing or of another shape.
 LoadedModel load_hub_model(const std::string& folder, const HubOptions& options = {});
 
 /// One of LoadedModel::tasks. Throws Error that lists them if there is none of that name.
@@ -51,7 +51,7 @@ void save_generation_rules(const GenerationRules& rules, const std::string& fold
 
 /// How the folder of a model of pictures wants them, from its preprocessor_config.json; without one as ViT's are, in
 /// the size that the model takes. Throws FormatError for what is not supported, or gives another size.
-ImagePreparation read_image_preparation(const std::string& folder, int64_t image_size);
+ImagePreparation read_image_preparation(const std::string& folder, int64_t image_size, int64_t channel_count = 3);
 
 /// Reads a folder of any kind: ours (see attend/models/registry.h), a Hugging Face one, or one with a model of llama2.c
 /// (or that file itself).

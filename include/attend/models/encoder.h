@@ -7,6 +7,8 @@
 
 namespace attend {
 
+constexpr std::array<std::string_view, 3> names_of(LabelScores) { return {"shares", "each", "values"}; }
+
 struct EncoderConfig {
   int64_t words = 0;
   std::vector<std::string> labels;
@@ -22,7 +24,9 @@ struct EncoderConfig {
   int64_t types = 0;
   Pooling pooling = Pooling::mean;
   Pooler pooler = Pooler::none;
+  LabelScores scores = LabelScores::shares;
   bool masked = true;
+  bool masked_gelu = false;
   bool tied = true;
   double dropout = 0.1;
 
@@ -43,7 +47,9 @@ struct EncoderConfig {
         setting("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes),
         setting("pooling", &C::pooling, "which vector stands for the text"),
         setting("pooler", &C::pooler, "a layer between that vector and the classifier"),
+        setting("scores", &C::scores, "what the classifier's numbers become"),
         setting("masked_head", &C::masked, "layers for masked-word training"),
+        setting("masked_gelu", &C::masked_gelu, "these have gelu whatever the activation of the other layers"),
         setting("tied", &C::tied, "the embedding is the output layer of masked words"),
         setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
   }
@@ -77,6 +83,7 @@ struct Encoder final : EncoderModel {
   int64_t context() const override { return settings.context; }
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t token_types() const override { return settings.types; }
+  LabelScores label_scores() const override { return settings.scores; }
   /// With lengths and nobody who watches or learns, only real tokens are computed: packed without padding, whose
   /// vectors are then 0.
   Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;

@@ -104,6 +104,12 @@ struct TextInputs {
   Tensor types{};  ///< i64 [batch, length]: which of two texts a token belongs to; empty: all to the first
 };
 
+/// What a classifier's numbers become: shares of the labels, of which one holds (softmax); a probability for each label
+/// by itself (sigmoid); or the numbers themselves.
+enum class LabelScores { shares, each, values };
+/// The numbers of a classifier, […, labels], as what they mean.
+Tensor score_labels(const Tensor& numbers, LabelScores scores);
+
 /// A text in, a label out.
 class EncoderModel : public Model {
  public:
@@ -115,6 +121,8 @@ class EncoderModel : public Model {
   virtual Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   /// [batch, labels].
   virtual Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  /// What the numbers of classify() mean.
+  virtual LabelScores label_scores() const { return LabelScores::shares; }
   /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
   virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   virtual Head masked_head() const = 0;
@@ -127,8 +135,9 @@ class ImageModel : public Model {
   virtual std::vector<std::string> labels() const = 0;
   virtual int64_t image_size() const = 0;  ///< width and height of the pictures it takes, in pixels
   virtual int64_t patch_size() const = 0;
+  virtual int64_t channels() const = 0;  ///< numbers of a pixel: 1 (grey) or 3 (red, green, blue) in most
   /// A vector for the whole, then one for each patch from the top left: [batch, 1 + patches, dim], for pixels
-  /// [batch, 3, size, size] as the model's preprocessing leaves them.
+  /// [batch, channels, size, size] as the model's preprocessing leaves them.
   virtual Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const = 0;
   /// [batch, labels].
   virtual Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const = 0;

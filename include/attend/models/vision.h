@@ -17,6 +17,7 @@ struct VisionConfig {
   int64_t heads = 12;
   int64_t layers = 12;
   int64_t hidden = 3072;
+  bool input_bias = true;
   Activation activation = Activation::gelu;
   double eps = 1e-12;
   double dropout = 0;
@@ -31,6 +32,7 @@ struct VisionConfig {
                       setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
                       setting("layers", &C::layers, "number of layers", kMostLayers),
                       setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
+                      setting("input_bias", &C::input_bias, "biases on attention's queries, keys and values"),
                       setting("activation", &C::activation, "of the feed-forward network"),
                       setting("eps", &C::eps, "added to the variance in norms", kMostEps),
                       setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
@@ -60,6 +62,7 @@ struct Vision final : ImageModel {
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t image_size() const override { return settings.image; }
   int64_t patch_size() const override { return settings.patch; }
+  int64_t channels() const override { return settings.channels; }
   Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const override;
   Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const override;
 
@@ -79,11 +82,12 @@ struct ImagePreparation {
   Resampling resampling = Resampling::bilinear;
   ImageSize crop{};  ///< the middle of what was resized; 0: none
   double factor = 1.0 / 255;
-  std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};  ///< of each channel, after the factor
+  /// Of each channel, after the factor. One channel alone is grey.
+  std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};
 
   /// The picture in the size that the model sees.
   Image sized(const Image& image) const;
-  /// sized(image) as numbers: [1, 3, height, width].
+  /// sized(image) as numbers: [1, channels, height, width].
   Tensor pixels(const Image& image) const;
 };
 

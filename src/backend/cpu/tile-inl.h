@@ -106,43 +106,64 @@ HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   if (rows - row >= 1) MultiplyTile<1, kVectors>(product, row);
 }
 
-/// to[c][r] = factor · from[r][c] for a block of 4 × 4 through registers, so that neither side is walked against its
-/// grain.
-template <class T>
-HWY_INLINE void TransposeBlock(const T* HWY_RESTRICT from, int64_t from_row, T factor, T* HWY_RESTRICT to,
-                               int64_t to_row) {
-  const hn::FixedTag<T, 4> d;
-  const hn::Repartition<double, decltype(d)> d2;
-  const auto scale = hn::Set(d, factor);
-  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + from_row);
-  const auto e = hn::LoadU(d, from + 2 * from_row), f = hn::LoadU(d, from + 3 * from_row);
-  const auto ab_low = hn::BitCast(d2, hn::InterleaveLower(d, a, b)),
-             ab_high = hn::BitCast(d2, hn::InterleaveUpper(d, a, b));
-  const auto ef_low = hn::BitCast(d2, hn::InterleaveLower(d, e, f)),
-             ef_high = hn::BitCast(d2, hn::InterleaveUpper(d, e, f));
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low))), d, to);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low))), d, to + to_row);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(d2, ab_high, ef_high))), d, to + 2 * to_row);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(d2, ab_high, ef_high))), d, to + 3 * to_row);
+/// Four elements of each of several rows: those of row 4 r + i where `from` is row i, for r = 0, 1, …
+template <class D, class T>
+HWY_INLINE hn::Vec<D> LoadFours(D d, const T* HWY_RESTRICT from, int64_t from_row) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(half));
+    return hn::Combine(d, LoadFours(half, from + kRows * from_row, from_row), LoadFours(half, from, from_row));
+  }
 }
 
-/// The same for any size. The last block of a row or column of blocks begins early enough to be whole: some elements
-/// are written twice, with the same value.
+/// to[c][r] = factor · from[r][c] for four columns and as many rows as D has lanes, through registers, so that neither
+/// side is walked against its grain.
+template <class D, class T>
+HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row, T factor, T* HWY_RESTRICT to,
+                               int64_t to_row) {
+  const hn::Repartition<double, D> pairs;
+  const auto scale = hn::Set(d, factor);
+  const auto a = LoadFours(d, from, from_row), b = LoadFours(d, from + from_row, from_row);
+  const auto e = LoadFours(d, from + 2 * from_row, from_row), f = LoadFours(d, from + 3 * from_row, from_row);
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ef_low = hn::BitCast(pairs, hn::InterleaveLower(d, e, f)),
+             ef_high = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ef_low))), d, to);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ef_low))), d, to + to_row);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ef_high))), d, to + 2 * to_row);
+  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ef_high))), d, to + 3 * to_row);
+}
+
+/// The same for as many rows as D has lanes, or more, and four columns or more. The last block of a row or column of
+/// blocks begins early enough to be whole: some elements are written twice, with the same value.
+template <class D, class T>
+HWY_INLINE void TransposeBlocks(D d, const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
+                                T* HWY_RESTRICT to, int64_t to_row) {
+  constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (int64_t block = 0; block < rows; block += kRows) {
+    const int64_t r = HWY_MIN(block, rows - kRows);
+    int64_t c = 0;
+    for (; c + 4 <= cols; c += 4) {
+      TransposeBlock(d, from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
+    }
+    if (c == cols) continue;
+    TransposeBlock(d, from + r * from_row + cols - 4, from_row, factor, to + (cols - 4) * to_row + r, to_row);
+  }
+}
+
+/// The same for any size.
 template <class T>
 HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
                                   T* HWY_RESTRICT to, int64_t to_row) {
   if constexpr (sizeof(T) == 4) {
-    if (rows >= 4 && cols >= 4) {
-      for (int64_t block = 0; block < rows; block += 4) {
-        const int64_t r = HWY_MIN(block, rows - 4);
-        int64_t c = 0;
-        for (; c + 4 <= cols; c += 4)
-          TransposeBlock(from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
-        if (c < cols)
-          TransposeBlock(from + r * from_row + cols - 4, from_row, factor, to + (cols - 4) * to_row + r, to_row);
-      }
-      return;
-    }
+    const hn::ScalableTag<T> wide;
+    constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(wide));
+    if (rows >= kRows && cols >= 4) return TransposeBlocks(wide, from, from_row, rows, cols, factor, to, to_row);
+    const hn::FixedTag<T, 4> four;
+    if (rows >= 4 && cols >= 4) return TransposeBlocks(four, from, from_row, rows, cols, factor, to, to_row);
   }
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c];
