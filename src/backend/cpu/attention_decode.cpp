@@ -21,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kDecodeChunk = 2048;
-inline constexpr int64_t kScaledElements = 512;  // of scaled queries, on the stack
+inline constexpr int64_t kScaledElements = 512;   // of scaled queries, on the stack
+inline constexpr int64_t kPieceBytes = 64 << 10;  // of k and v, worth handing to another thread
 
 /// Running softmax of one query over one chunk: max, sum, then value_dim outputs.
 template <class T>
@@ -29,6 +30,15 @@ struct Partial {
   T* max;
   T* sum;
   T* output;
+};
+
+/// A query and what became of it so far.
+template <class T>
+struct Decoded {
+  const HeadSlice<T>& head;
+  const T* query;  // scaled
+  int64_t i;
+  Partial<T> state;
 };
 
 /// The larger of two; a NaN wins, so that what is wrong with a score shows.
@@ -46,10 +56,34 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
   for (int64_t c = 0; c < count; c += kLine<T>) hwy::Prefetch(row + c);
 }
 
-/// q · k for four keys at a time: scores[j] for keys [begin, end). Their values are fetched meanwhile: k and v are two
-/// streams that each stop and start, which the hardware's own prefetching follows only after a few misses.
-template <class T>
-void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, StreamAhead ahead, T* scores) {
+/// sums[n] = the sum of all lanes of v[n], for four vectors.
+template <class D, class V, class T>
+HWY_INLINE void SumFour(D d, const V* v, T* HWY_RESTRICT sums) {
+  if constexpr (sizeof(T) == 4 && hn::MaxLanes(D()) >= 4) {
+    const hn::Repartition<double, D> pairs;
+    const auto ab = hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+    const auto ce = hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+    const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
+    const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
+    const auto all = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));  // four sums in each block of four lanes
+    HWY_ALIGN T blocks[hn::MaxLanes(D())];
+    hn::Store(all, d, blocks);
+    const hn::FixedTag<T, 4> four;
+    auto total = hn::Load(four, blocks);
+    for (size_t block = 4; block < hn::MaxLanes(D()); block += 4)
+      total = hn::Add(total, hn::Load(four, blocks + block));
+    hn::StoreU(total, four, sums);
+  } else {
+    for (int n = 0; n < 4; ++n) sums[n] = hn::GetLane(hn::SumOfLanes(d, v[n]));
+  }
+}
+
+/// q · k for four keys at a time, one or two queries: scores[q · kKeyBlock + j] for keys [begin, end). With `fetch` the
+/// keys' values are fetched meanwhile: k and v are two streams that each stop and start, which the hardware's own
+/// prefetching follows only after a few misses.
+template <int kQueries, class T>
+HWY_INLINE void DotKeys(const HeadSlice<T>& head, const Decoded<T>* queries, KeyRange keys, const StreamAhead* ahead,
+                        T* scores) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = head.dim / lanes * lanes;
@@ -59,20 +93,28 @@ void DotKeys(const HeadSlice<T>& head, const T* query, KeyRange keys, StreamAhea
     for (int64_t n = 0; n < 4; ++n) {
       const int64_t key = j + std::min(n, count - 1);
       rows[n] = head.k + key * head.k_row;
+      if (ahead == nullptr) continue;
       PrefetchRow(head.v + key * head.v_row, head.value_dim);
-      for (int64_t c = 0; c < head.dim; c += kLine<T>) ahead.fetch(rows[n] + c);
+      for (int64_t c = 0; c < head.dim; c += kLine<T>) ahead->fetch(rows[n] + c);
     }
-    hn::Vec<decltype(d)> sum[4];
-    HWY_UNROLL(4) for (int n = 0; n < 4; ++n) sum[n] = hn::Zero(d);
+    hn::Vec<decltype(d)> sum[kQueries][4];
+    HWY_UNROLL(2) for (int q = 0; q < kQueries; ++q) {
+      HWY_UNROLL(4) for (int n = 0; n < 4; ++n) sum[q][n] = hn::Zero(d);
+    }
     for (int64_t c = 0; c < whole; c += lanes) {
-      const auto q = hn::LoadU(d, query + c);
-      HWY_UNROLL(4) for (int n = 0; n < 4; ++n) sum[n] = hn::MulAdd(q, hn::LoadU(d, rows[n] + c), sum[n]);
+      HWY_UNROLL(4) for (int n = 0; n < 4; ++n) {
+        const auto key = hn::LoadU(d, rows[n] + c);
+        HWY_UNROLL(2) for (int q = 0; q < kQueries; ++q) {
+          sum[q][n] = hn::MulAdd(hn::LoadU(d, queries[q].query + c), key, sum[q][n]);
+        }
+      }
     }
-    T totals[4];
-    HWY_UNROLL(4) for (int n = 0; n < 4; ++n) totals[n] = hn::GetLane(hn::SumOfLanes(d, sum[n]));
-    for (int64_t n = 0; n < count; ++n) {
-      for (int64_t c = whole; c < head.dim; ++c) totals[n] += query[c] * rows[n][c];
-      scores[j - keys.begin + n] = totals[n];
+    for (int q = 0; q < kQueries; ++q) {
+      T* to = scores + q * kKeyBlock + (j - keys.begin);  // room for four: a block is a multiple of that
+      SumFour(d, sum[q], to);
+      for (int64_t n = 0; n < count; ++n) {
+        for (int64_t c = whole; c < head.dim; ++c) to[n] += queries[q].query[c] * rows[n][c];
+      }
     }
   }
 }
@@ -92,6 +134,57 @@ void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores)
   HWY_ALIGN T extra[kKeyBlock];
   ExtraRow(head, i, keys.begin, count, extra);
   for (int64_t j = 0; j < count; ++j) scores[j] = extra[j] == kHidden<T> ? extra[j] : scores[j] + extra[j];
+}
+
+/// The largest of `count` scores, a multiple of a vector, and `top`; a NaN wins, so that what is wrong with a score
+/// shows.
+template <class T>
+HWY_INLINE T Largest(const T* scores, int64_t count, T top) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto most = hn::Set(d, top);
+  auto odd = hn::IsNaN(most);
+  for (int64_t j = 0; j < count; j += lanes) {
+    const auto score = hn::Load(d, scores + j);
+    most = hn::Max(most, score);
+    odd = hn::Or(odd, hn::IsNaN(score));
+  }
+  return hn::AllFalse(d, odd) ? hn::GetLane(hn::MaxOfLanes(d, most)) : std::numeric_limits<T>::quiet_NaN();
+}
+
+/// Scores become weights, and the state what it is with them. False where nothing is seen.
+template <class T>
+HWY_INLINE bool Weigh(const Decoded<T>& query, KeyRange keys, T* scores) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t count = keys.end - keys.begin, padded = (count + lanes - 1) / lanes * lanes;
+  const Partial<T>& state = query.state;
+  FinishScores(query.head, query.i, keys, scores);
+  std::fill(scores + count, scores + padded, kHidden<T>);
+  const T before = *state.max, top = Largest(scores, padded, before);
+  if (top == kHidden<T>) return false;
+  auto sum = hn::Zero(d);
+  for (int64_t j = 0; j < padded; j += lanes) {
+    const auto e = WeightExp(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, top)));
+    hn::Store(e, d, scores + j);
+    sum = hn::Add(sum, e);
+  }
+  const T total = hn::GetLane(hn::SumOfLanes(d, sum));
+  *state.max = top;
+  if (before == kHidden<T>) {  // the first it sees
+    *state.sum = total;
+  } else {
+    const hn::CappedTag<T, 1> one;
+    const T decay = hn::GetLane(WeightExp(one, hn::Set(one, before - top)));
+    *state.sum = *state.sum * decay + total;
+    for (int64_t c = 0; decay != 1 && c < query.head.value_dim; ++c) state.output[c] *= decay;
+  }
+  if (query.head.dropout > 0) {
+    T factors[kKeyBlock];
+    KeepFactors(query.head, query.i, keys.begin, count, factors);
+    for (int64_t j = 0; j < count; ++j) scores[j] *= factors[j];
+  }
+  return true;
 }
 
 /// output[c] += Σ_j weights[j] v[j][c], eight vectors of features at a time; a weight of 0 skips its value, whatever it
@@ -128,40 +221,15 @@ void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* out
   }
 }
 
-/// One query against one block of keys.
-template <class T>
-void DecodeBlock(const HeadSlice<T>& head, const T* query, int64_t i, KeyRange keys, StreamAhead ahead,
-                 const Partial<T>& state) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t count = keys.end - keys.begin;
-  HWY_ALIGN T scores[kKeyBlock];
-  DotKeys(head, query, keys, ahead, scores);
-  FinishScores(head, i, keys, scores);
-  const int64_t padded = (count + lanes - 1) / lanes * lanes;
-  std::fill(scores + count, scores + padded, kHidden<T>);
-  T top = *state.max;
-  for (int64_t j = 0; j < count; ++j) top = Larger(top, scores[j]);
-  if (top == kHidden<T>) return;
-  const hn::CappedTag<T, 1> one;
-  const T decay = hn::GetLane(WeightExp(one, hn::Set(one, *state.max - top)));
-  auto sum = hn::Zero(d);
-  for (int64_t j = 0; j < padded; j += lanes) {
-    const auto e = WeightExp(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, top)));
-    hn::Store(e, d, scores + j);
-    sum = hn::Add(sum, e);
+/// One or two queries against one block of keys, which are fetched ahead where that is asked for.
+template <int kQueries, class T>
+void DecodeBlock(const Decoded<T>* queries, KeyRange keys, const StreamAhead* ahead) {
+  HWY_ALIGN T scores[kQueries * kKeyBlock];
+  DotKeys<kQueries>(queries[0].head, queries, keys, ahead, scores);
+  for (int q = 0; q < kQueries; ++q) {
+    T* own = scores + q * kKeyBlock;
+    if (Weigh(queries[q], keys, own)) AddValues(queries[q].head, keys, own, queries[q].state.output);
   }
-  *state.max = top;
-  *state.sum = *state.sum * decay + hn::GetLane(hn::SumOfLanes(d, sum));
-  if (decay != 1) {
-    for (int64_t c = 0; c < head.value_dim; ++c) state.output[c] *= decay;
-  }
-  if (head.dropout > 0) {
-    T factors[kKeyBlock];
-    KeepFactors(head, i, keys.begin, count, factors);
-    for (int64_t j = 0; j < count; ++j) scores[j] *= factors[j];
-  }
-  AddValues(head, keys, scores, state.output);
 }
 
 /// y and lse of one query from the partial results of all chunks.
@@ -198,41 +266,55 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
                  static_cast<T*>(y.data) + b * y.strides[0] + h * y.strides[1] + i * y.strides[2],
                  static_cast<T*>(lse.data) + b * lse.strides[0] + h * lse.strides[1] + i * lse.strides[2]);
   };
-  parallel_for(static_cast<int64_t>(spans.size()) * kv_heads * chunks, [&](int64_t task) {
-    const FlushTinyNumbers flush;
+  const auto decode = [&](int64_t task, std::vector<HeadSlice<T>>& slices, T* scaled) {
     const int64_t chunk = task % chunks, kv_head = task / chunks % kv_heads, b = task / chunks / kv_heads;
-    HWY_ALIGN T few[kScaledElements];
-    std::optional<Scratch<T>> many;
-    if (group * queries * dim > kScaledElements) many.emplace(group * queries * dim);
-    T* scaled = many ? many->data() : few;
-    std::vector<HeadSlice<T>> slices;
+    slices.clear();
     for (int64_t h = 0; h < group; ++h) {
       slices.push_back(slice_of<T>(problem, spans[static_cast<size_t>(b)], kv_head * group + h));
     }
-    const auto slice_at = [&](int64_t r) -> const HeadSlice<T>& { return slices[static_cast<size_t>(r / queries)]; };
-    const auto part_at = [&](int64_t r) {
-      return partials.data() + (((b * heads + kv_head * group) * queries + r) * chunks + chunk) * step;
+    const auto query_at = [&](int64_t r) -> Decoded<T> {
+      T* part = partials.data() + (((b * heads + kv_head * group) * queries + r) * chunks + chunk) * step;
+      return {slices[static_cast<size_t>(r / queries)], scaled + r * dim, r % queries, {part, part + 1, part + 2}};
     };
     for (int64_t r = 0; r < group * queries; ++r) {
-      const HeadSlice<T>& head = slice_at(r);
-      for (int64_t c = 0; c < dim; ++c) scaled[r * dim + c] = head.scale * head.q[r % queries * head.q_row + c];
-      std::fill_n(part_at(r), step, T{0});
-      *part_at(r) = kHidden<T>;
+      const Decoded<T> query = query_at(r);
+      const T* q = query.head.q + query.i * query.head.q_row;
+      for (int64_t c = 0; c < dim; ++c) scaled[r * dim + c] = query.head.scale * q[c];
+      std::fill_n(query.state.max, step, T{0});
+      *query.state.max = kHidden<T>;
     }
     const int64_t end = std::min((chunk + 1) * kDecodeChunk, slices[0].keys);
     for (int64_t begin = chunk * kDecodeChunk; begin < end; begin += kKeyBlock) {
-      for (int64_t r = 0; r < group * queries; ++r) {
-        const HeadSlice<T>& head = slice_at(r);
-        const KeyRange seen = head.visible(r % queries);
-        const KeyRange keys{std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
+      const auto seen_by = [&](const Decoded<T>& query) -> KeyRange {
+        const KeyRange seen = query.head.visible(query.i);
+        return {std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
+      };
+      const StreamAhead* fetched = &ahead;  // by the first that sees the block
+      for (int64_t r = 0; r < group * queries;) {
+        const bool is_last = r + 1 == group * queries;
+        const Decoded<T> both[2]{query_at(r), query_at(is_last ? r : r + 1)};
+        const KeyRange keys = seen_by(both[0]), other = seen_by(both[1]);
+        const bool together = !is_last && keys.begin == other.begin && keys.end == other.end;
+        r += together ? 2 : 1;
         if (keys.begin >= keys.end) continue;
-        T* part = part_at(r);
-        DecodeBlock(head, scaled + r * dim, r % queries, keys, ahead, {part, part + 1, part + 2});
+        together ? DecodeBlock<2>(both, keys, fetched) : DecodeBlock<1>(both, keys, fetched);
+        fetched = nullptr;
       }
     }
     if (chunks > 1) return;
     for (int64_t r = 0; r < group * queries; ++r) join((b * heads + kv_head * group) * queries + r);
-  });
+  };
+  const int64_t task_bytes =
+      std::min(kDecodeChunk, problem.k.shape[2]) * (dim + width) * static_cast<int64_t>(sizeof(T));
+  parallel_ranges(static_cast<int64_t>(spans.size()) * kv_heads * chunks,
+                  kPieceBytes / std::max<int64_t>(1, task_bytes), [&](int64_t first, int64_t last) {
+                    const FlushTinyNumbers flush;
+                    HWY_ALIGN T few[kScaledElements];
+                    std::optional<Scratch<T>> many;
+                    if (group * queries * dim > kScaledElements) many.emplace(group * queries * dim);
+                    std::vector<HeadSlice<T>> slices;
+                    for (int64_t task = first; task < last; ++task) decode(task, slices, many ? many->data() : few);
+                  });
   for (int64_t row = 0; chunks > 1 && row < rows; ++row) join(row);
 }
 
