@@ -111,12 +111,8 @@ class BlockedProduct {
     constexpr int64_t kLines = 4;
     for (int64_t column = 0; column < in_.n; column += kLines) {
       const int64_t lines = std::min(kLines, in_.n - column);
-      T* to = in_.c + column * in_.c_row + first;
-      TransposeScaled(own + column, in_.n, rows, lines, T{1}, to, in_.c_row);
-      for (int64_t j = 0; j < lines && in_.bias != nullptr; ++j) {
-        T* HWY_RESTRICT line = to + j * in_.c_row;
-        for (int64_t i = 0; i < rows; ++i) line[i] += in_.bias[first + i];
-      }
+      TransposeScaled(own + column, in_.n, rows, lines, T{1}, in_.c + column * in_.c_row + first, in_.c_row,
+                      in_.bias != nullptr ? in_.bias + first : nullptr);
     }
   }
 

@@ -118,11 +118,11 @@ HWY_INLINE hn::Vec<D> LoadFours(D d, const T* HWY_RESTRICT from, int64_t from_ro
   }
 }
 
-/// to[c][r] = factor · from[r][c] for four columns and as many rows as D has lanes, through registers, so that neither
-/// side is walked against its grain.
+/// to[c][r] = factor · from[r][c] + more[r] for four columns and as many rows as D has lanes, through registers, so
+/// that neither side is walked against its grain.
 template <class D, class T>
-HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row, T factor, T* HWY_RESTRICT to,
-                               int64_t to_row) {
+HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row, T factor, hn::Vec<D> more,
+                               T* HWY_RESTRICT to, int64_t to_row) {
   const hn::Repartition<double, D> pairs;
   const auto scale = hn::Set(d, factor);
   const auto a = LoadFours(d, from, from_row), b = LoadFours(d, from + from_row, from_row);
@@ -131,42 +131,45 @@ HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row
              ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
   const auto ef_low = hn::BitCast(pairs, hn::InterleaveLower(d, e, f)),
              ef_high = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ef_low))), d, to);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ef_low))), d, to + to_row);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ef_high))), d, to + 2 * to_row);
-  hn::StoreU(hn::Mul(scale, hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ef_high))), d, to + 3 * to_row);
+  const auto finished = [&](auto turned) HWY_ATTR { return hn::MulAdd(scale, hn::BitCast(d, turned), more); };
+  hn::StoreU(finished(hn::InterleaveLower(pairs, ab_low, ef_low)), d, to);
+  hn::StoreU(finished(hn::InterleaveUpper(pairs, ab_low, ef_low)), d, to + to_row);
+  hn::StoreU(finished(hn::InterleaveLower(pairs, ab_high, ef_high)), d, to + 2 * to_row);
+  hn::StoreU(finished(hn::InterleaveUpper(pairs, ab_high, ef_high)), d, to + 3 * to_row);
 }
 
 /// The same for as many rows as D has lanes, or more, and four columns or more. The last block of a row or column of
 /// blocks begins early enough to be whole: some elements are written twice, with the same value.
 template <class D, class T>
 HWY_INLINE void TransposeBlocks(D d, const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
-                                T* HWY_RESTRICT to, int64_t to_row) {
+                                T* HWY_RESTRICT to, int64_t to_row, const T* more) {
   constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(D()));
   for (int64_t block = 0; block < rows; block += kRows) {
     const int64_t r = HWY_MIN(block, rows - kRows);
+    const auto added = more != nullptr ? hn::LoadU(d, more + r) : hn::Zero(d);
     int64_t c = 0;
     for (; c + 4 <= cols; c += 4) {
-      TransposeBlock(d, from + r * from_row + c, from_row, factor, to + c * to_row + r, to_row);
+      TransposeBlock(d, from + r * from_row + c, from_row, factor, added, to + c * to_row + r, to_row);
     }
     if (c == cols) continue;
-    TransposeBlock(d, from + r * from_row + cols - 4, from_row, factor, to + (cols - 4) * to_row + r, to_row);
+    TransposeBlock(d, from + r * from_row + cols - 4, from_row, factor, added, to + (cols - 4) * to_row + r, to_row);
   }
 }
 
-/// The same for any size.
+/// The same for any size; without `more` nothing is added.
 template <class T>
 HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
-                                  T* HWY_RESTRICT to, int64_t to_row) {
+                                  T* HWY_RESTRICT to, int64_t to_row, const T* more = nullptr) {
   if constexpr (sizeof(T) == 4) {
     const hn::ScalableTag<T> wide;
     constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(wide));
-    if (rows >= kRows && cols >= 4) return TransposeBlocks(wide, from, from_row, rows, cols, factor, to, to_row);
+    if (rows >= kRows && cols >= 4) return TransposeBlocks(wide, from, from_row, rows, cols, factor, to, to_row, more);
     const hn::FixedTag<T, 4> four;
-    if (rows >= 4 && cols >= 4) return TransposeBlocks(four, from, from_row, rows, cols, factor, to, to_row);
+    if (rows >= 4 && cols >= 4) return TransposeBlocks(four, from, from_row, rows, cols, factor, to, to_row, more);
   }
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c];
+    const T added = more != nullptr ? more[r] : T{0};
+    for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c] + added;
   }
 }
 
