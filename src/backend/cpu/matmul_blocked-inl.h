@@ -159,16 +159,18 @@ class BlockedProduct {
                            .columns = cuts_.panels.used(panel),
                            .bias = in_.bias != nullptr && first && !in_.turned ? in_.bias + column : nullptr,
                            .add = part.begin > block.range.begin || chunk_.begin > 0 || (first && in_.accumulate)};
-      for (int64_t row = block.first_row; row < block.last_row; row += kTileRows) {
+      const bool is_wide = panel < cuts_.panels.wide;
+      const int64_t height = is_wide || cuts_.packs_a ? kTileRows : kNarrowRows;
+      for (int64_t row = block.first_row; row < block.last_row; row += height) {
         operands.a = cuts_.packs_a ? bands + PackedBands(row - block.first_row, part.count())
                                    : in_.a + row * in_.a_row + part.begin;
         output.c = block.c + row * block.c_row + column;
-        const int64_t rows = std::min<int64_t>(kTileRows, block.last_row - row);
+        const int64_t rows = std::min(height, block.last_row - row);
         ahead.fetch();
-        if (panel < cuts_.panels.wide)
-          ProductRows<kTileVectors>(rows, part.count(), operands, output);
+        if (is_wide)
+          ProductRows<kTileVectors, kTileRows>(rows, part.count(), operands, output);
         else
-          ProductRows<kTileVectors - 1>(rows, part.count(), operands, output);
+          ProductRows<kTileVectors - 1, kNarrowRows>(rows, part.count(), operands, output);
       }
     }
   }

@@ -89,8 +89,12 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   }
 }
 
-/// The same for a number of rows known at run time, up to kTileRows.
-template <int kVectors, int kRows = kTileRows, class T>
+/// Rows of a tile that is a vector narrower: as many sums as a whole one has where registers are few. Four rows would
+/// leave eight, each waiting for the one before it.
+inline constexpr int kNarrowRows = kTileRows == 4 ? 6 : kTileRows;
+
+/// The same for a number of rows known at run time, up to kRows.
+template <int kVectors, int kRows, class T>
 HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return ProductRows<kVectors, kRows - 1>(rows, depth, in, out);
