@@ -52,8 +52,9 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                                 .tied = is_output_tied(folder, {"lm_head.weight", "", shared_table(folder, "")}, true),
                                 .dropout = c.number("dropout_rate", 0.1, 0, kMostDropout),
                                 .context = kContext};
-  // Before transformers 5 "tie_word_embeddings" said this, too.
-  config.scale_output = c.flag("scale_decoder_outputs", c.flag("tie_word_embeddings", true));
+  // Before transformers 5 "tie_word_embeddings" said this, too. mT5 never does it, whatever its files say is tied.
+  const bool is_scaled = c.model_type() != "mt5" && c.flag("tie_word_embeddings", true);
+  config.scale_output = c.flag("scale_decoder_outputs", is_scaled);
   Rng rng;
   return TransformerModel::create(config, rng);
 }

@@ -279,6 +279,17 @@ TEST(T5, TiedLogitsAreScaled) {
   expect_logits(files, logits_of(y, w.matrix("shared.weight"), {}));
 }
 
+TEST(T5, TiedLogitsOfMt5AreNot) {
+  HubFiles files = t5_files();
+  files.config["model_type"] = "mt5";
+  files.config["architectures"] = {"MT5ForConditionalGeneration"};
+  files.config["tie_word_embeddings"] = true;
+  files.tensors.erase("lm_head.weight");
+  const naive::Weights w(files.tensors);
+  const Matrix memory = naive_t5(w, kSource, nullptr);
+  expect_logits(files, logits_of(naive_t5(w, kTarget, &memory), w.matrix("shared.weight"), {}));
+}
+
 TEST(Pairs, RefuseWhatTheyDoNotSupport) {
   const auto said = [](HubFiles files, const std::string& key, const nlohmann::json& value) {
     files.config[key] = value;
