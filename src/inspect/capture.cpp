@@ -25,10 +25,12 @@ void keep_seen(Run& run, Watcher& watcher, const RunOptions& options) {
   }
 }
 
-RunOutput label_output(const std::vector<std::string>& labels, const std::vector<double>& shares) {
+RunOutput label_output(const std::vector<std::string>& labels, const Tensor& numbers, LabelScores scores) {
   RunOutput output;
   output.kind = RunOutput::Kind::labels;
-  for (size_t i = 0; i < labels.size(); ++i) output.labels.emplace_back(labels[i], shares[i]);
+  output.are_values = scores == LabelScores::values;
+  const auto values = score_labels(numbers, scores).to_vector<double>();
+  for (size_t i = 0; i < labels.size(); ++i) output.labels.emplace_back(labels[i], values[i]);
   std::ranges::stable_sort(output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
   return output;
 }

@@ -15,7 +15,8 @@ void add_side(Run& run, RunSide side, const RunOptions& options);
 void keep_seen(Run& run, Watcher& watcher, const RunOptions& options);
 
 /// Labels with their probabilities, likeliest first.
-RunOutput label_output(const std::vector<std::string>& labels, const std::vector<double>& shares);
+RunOutput label_output(const std::vector<std::string>& labels, const Tensor& numbers,
+                       LabelScores scores = LabelScores::shares);
 
 /// Fulfils the rest: the time since `start`, and a place for summaries.
 void finish_run(Run& run, std::chrono::steady_clock::time_point start);

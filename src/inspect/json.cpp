@@ -38,7 +38,9 @@ InspectJson output_json(const RunOutput& output) {
   if (output.kind == RunOutput::Kind::labels) {
     InspectJson items = InspectJson::array();
     for (const auto& [label, share] : output.labels) items.push_back({{"label", label}, {"p", share}});
-    return {{"kind", "labels"}, {"items", std::move(items)}};
+    InspectJson json{{"kind", "labels"}, {"items", std::move(items)}};
+    if (output.are_values) json["values"] = true;
+    return json;
   }
   InspectJson rows = InspectJson::array();
   for (const auto& row : output.rows) {

@@ -120,7 +120,7 @@ class Capture {
       model.hidden(inputs, {.observer = &watcher});
     } else {
       const Tensor numbers = model.classify(inputs, {.observer = &watcher});
-      run_.output = label_output(model.labels(), score_labels(numbers, model.label_scores()).to_vector<double>());
+      run_.output = label_output(model.labels(), numbers, model.label_scores());
     }
     keep_seen(run_, watcher, options_);
   }

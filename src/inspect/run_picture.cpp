@@ -1,6 +1,5 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
-#include "attend/ops/softmax.h"
 #include "inspect/capture.h"
 
 namespace attend {
@@ -30,8 +29,7 @@ Run capture(const ImageModel& model, const ImagePreparation& preparation, const 
   if (model.labels().empty()) {
     model.hidden(pixels, {.observer = &watcher});
   } else {
-    const Tensor shares = softmax(model.classify(pixels, {.observer = &watcher}));
-    run.output = label_output(model.labels(), shares.to_vector<double>());
+    run.output = label_output(model.labels(), model.classify(pixels, {.observer = &watcher}));
   }
   keep_seen(run, watcher, options);
   finish_run(run, start);

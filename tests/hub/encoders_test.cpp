@@ -188,8 +188,11 @@ TEST(Bert, LabelsMayStandByThemselves) {
     const auto plain = numbers.to_vector<double>();
     EXPECT_EQ(std::ssize(given), labels);
     for (size_t i = 0; i < given.size(); ++i) {
-      if (encoder.label_scores() == LabelScores::each) EXPECT_NEAR(given[i], 1 / (1 + std::exp(-plain[i])), 1e-6);
-      if (encoder.label_scores() == LabelScores::values) EXPECT_EQ(given[i], plain[i]);
+      if (encoder.label_scores() == LabelScores::each) {
+        EXPECT_NEAR(given[i], 1 / (1 + std::exp(-plain[i])), 1e-6);
+      } else if (encoder.label_scores() == LabelScores::values) {
+        EXPECT_EQ(given[i], plain[i]);
+      }
     }
     return encoder.label_scores();
   };

@@ -2,7 +2,7 @@ import type { Furnishing } from "./chrome";
 import type { Model, Run } from "./data/types";
 import { el, languageOf, replaceChildren } from "./dom";
 import type { State } from "./state";
-import { percent } from "./views/common";
+import { labelNumber } from "./views/common";
 
 /** What is looked at: a text, its target or its second sentence; or a picture, chosen or dropped on the page. */
 export class Inputs {
@@ -30,8 +30,9 @@ export class Inputs {
     if (target && field) field.value = field.dataset.shown = target.text;
     const name = this.form.querySelector("#picture-name");
     if (name) name.textContent = run.sides[0]!.text;
-    if (run.output.kind !== "labels") return;
-    const best = run.output.items.slice(0, 3).map(({ label, p }) => `${label} ${percent(p)}`);
+    const output = run.output;
+    if (output.kind !== "labels") return;
+    const best = output.items.slice(0, 3).map(({ label, p }) => `${label} ${labelNumber(output, p)}`);
     this.prediction.textContent = this.now!.t.prediction(best.join(" · "));
     this.form.append(this.prediction);
   }

@@ -86,6 +86,7 @@ struct RunOutput {
   int64_t side = 0;                                    ///< whose next tokens the rows are
   std::vector<std::vector<ShownCandidate>> rows;       ///< for each place the likeliest tokens after it
   std::vector<std::pair<std::string, double>> labels;  ///< likeliest first
+  bool are_values = false;                             ///< the labels' numbers are no probabilities
 };
 
 class HeadSummaries;

@@ -84,7 +84,7 @@ export interface Candidate {
 
 export type Output =
   | { kind: "tokens"; side: number; rows: Candidate[][] }
-  | { kind: "labels"; items: { label: string; p: number }[] }
+  | { kind: "labels"; items: { label: string; p: number }[]; values?: boolean }
   | { kind: "none" };
 
 export interface Run {

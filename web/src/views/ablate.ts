@@ -9,7 +9,7 @@ import { Picture } from "../draw/picture";
 import { hex, headColour, inkOn, weightColour } from "../draw/theme";
 import { requestOf } from "../request";
 import { parsePairs, togglePair } from "../state";
-import { attentionSelect, axes, headSelect, note, percent, section } from "./common";
+import { attentionSelect, axes, headSelect, labelNumber, note, section } from "./common";
 import { patchesPicture } from "./patches";
 
 const kMostPairs = 1 << 20; // of one map
@@ -147,6 +147,7 @@ function outputTable(context: Context, before: Output, after: Output): HTMLEleme
         before: [item.label, item.p],
         after: [item.label, now.get(item.label) ?? 0],
       })),
+      before.values,
     );
   }
   if (before.kind !== "tokens" || after.kind !== "tokens") return note(t.noOutput);
@@ -172,7 +173,7 @@ interface Compared {
   after: [string, number];
 }
 
-function comparison({ theme }: Context, columns: string[], rows: Compared[]): HTMLElement {
+function comparison({ theme }: Context, columns: string[], rows: Compared[], values = false): HTMLElement {
   const cell = ([text, p]: [string, number], different: boolean) => {
     const box = el(
       "td",
@@ -180,8 +181,8 @@ function comparison({ theme }: Context, columns: string[], rows: Compared[]): HT
       el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"),
       " ",
     );
-    const colour = weightColour(theme, p * p);
-    const number = el("span", { class: "share" }, percent(p));
+    const colour = weightColour(theme, values ? 0 : p * p);
+    const number = el("span", { class: "share" }, labelNumber({ values }, p));
     number.style.background = hex(colour);
     number.style.color = inkOn(colour);
     box.append(number);

@@ -65,6 +65,11 @@ export function note(text: string): HTMLElement {
   return el("p", { class: "note" }, text);
 }
 
+/** What a model says of a label: a probability, or a number that is none. */
+export function labelNumber(output: { values?: boolean }, p: number): string {
+  return output.values ? p.toFixed(3) : percent(p);
+}
+
 export function percent(value: number): string {
   const part = value * 100;
   return part >= 9.95 ? `${part.toFixed(0)} %` : part >= 0.095 ? `${part.toFixed(1)} %` : part > 0 ? "< 0.1 %" : "0 %";
