@@ -208,7 +208,7 @@ std::string defaults_of(const std::string& setting, const Configs& configs) {
 /// Architectures share names: what one means by them is said once, and where another means something else.
 void merge_settings(std::vector<SettingInfo>& all, const Architecture& architecture) {
   for (const SettingInfo& info : settings_of(architecture.name)) {
-    if (info.name == "words" || info.name == "labels") continue;
+    if (info.name == "words" || info.name == "labels" || info.name == "scores") continue;  // what the data says
     const auto known = std::ranges::find(all, info.name, &SettingInfo::name);
     if (known == all.end()) {
       all.push_back(info);

@@ -78,7 +78,7 @@ HWY_INLINE void SumFour(D d, const V* v, T* HWY_RESTRICT sums) {
   }
 }
 
-/// q · k for four keys at a time, one or two queries: scores[q · kKeyBlock + j] for keys [begin, end). With `fetch` the
+/// q · k for four keys at a time, one or two queries: scores[q · kKeyBlock + j] for keys [begin, end). With `ahead` the
 /// keys' values are fetched meanwhile: k and v are two streams that each stop and start, which the hardware's own
 /// prefetching follows only after a few misses.
 template <int kQueries, class T>
