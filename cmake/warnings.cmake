@@ -2,6 +2,10 @@
 add_library(attend_settings INTERFACE)
 target_compile_features(attend_settings INTERFACE cxx_std_20)
 target_compile_options(attend_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Collecting garbage below 400 MB takes GCC an eighth of its time where headers are precompiled.
+  target_compile_options(attend_settings INTERFACE "SHELL:--param ggc-min-heapsize=400000")
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # The floor is x86-64-v2 (2010); kernels choose AVX2 or AVX-512 at run time.
   target_compile_options(attend_settings INTERFACE -march=x86-64-v2 -maes -mpclmul)

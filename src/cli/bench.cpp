@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/threads.h"
+#include "attend/io/json.h"
 #include "backend/cpu/machine.h"
 #include "cli/bench_workload.h"
 
@@ -75,8 +75,8 @@ void print_row(const Measurement& m) {
             << share.str() << std::setw(14) << time.str() << std::setw(14) << bytes_text(m.extra_bytes) << std::endl;
 }
 
-nlohmann::ordered_json to_json(const Measurement& m) {
-  nlohmann::ordered_json row{{"name", m.name}, {"gflops", m.gflops}};
+Json to_json(const Measurement& m) {
+  Json row{{"name", m.name}, {"gflops", m.gflops}};
   if (m.bound == Bound::memory) row["gbs"] = m.gbs;
   if (m.tokens_per_second > 0) row["tokens_per_second"] = m.tokens_per_second;
   row["share"] = m.share;
@@ -94,19 +94,19 @@ void run_bench(const BenchOptions& options) {
   }
   if (options.thread_count > 0) set_threads(options.thread_count);
   Machine machine{cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
-  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  Json results = Json::array();
   if (!options.json) print_heading();
   for (const Workload& workload : workloads) {
     const Measurement measured = measure(workload, machine);
     options.json ? results.push_back(to_json(measured)) : print_row(measured);
   }
   if (options.json) {
-    const nlohmann::ordered_json report{{"peak_gflops", machine.peak_gflops},
-                                        {"bf16_peak_gflops", machine.bf16_gflops},
-                                        {"int8_peak_gops", machine.int8_gops},
-                                        {"bandwidth_gbs", machine.bandwidth_gbs},
-                                        {"threads", threads()},
-                                        {"results", results}};
+    const Json report{{"peak_gflops", machine.peak_gflops},
+                      {"bf16_peak_gflops", machine.bf16_gflops},
+                      {"int8_peak_gops", machine.int8_gops},
+                      {"bandwidth_gbs", machine.bandwidth_gbs},
+                      {"threads", threads()},
+                      {"results", results}};
     std::cout << report.dump(2) << '\n';
     return;
   }

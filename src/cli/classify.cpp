@@ -14,8 +14,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kClassifyExamples = R"(
 Examples:
   attend classify reviews "I would buy it again." "物有所值"

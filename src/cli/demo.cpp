@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
@@ -12,6 +11,7 @@
 #include "attend/generate/translate.h"
 #include "attend/inspect/document.h"
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/ops/reduce.h"
 #include "attend/serve/training_feed.h"
@@ -223,11 +223,7 @@ void run_demo(const DemoArguments& arguments) {
   const std::string page = write_page(folder, arguments.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.json) {
-    std::cout << nlohmann::ordered_json{{"seconds", seconds},
-                                        {"accuracy", exam.accuracy()},
-                                        {"model", arguments.output}}
-                     .dump()
-              << '\n';
+    std::cout << Json{{"seconds", seconds}, {"accuracy", exam.accuracy()}, {"model", arguments.output}}.dump() << '\n';
     return;
   }
   show(exam, model, *folder.data().tokenizer, arguments.output);

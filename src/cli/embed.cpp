@@ -16,8 +16,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kEmbedExamples = R"(
 Examples:
   attend embed all-MiniLM-L6-v2 "A dog runs." "一只狗在跑。" --similarity

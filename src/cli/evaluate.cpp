@@ -17,8 +17,6 @@
 
 namespace attend::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
 
 constexpr const char* kEvaluateExamples = R"(

@@ -7,8 +7,6 @@
 
 namespace attend::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 constexpr int kNameColumns = 10, kValueColumns = 9;
 constexpr size_t kLabelsInTable = 30;
 

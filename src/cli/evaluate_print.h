@@ -1,7 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "attend/io/json.h"
 #include "attend/train/measure.h"
 #include "cli/terminal.h"
 
@@ -13,9 +12,9 @@ void print_measures(const Terminal& terminal, const TranslationMeasures& measure
 void print_measures(const Terminal& terminal, const LanguageMeasures& measures);
 void print_measures(const Terminal& terminal, const LabelMeasures& measures);
 
-nlohmann::ordered_json to_json(const TextMetrics& metrics);
-nlohmann::ordered_json to_json(const TranslationMeasures& measures);
-nlohmann::ordered_json to_json(const LanguageMeasures& measures);
-nlohmann::ordered_json to_json(const LabelMeasures& measures);
+Json to_json(const TextMetrics& metrics);
+Json to_json(const TranslationMeasures& measures);
+Json to_json(const LanguageMeasures& measures);
+Json to_json(const LabelMeasures& measures);
 
 }  // namespace attend::cli

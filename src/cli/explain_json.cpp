@@ -1,12 +1,10 @@
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "attend/io/json.h"
 #include "cli/explain.h"
 
 namespace attend::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json matrix(const Tensor& tensor) {
   if (!tensor) return nullptr;

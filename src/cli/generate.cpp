@@ -16,8 +16,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kGenerateExamples = R"(
 Examples:
   attend generate shakespeare "ROMEO:"

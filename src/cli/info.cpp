@@ -17,8 +17,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kInfoExamples = R"(
 Examples:
   attend info en-de
@@ -62,7 +60,7 @@ Json last_of_training(const std::string& folder) {
   Json last;
   for (std::string line; std::getline(in, line);) {
     if (!is_shallow_json(line)) continue;
-    Json json = Json::parse(line, nullptr, false);
+    Json json = Json::parse_or_null(line);
     if (json.is_object()) last = std::move(json);
   }
   return last;
@@ -144,7 +142,7 @@ std::string summary_of(const std::string& architecture) {
 std::string short_value(const Json& value) {
   std::string text = value.is_string() ? value.get<std::string>() : json_line(value);
   if (value.is_boolean()) text = value.get<bool>() ? "yes" : "no";
-  if (value.is_number_float()) {
+  if (value.is_number() && !value.is_number_integer()) {
     std::ostringstream number;
     number << value.get<double>();
     text = number.str();
@@ -162,13 +160,13 @@ void print_section(const char* title, const Json& entries, std::string (*shown)(
 }
 
 void print(const Json& all) {
-  const std::string architecture = all["architecture"];
+  const std::string architecture = all["architecture"].string();
   const std::string kind = all["kind"] == "attend" ? "" : " (from " + all["kind"].get<std::string>() + ")";
   std::cout << all["model"].get<std::string>() << ": " << architecture << ", " << summary_of(architecture) << kind
             << '\n'
-            << grouped(all["parameters"]["total"]) << " parameters";
-  if (all["vocabulary"]["size"] > 0) {
-    std::cout << ", " << grouped(all["vocabulary"]["size"]) << " tokens in the vocabulary";
+            << grouped(all["parameters"]["total"].number()) << " parameters";
+  if (all["vocabulary"]["size"].number() > 0) {
+    std::cout << ", " << grouped(all["vocabulary"]["size"].number()) << " tokens in the vocabulary";
   }
   std::cout << '\n';
   const auto count = [](const Json& value) { return grouped(value.get<double>()); };

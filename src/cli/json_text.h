@@ -1,15 +1,14 @@
 #pragma once
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "attend/io/json.h"
 
 namespace attend::cli {
 
 /// JSON in one line; UTF-8 stays as it is, and bytes that are none become U+FFFD.
-inline std::string json_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
+inline std::string json_line(const Json& json) { return json.dump(); }
 
 /// A score, as every command prints it.
 inline std::string score_text(double score) {

@@ -14,8 +14,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kScoreExamples = R"(
 Examples:
   attend score en-de --source test.en --target test.de

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "attend/base/error.h"
 #include "attend/data/lines.h"
+#include "attend/io/json.h"
 #include "attend/text/readable_token.h"
 #include "attend/text/segment.h"
 #include "attend/text/tokenizer.h"
@@ -16,8 +16,6 @@
 
 namespace attend::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 using Ids = std::vector<int32_t>;
 
 constexpr const char* kTokenizeExamples = R"(

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/hub/hub.h"
+#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/serve/watch.h"
 #include "attend/train/job.h"
@@ -118,12 +118,12 @@ TrainingJob job_of(const TrainArguments& arguments) {
 
 void print_json(const TrainingOutcome& outcome, const std::string& path) {
   const char* ends[] = {"finished", "stopped early", "interrupted"};
-  nlohmann::ordered_json json{{"model", path},
-                              {"end", ends[static_cast<int>(outcome.end)]},
-                              {"step", outcome.step},
-                              {"seconds", outcome.seconds},
-                              {"tokens_per_second", outcome.tokens_per_second},
-                              {"best_step", outcome.best_step}};
+  Json json{{"model", path},
+            {"end", ends[static_cast<int>(outcome.end)]},
+            {"step", outcome.step},
+            {"seconds", outcome.seconds},
+            {"tokens_per_second", outcome.tokens_per_second},
+            {"best_step", outcome.best_step}};
   if (outcome.end != TrainingOutcome::End::interrupted) {
     json["validation_loss"] = outcome.result.loss;
     json["perplexity"] = std::exp(outcome.result.loss);
@@ -131,7 +131,7 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
     if (outcome.result.bleu) json["bleu"] = *outcome.result.bleu;
     if (outcome.result.chrf) json["chrf"] = *outcome.result.chrf;
   }
-  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  std::cout << json.dump() << '\n';
 }
 
 TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer) {
@@ -180,14 +180,14 @@ std::string option_name(std::string setting) {
   return "--" + setting;
 }
 
-using Configs = std::vector<std::pair<std::string, nlohmann::json>>;  // of each architecture
+using Configs = std::vector<std::pair<std::string, Json>>;  // of each architecture
 
 /// "40; rnn, rnn-attention 30; gpt 10": the value of the first architecture that has one, then those that differ.
 std::string defaults_of(const std::string& setting, const Configs& configs) {
   std::vector<std::pair<std::string, std::string>> values;  // value, who has it
   for (const auto& [architecture, config] : configs) {
     if (!config.contains(setting)) continue;
-    const nlohmann::json& found = config[setting];
+    const Json& found = config[setting];
     const std::string value = found.is_string()    ? found.get<std::string>()
                               : found.is_boolean() ? (found.get<bool>() ? "yes" : "no")
                                                    : found.dump();
@@ -278,10 +278,8 @@ void add_train(CLI::App& app) {
   Configs models, trainings;
   for (const Architecture& architecture : architectures()) {
     merge_settings(settings, architecture);
-    models.emplace_back(architecture.name,
-                        nlohmann::json::parse(with_settings(preset_config(architecture.name, "tiny"), {})));
-    trainings.emplace_back(architecture.name,
-                           nlohmann::json::parse(training_text(default_training(architecture.name))));
+    models.emplace_back(architecture.name, Json::parse(with_settings(preset_config(architecture.name, "tiny"), {})));
+    trainings.emplace_back(architecture.name, Json::parse(training_text(default_training(architecture.name))));
   }
   add_settings(*command, settings, arguments->model, "Model [value in preset tiny]", models);
   add_settings(*command, training_settings(), arguments->training, "Training [default]", trainings);

@@ -2,11 +2,11 @@
 
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
 #include "attend/generate/align.h"
 #include "attend/generate/translate.h"
+#include "attend/io/json.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/model_options.h"
@@ -14,8 +14,6 @@
 
 namespace attend::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kTranslateExamples = R"(
 Examples:

@@ -32,7 +32,7 @@ struct HubArchitecture {
   /// Where its weights are.
   NameMap (*names)(const HubFolder& folder, const Model& model) = nullptr;
   /// Its config.json for a model of ours; throws Error that names a setting it has not. Null: it is only read.
-  nlohmann::ordered_json (*describe)(const Model& model) = nullptr;
+  Json (*describe)(const Model& model) = nullptr;
   /// A model that gives the same in the form that it is written in; null where that is the model itself.
   std::unique_ptr<Model> (*prepare)(const Model& model) = nullptr;
 };

@@ -37,10 +37,10 @@ NameMap names(const HubFolder& folder, const Model& model) {
   return map;
 }
 
-nlohmann::ordered_json describe(const Model& model, const char* to, const char* architecture, bool norm_first) {
+Json describe(const Model& model, const char* to, const char* architecture, bool norm_first) {
   const TransformerModelConfig& c = model_of<TransformerModel>(model, to).settings;
   Refusals refusals(to);
-  nlohmann::ordered_json json = pair_json(c, refusals);
+  Json json = pair_json(c, refusals);
   refusals.expect("norm_first", c.norm_first, norm_first);
   refusals.expect("embedding_norm", c.embedding_norm, true);
   refusals.expect("shared", c.shared, true);
@@ -52,12 +52,8 @@ nlohmann::ordered_json describe(const Model& model, const char* to, const char* 
   return json;
 }
 
-nlohmann::ordered_json describe_bart(const Model& model) {
-  return describe(model, "bart", "BartForConditionalGeneration", false);
-}
-nlohmann::ordered_json describe_mbart(const Model& model) {
-  return describe(model, "mbart", "MBartForConditionalGeneration", true);
-}
+Json describe_bart(const Model& model) { return describe(model, "bart", "BartForConditionalGeneration", false); }
+Json describe_mbart(const Model& model) { return describe(model, "mbart", "MBartForConditionalGeneration", true); }
 
 std::unique_ptr<Model> prepare(const Model& model) {
   return with_position_tables(dynamic_cast<const TransformerModel&>(model));

@@ -108,7 +108,7 @@ NameMap bert_names(const HubFolder& folder, const Model& model) {
   return map;
 }
 
-nlohmann::ordered_json describe_bert(const Model& model) {
+Json describe_bert(const Model& model) {
   const EncoderConfig& c = model_of<Encoder>(model, "bert").settings;
   const bool classifies = !c.labels.empty();
   Refusals refusals("bert");
@@ -121,18 +121,18 @@ nlohmann::ordered_json describe_bert(const Model& model) {
   refusals.refuse_unless(c.pooler == Pooler::tanh || (c.pooler == Pooler::none && !classifies), "pooler",
                          setting_text(c.pooler), "tanh");
   refusals.check();
-  nlohmann::ordered_json json{{"vocab_size", c.words},
-                              {"hidden_size", c.dim},
-                              {"num_hidden_layers", c.layers},
-                              {"num_attention_heads", c.heads},
-                              {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
-                              {"hidden_act", activation_name(c.activation)},
-                              {"hidden_dropout_prob", c.dropout},
-                              {"attention_probs_dropout_prob", c.dropout},
-                              {"max_position_embeddings", c.context},
-                              {"type_vocab_size", c.types > 0 ? c.types : kUsualTypes},
-                              {"layer_norm_eps", c.eps},
-                              {"tie_word_embeddings", c.tied}};
+  Json json{{"vocab_size", c.words},
+            {"hidden_size", c.dim},
+            {"num_hidden_layers", c.layers},
+            {"num_attention_heads", c.heads},
+            {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
+            {"hidden_act", activation_name(c.activation)},
+            {"hidden_dropout_prob", c.dropout},
+            {"attention_probs_dropout_prob", c.dropout},
+            {"max_position_embeddings", c.context},
+            {"type_vocab_size", c.types > 0 ? c.types : kUsualTypes},
+            {"layer_norm_eps", c.eps},
+            {"tie_word_embeddings", c.tied}};
   json["architectures"] = {classifies ? "BertForSequenceClassification" : c.masked ? "BertForMaskedLM" : "BertModel"};
   if (classifies && c.scores == LabelScores::values) json["problem_type"] = "regression";
   if (c.labels.size() > 1 && c.scores == LabelScores::each) json["problem_type"] = "multi_label_classification";

@@ -13,7 +13,7 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using Ordered = nlohmann::ordered_json;
+using Ordered = Json;
 
 const hub::HubArchitecture& writable(const std::string& to) {
   std::string names;

@@ -6,8 +6,8 @@
 namespace attend::hub {
 namespace {
 
-nlohmann::ordered_json rope_json(const GptConfig& config) {
-  nlohmann::ordered_json json{{"rope_theta", config.rope_theta}, {"rope_type", "default"}};
+Json rope_json(const GptConfig& config) {
+  Json json{{"rope_theta", config.rope_theta}, {"rope_type", "default"}};
   if (config.rope_scaling == RopeScaling::none) return json;
   json["factor"] = config.rope_factor;
   json["rope_type"] = "linear";
@@ -69,28 +69,28 @@ const char* activation_name(Activation activation) {
   return "";
 }
 
-nlohmann::ordered_json llama_json(const GptConfig& c, Refusals& refusals) {
+Json llama_json(const GptConfig& c, Refusals& refusals) {
   refusals.expect("positions", c.positions, Positions::rotary);
   refusals.expect("rms_norm", c.rms_norm, true);
   refusals.expect("gated", c.gated, true);
   refusals.expect("attention_scale", c.attention_scale, 0.0);
   refusals.expect("scale_by_layer", c.scale_by_layer, false);
   refusals.expect("rope_dims", c.rope_dims, int64_t{0});
-  const nlohmann::ordered_json rope = rope_json(c);
-  nlohmann::ordered_json json{{"vocab_size", c.words},
-                              {"max_position_embeddings", c.context},
-                              {"hidden_size", c.dim},
-                              {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
-                              {"num_hidden_layers", c.layers},
-                              {"num_attention_heads", c.heads},
-                              {"num_key_value_heads", c.key_heads > 0 ? c.key_heads : c.heads},
-                              {"head_dim", c.head_dim > 0 ? c.head_dim : c.dim / c.heads},
-                              {"hidden_act", activation_name(c.activation)},
-                              {"rms_norm_eps", c.eps},
-                              {"tie_word_embeddings", c.tied},
-                              {"attention_dropout", 0.0},
-                              {"rope_parameters", rope},
-                              {"rope_theta", c.rope_theta}};
+  const Json rope = rope_json(c);
+  Json json{{"vocab_size", c.words},
+            {"max_position_embeddings", c.context},
+            {"hidden_size", c.dim},
+            {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
+            {"num_hidden_layers", c.layers},
+            {"num_attention_heads", c.heads},
+            {"num_key_value_heads", c.key_heads > 0 ? c.key_heads : c.heads},
+            {"head_dim", c.head_dim > 0 ? c.head_dim : c.dim / c.heads},
+            {"hidden_act", activation_name(c.activation)},
+            {"rms_norm_eps", c.eps},
+            {"tie_word_embeddings", c.tied},
+            {"attention_dropout", 0.0},
+            {"rope_parameters", rope},
+            {"rope_theta", c.rope_theta}};
   if (c.rope_scaling != RopeScaling::none) json["rope_scaling"] = rope;
   return json;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "attend/io/json.h"
 #include "attend/models/gpt.h"
 
 // Our settings as transformers writes them.
@@ -57,6 +57,6 @@ const M& model_of(const Model& model, const char* to) {
 const char* activation_name(Activation activation);
 
 /// What Llama and its relatives share; each adds its own, and refuses what it has not.
-nlohmann::ordered_json llama_json(const GptConfig& config, Refusals& refusals);
+Json llama_json(const GptConfig& config, Refusals& refusals);
 
 }  // namespace attend::hub

@@ -127,8 +127,8 @@ std::map<std::string, GenerationRules> task_rules(const std::string& folder, con
   return result;
 }
 
-nlohmann::ordered_json rules_json(const GenerationRules& rules) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+Json rules_json(const GenerationRules& rules) {
+  Json json = Json::object();
   const auto token = [&](const char* key, int32_t id) {
     if (id >= 0) json[key] = id;
   };

@@ -13,6 +13,6 @@ GenerationRules generation_rules(const std::string& folder, const HubConfig& con
 /// The same for each of config.json's "task_specific_params", which go before what is said for all.
 std::map<std::string, GenerationRules> task_rules(const std::string& folder, const HubConfig& config);
 /// The rules as a generation_config.json.
-nlohmann::ordered_json rules_json(const GenerationRules& rules);
+Json rules_json(const GenerationRules& rules);
 
 }  // namespace attend::hub

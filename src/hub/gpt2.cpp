@@ -44,7 +44,7 @@ NameMap names(const HubFolder&, const Model& model) {
   return map;
 }
 
-nlohmann::ordered_json describe(const Model& model) {
+Json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "gpt2").settings;
   Refusals refusals("gpt2");
   refusals.expect("positions", c.positions, Positions::learned);

@@ -40,7 +40,7 @@ const GenerationRules* only_translation(const std::map<std::string, GenerationRu
 
 /// A config may ask for an output matrix that is not in the files: see is_output_tied.
 std::vector<std::string> notes_of(const hub::HubConfig& config, const Model& model) {
-  const auto settings = nlohmann::json::parse(model.config());
+  const auto settings = Json::parse(model.config());
   const bool is_tied = settings.value("tied", false) && settings.value("masked", true);
   if (!is_tied || config.flag("tie_word_embeddings", true)) return {};
   return {"'tie_word_embeddings' is false, but there is no output matrix in the weights: the embedding serves as one"};
@@ -53,7 +53,7 @@ bool is_hub_folder(const std::string& folder) {
   if (!fs::is_regular_file(path)) return false;
   const std::string text = read_file(path, 16 << 20);
   if (!is_shallow_json(text)) return false;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = Json::parse_or_null(text);
   return json.is_object() && !json.contains("architecture") &&
          (json.contains("model_type") || json.contains("architectures"));
 }
@@ -110,7 +110,7 @@ const GenerationRules& rules_for(const std::map<std::string, GenerationRules>& t
 }
 
 void save_generation_rules(const GenerationRules& rules, const std::string& folder) {
-  const std::string text = hub::rules_json(rules).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = hub::rules_json(rules).dump(2);
   write_file(folder + "/generation_config.json", text + "\n");
 }
 

@@ -16,14 +16,12 @@ constexpr size_t kMostLabels = 1 << 20;
 
 Json parsed(std::string_view text, const std::string& file) {
   require<FormatError>(is_shallow_json(text), file, ": the JSON is nested too deep");
-  Json json = Json::parse(text, nullptr, false);
+  Json json = Json::parse_or_null(text);
   require<FormatError>(json.is_object(), file, ": expected a JSON object");
   return json;
 }
 
-std::string shown(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60);
-}
+std::string shown(const Json& value) { return value.dump().substr(0, 60); }
 
 std::string bound(double value) {
   std::ostringstream text;

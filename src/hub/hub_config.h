@@ -1,15 +1,13 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "attend/io/json.h"
 #include "attend/models/settings.h"
 
 namespace attend::hub {
-
-using Json = nlohmann::json;
 
 /// A config.json with every value checked as it is read: its kind, and sizes against limits beyond which a file is
 /// damaged or hostile. What is null counts as absent. Errors are FormatErrors that name the file and the key.

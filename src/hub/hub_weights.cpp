@@ -1,9 +1,9 @@
 #include "hub/hub_weights.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "io/json_depth.h"
 #include "io/printable.h"
 
@@ -24,7 +24,7 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
 std::map<std::string, std::vector<std::string>> shards_of(const std::string& path) {
   const std::string text = read_file(path, kMostIndexBytes);
   require<FormatError>(is_shallow_json(text), path, ": the JSON is nested too deep");
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = Json::parse_or_null(text);
   const bool fits = json.is_object() && json.contains("weight_map") && json["weight_map"].is_object();
   require<FormatError>(fits, path, ": expected a JSON object with a \"weight_map\"");
   std::map<std::string, std::vector<std::string>> shards;

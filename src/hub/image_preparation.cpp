@@ -8,7 +8,6 @@ namespace attend {
 namespace {
 
 using hub::HubConfig;
-using hub::Json;
 
 constexpr double kMostSize = 1 << 14;
 

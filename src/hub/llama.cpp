@@ -12,10 +12,10 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   return create_language_model(folder, config);
 }
 
-nlohmann::ordered_json describe(const Model& model) {
+Json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "llama").settings;
   Refusals refusals("llama");
-  nlohmann::ordered_json json = llama_json(c, refusals);
+  Json json = llama_json(c, refusals);
   refusals.expect("qk_norm", c.qk_norm, false);
   refusals.expect("window", c.window, int64_t{0});
   refusals.refuse_unless(c.attention_bias != AttentionBias::inputs, "attention_bias", setting_text(c.attention_bias),

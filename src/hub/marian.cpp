@@ -43,17 +43,17 @@ NameMap names(const HubFolder& folder, const Model& model) {
 }
 
 /// What both have of a model of ours.
-nlohmann::ordered_json waves_json(const TransformerModelConfig& c, Refusals& refusals) {
-  nlohmann::ordered_json json = pair_json(c, refusals);
+Json waves_json(const TransformerModelConfig& c, Refusals& refusals) {
+  Json json = pair_json(c, refusals);
   refusals.expect("positions", c.positions, Positions::sinusoidal);
   refusals.expect("embedding_norm", c.embedding_norm, false);
   return json;
 }
 
-nlohmann::ordered_json describe_marian(const Model& model) {
+Json describe_marian(const Model& model) {
   const TransformerModelConfig& c = model_of<TransformerModel>(model, "marian").settings;
   Refusals refusals("marian");
-  nlohmann::ordered_json json = waves_json(c, refusals);
+  Json json = waves_json(c, refusals);
   refusals.expect("norm_first", c.norm_first, false);
   refusals.check();
   json["decoder_vocab_size"] = c.words;
@@ -63,10 +63,10 @@ nlohmann::ordered_json describe_marian(const Model& model) {
   return json;
 }
 
-nlohmann::ordered_json describe_pegasus(const Model& model) {
+Json describe_pegasus(const Model& model) {
   const TransformerModelConfig& c = model_of<TransformerModel>(model, "pegasus").settings;
   Refusals refusals("pegasus");
-  nlohmann::ordered_json json = waves_json(c, refusals);
+  Json json = waves_json(c, refusals);
   refusals.expect("norm_first", c.norm_first, true);
   refusals.expect("shared", c.shared, true);
   refusals.check();

@@ -12,17 +12,17 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   return create_language_model(folder, config);
 }
 
-nlohmann::ordered_json describe(const Model& model) {
+Json describe(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "mistral").settings;
   Refusals refusals("mistral");
-  nlohmann::ordered_json json = llama_json(c, refusals);
+  Json json = llama_json(c, refusals);
   refusals.expect("bias", c.bias, false);
   refusals.refuse_unless(c.attention_bias == AttentionBias::as_others || c.attention_bias == AttentionBias::none,
                          "attention_bias", setting_text(c.attention_bias), "none");
   refusals.expect("qk_norm", c.qk_norm, false);
   refusals.refuse_unless(c.layer_kinds.empty(), "layer_kinds", "[…]", "[]");
   refusals.check();
-  json["sliding_window"] = c.window > 0 ? nlohmann::ordered_json(c.window) : nlohmann::ordered_json(nullptr);
+  json["sliding_window"] = c.window > 0 ? Json(c.window) : Json(nullptr);
   json["architectures"] = {"MistralForCausalLM"};
   return json;
 }

@@ -43,7 +43,7 @@ Tensor reordered(const Tensor& x, int64_t axis, const std::vector<int64_t>& orde
 
 }  // namespace
 
-nlohmann::ordered_json pair_json(const TransformerModelConfig& c, Refusals& refusals) {
+Json pair_json(const TransformerModelConfig& c, Refusals& refusals) {
   const int64_t decoder_heads = c.decoder_heads > 0 ? c.decoder_heads : c.heads;
   const auto fits_both = [&](int64_t of_heads, int64_t total) {
     return of_heads == 0 || (of_heads * c.heads == total && of_heads * decoder_heads == total);

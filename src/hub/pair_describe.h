@@ -9,7 +9,7 @@
 namespace attend::hub {
 
 /// What these share; each adds its own. Refuses what none of them has.
-nlohmann::ordered_json pair_json(const TransformerModelConfig& config, Refusals& refusals);
+Json pair_json(const TransformerModelConfig& config, Refusals& refusals);
 
 /// A model that gives the same with its waves as all sines, then all cosines, and with a bias on the output layer.
 std::unique_ptr<Model> with_wave_halves(const TransformerModel& model);

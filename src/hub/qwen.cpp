@@ -21,19 +21,19 @@ std::unique_ptr<Model> create_qwen3(const HubFolder& folder) {
 }
 
 /// The layers that see all, and those that do not.
-void describe_layers(const GptConfig& c, nlohmann::ordered_json& json) {
+void describe_layers(const GptConfig& c, Json& json) {
   json["use_sliding_window"] = c.window > 0;
-  json["sliding_window"] = c.window > 0 ? nlohmann::ordered_json(c.window) : nlohmann::ordered_json(nullptr);
+  json["sliding_window"] = c.window > 0 ? Json(c.window) : Json(nullptr);
   for (int64_t i = 0; i < c.layers; ++i) {
     const bool slides = c.window > 0 && (c.layer_kinds.empty() || c.layer_kinds[static_cast<size_t>(i)] == "window");
     json["layer_types"].push_back(slides ? "sliding_attention" : "full_attention");
   }
 }
 
-nlohmann::ordered_json describe_qwen2(const Model& model) {
+Json describe_qwen2(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "qwen2").settings;
   Refusals refusals("qwen2");
-  nlohmann::ordered_json json = llama_json(c, refusals);
+  Json json = llama_json(c, refusals);
   refusals.expect("bias", c.bias, false);
   refusals.expect("attention_bias", c.attention_bias, AttentionBias::inputs);
   refusals.expect("qk_norm", c.qk_norm, false);
@@ -44,10 +44,10 @@ nlohmann::ordered_json describe_qwen2(const Model& model) {
   return json;
 }
 
-nlohmann::ordered_json describe_qwen3(const Model& model) {
+Json describe_qwen3(const Model& model) {
   const GptConfig& c = model_of<Gpt>(model, "qwen3").settings;
   Refusals refusals("qwen3");
-  nlohmann::ordered_json json = llama_json(c, refusals);
+  Json json = llama_json(c, refusals);
   refusals.expect("qk_norm", c.qk_norm, true);
   refusals.expect("bias", c.bias, false);
   refusals.refuse_unless(c.attention_bias != AttentionBias::inputs, "attention_bias", setting_text(c.attention_bias),

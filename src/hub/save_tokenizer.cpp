@@ -10,7 +10,7 @@ namespace attend::hub {
 namespace {
 
 namespace fs = std::filesystem;
-using Ordered = nlohmann::ordered_json;
+using Ordered = Json;
 
 constexpr const char* kDocument = "/tokenizer.json";
 constexpr const char* kConfig = "/tokenizer_config.json";

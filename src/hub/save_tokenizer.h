@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "attend/io/json.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
@@ -19,9 +19,9 @@ struct Written {
 };
 
 /// "bos_token_id", "eos_token_id", "pad_token_id", and for encoder–decoders "decoder_start_token_id".
-nlohmann::ordered_json token_ids(const Written& written);
+Json token_ids(const Written& written);
 /// generation_config.json: with it transformers' generate() writes the words that ours does.
-nlohmann::ordered_json generation_json(const Written& written);
+Json generation_json(const Written& written);
 /// Writes tokenizer files into the folder, which AutoTokenizer reads: the ids of a text are then those the model was
 /// trained on.
 void save_tokenizer(const Written& written, const std::string& to, const std::string& folder);

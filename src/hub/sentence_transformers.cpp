@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using hub::HubConfig;
-using hub::Json;
 
 constexpr const char* kModules = "modules.json";
 
@@ -33,14 +32,14 @@ std::vector<Module> read_modules(const std::string& folder) {
   const MappedFile mapped = map_file(file);
   const std::string text(reinterpret_cast<const char*>(mapped.bytes.data()), mapped.bytes.size());
   require<FormatError>(is_shallow_json(text), file, ": the JSON is nested too deep");
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse_or_null(text);
   require<FormatError>(json.is_array() && !json.empty(), file, ": expected a list of modules");
   std::vector<Module> modules;
   for (const Json& one : json) {
     require<FormatError>(one.is_object() && one.contains("type") && one["type"].is_string() && one.contains("path") &&
                              one["path"].is_string(),
                          file, ": a module must have a type and a path");
-    modules.push_back({one["type"], one["path"]});
+    modules.push_back({one["type"].string(), one["path"].string()});
     require<FormatError>(is_inside(modules.back().path), file, ": the path ", in_quotes(modules.back().path),
                          " leads out of the folder");
     // "sentence_transformers.models.Pooling", or further down in newer versions: the last word counts.

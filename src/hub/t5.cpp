@@ -101,7 +101,7 @@ NameMap names(const HubFolder& folder, const Model& model) {
   return map;
 }
 
-nlohmann::ordered_json describe(const Model& model) {
+Json describe(const Model& model) {
   const TransformerModelConfig& c = model_of<TransformerModel>(model, "t5").settings;
   Refusals refusals("t5");
   refusals.expect("positions", c.positions, Positions::relative);

@@ -58,8 +58,8 @@ void append_array(std::string& out, const std::string& name, const Array& array,
   }
 }
 
-InspectJson all_stats(const Run& run) {
-  InspectJson stats = InspectJson::object();
+Json all_stats(const Run& run) {
+  Json stats = Json::object();
   for (size_t a = 0; a < run.attention.size(); ++a) {
     if (run.attention[a].queries() > kStatRows) continue;
     for (int64_t head = 0; head < run.attention[a].heads(); ++head) {
@@ -70,8 +70,8 @@ InspectJson all_stats(const Run& run) {
 }
 
 /// What the model writes for the text, as generate_steps tells it.
-InspectJson generation_lines(const InspectedModel& model, const Run& run) {
-  InspectJson lines = InspectJson::array();
+Json generation_lines(const InspectedModel& model, const Run& run) {
+  Json lines = Json::array();
   const int64_t room = model.model->context() - std::ssize(run.sides[0].tokens);
   const bool writes = model.model->task() == Task::translation || model.model->task() == Task::language;
   if (!writes || room < 1) return lines;
@@ -80,7 +80,7 @@ InspectJson generation_lines(const InspectedModel& model, const Run& run) {
   const int64_t beam = model.rules.beam > 0 ? std::min(model.rules.beam, kWidest) : kBeam;
   const GenerationOptions options{.text = text, .beam = beam, .length = kWritten, .rules = model.rules};
   generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {
-    lines.push_back(InspectJson::parse(line));
+    lines.push_back(Json::parse(line));
     return true;
   });
   return lines;
@@ -111,9 +111,9 @@ void choose_example(InspectedModel& model) {
 }
 
 std::string inspect_document(const InspectedModel& model, const Run& run, const DocumentOptions& options) {
-  const InspectJson about =
+  const Json about =
       model_json(*model.model, model.id, model.name, {.text = model.example, .target = model.example_target});
-  InspectJson whole_run{{"id", "r0"}, {"model", model.id}};
+  Json whole_run{{"id", "r0"}, {"model", model.id}};
   whole_run.update(run_json(run));
   std::string out = "{\"format\":\"attend-inspect\",\"version\":1";
   const auto member = [&](const char* name, const std::string& json) {
@@ -129,12 +129,12 @@ std::string inspect_document(const InspectedModel& model, const Run& run, const 
   } else {
     member("positions", json_text(plane_json(position_plane(*model.model, kShownTokens))));
   }
-  if (const InspectJson lines = generation_lines(model, run); !lines.empty()) member("generation", json_text(lines));
+  if (const Json lines = generation_lines(model, run); !lines.empty()) member("generation", json_text(lines));
   if (!options.training.empty()) member("training", options.training);
   out += ",\"arrays\":{";
   int64_t room = options.most_values;
   bool is_first = true;
-  InspectJson left_out = InspectJson::array();
+  Json left_out = Json::array();
   for (const std::string& name : array_names(run)) {
     const int64_t size = array_size(run, name);
     if (size > room) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/base/random.h"
+#include "attend/io/json.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/matmul.h"
 #include "attend/ops/position.h"
@@ -41,7 +41,7 @@ Tensor positions_of(const Model& model) {
   for (const char* name : {"positions.weight", "source_positions.weight"}) {
     if (Tensor found = parameter_named(model, name)) return found;
   }
-  const auto config = nlohmann::json::parse(model.config(), nullptr, false);
+  const auto config = Json::parse_or_null(model.config());
   const bool waves = config.is_object() && config.contains("positions") && config["positions"] == "sinusoidal";
   require<Error>(waves, "embeddings: a model of architecture ", model.architecture(), " has no vectors of positions");
   return sinusoidal_positions(model.context(), vocabulary_of(model).dim(1));

@@ -29,9 +29,9 @@ struct Node {
 };
 
 /// How the mean over heads of each attention looked from one row of a step.
-InspectJson looked_json(const std::vector<AttentionTrace>& traces, int64_t row, int64_t rows,
+Json looked_json(const std::vector<AttentionTrace>& traces, int64_t row, int64_t rows,
                         const std::map<std::string, int64_t>& places) {
-  InspectJson result = InspectJson::array();
+  Json result = Json::array();
   for (const AttentionTrace& trace : traces) {
     const auto place = places.find(trace.path);
     if (place == places.end()) continue;
@@ -88,10 +88,10 @@ class Generation {
     RunOptions wanted{.text = options_.text, .target = "", .second = {}, .heads = {}, .tokens = {}, .candidates = 1};
     wanted.rules = options_.rules;
     const Run run = capture(model_, tokenizer_, wanted);
-    InspectJson sides = InspectJson::array(), attention = InspectJson::array();
+    Json sides = Json::array(), attention = Json::array();
     for (const RunSide& side : run.sides) sides.push_back(side_json(side));
     for (size_t i = 0; i < run.attention.size(); ++i) {
-      InspectJson json = attention_json(run.attention[i], static_cast<int64_t>(i));
+      Json json = attention_json(run.attention[i], static_cast<int64_t>(i));
       json.erase("queries");
       attention.push_back(std::move(json));
       places_[run.attention[i].trace.path] = static_cast<int64_t>(i);
@@ -141,7 +141,7 @@ class Generation {
                     .stride = static_cast<size_t>(logits.dim(1)),
                     .best = best});
     const std::vector<int64_t> before = node_of_row_;
-    InspectJson nodes = InspectJson::array();
+    Json nodes = Json::array();
     for (const WrittenNode& node : writer.nodes()) {
       const int64_t parent = before[static_cast<size_t>(node.from)];
       nodes.push_back(add(node, parent, log_shares, recorder.traces));
@@ -153,7 +153,7 @@ class Generation {
     return on_line_(json_text({{"step", step}, {"nodes", std::move(nodes)}}));
   }
 
-  InspectJson add(const WrittenNode& node, int64_t parent, const Tensor& log_shares,
+  Json add(const WrittenNode& node, int64_t parent, const Tensor& log_shares,
                   const std::vector<AttentionTrace>& traces) {
     const Node* before = parent == 0 ? nullptr : &nodes_[static_cast<size_t>(parent - 1)];
     nodes_.push_back({.parent = parent,
@@ -167,7 +167,7 @@ class Generation {
     const auto row = log_shares.data<const float>().subspan(static_cast<size_t>(node.from) * words, words);
     std::vector<Continuation> likely;
     top_values(row, options_.candidates, likely);
-    InspectJson candidates = InspectJson::array();
+    Json candidates = Json::array();
     for (const Continuation& word : likely) {
       candidates.push_back(
           candidate_json({show_token(tokenizer_, word.id), std::exp(static_cast<double>(word.value))}));

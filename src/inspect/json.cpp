@@ -33,25 +33,25 @@ const char* name_of(Task task) {
   return "";
 }
 
-InspectJson output_json(const RunOutput& output) {
+Json output_json(const RunOutput& output) {
   if (output.kind == RunOutput::Kind::none) return {{"kind", "none"}};
   if (output.kind == RunOutput::Kind::labels) {
-    InspectJson items = InspectJson::array();
+    Json items = Json::array();
     for (const auto& [label, share] : output.labels) items.push_back({{"label", label}, {"p", share}});
-    InspectJson json{{"kind", "labels"}, {"items", std::move(items)}};
+    Json json{{"kind", "labels"}, {"items", std::move(items)}};
     if (output.are_values) json["values"] = true;
     return json;
   }
-  InspectJson rows = InspectJson::array();
+  Json rows = Json::array();
   for (const auto& row : output.rows) {
-    InspectJson candidates = InspectJson::array();
+    Json candidates = Json::array();
     for (const ShownCandidate& candidate : row) candidates.push_back(candidate_json(candidate));
     rows.push_back(std::move(candidates));
   }
   return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}};
 }
 
-InspectJson picture_json(const RunPicture& picture) {
+Json picture_json(const RunPicture& picture) {
   std::string data = "data:image/png;base64,";
   const std::string png = encode_png(picture.image);
   append_base64(data, std::as_bytes(std::span(png)));
@@ -60,24 +60,24 @@ InspectJson picture_json(const RunPicture& picture) {
 
 }  // namespace
 
-InspectJson token_json(const ShownToken& token) {
+Json token_json(const ShownToken& token) {
   return {{"id", token.id},       {"text", token.text}, {"space", token.space}, {"kind", name_of(token.kind)},
           {"start", token.start}, {"end", token.end},   {"word", token.word}};
 }
 
-InspectJson candidate_json(const ShownCandidate& candidate) {
+Json candidate_json(const ShownCandidate& candidate) {
   return {{"id", candidate.token.id}, {"text", candidate.token.text}, {"p", candidate.probability}};
 }
 
-InspectJson side_json(const RunSide& side) {
-  InspectJson tokens = InspectJson::array();
+Json side_json(const RunSide& side) {
+  Json tokens = Json::array();
   for (const ShownToken& token : side.tokens) tokens.push_back(token_json(token));
-  InspectJson json{{"name", side.name}, {"text", side.text}, {"tokens", std::move(tokens)}};
+  Json json{{"name", side.name}, {"text", side.text}, {"tokens", std::move(tokens)}};
   if (side.picture) json["picture"] = picture_json(*side.picture);
   return json;
 }
 
-InspectJson attention_json(const RunAttention& attention, int64_t index) {
+Json attention_json(const RunAttention& attention, int64_t index) {
   const AttentionTrace& trace = attention.trace;
   return {{"index", index},
           {"path", trace.path},
@@ -98,8 +98,8 @@ InspectJson attention_json(const RunAttention& attention, int64_t index) {
           {"off", attention.off}};
 }
 
-InspectJson run_json(const Run& run) {
-  InspectJson sides = InspectJson::array(), attention = InspectJson::array(), values = InspectJson::array();
+Json run_json(const Run& run) {
+  Json sides = Json::array(), attention = Json::array(), values = Json::array();
   for (const RunSide& side : run.sides) sides.push_back(side_json(side));
   for (size_t i = 0; i < run.attention.size(); ++i) {
     attention.push_back(attention_json(run.attention[i], static_cast<int64_t>(i)));
@@ -112,8 +112,8 @@ InspectJson run_json(const Run& run) {
           {"milliseconds", run.milliseconds}};
 }
 
-InspectJson heads_json(const Run& run) {
-  InspectJson heads = InspectJson::array();
+Json heads_json(const Run& run) {
+  Json heads = Json::array();
   for (const HeadFigures& figures : head_figures(run)) {
     heads.push_back({{"attention", figures.attention},
                      {"head", figures.head},
@@ -124,21 +124,21 @@ InspectJson heads_json(const Run& run) {
   return {{"heads", std::move(heads)}};
 }
 
-InspectJson stats_json(const Run& run, int64_t attention, int64_t head) {
+Json stats_json(const Run& run, int64_t attention, int64_t head) {
   const auto summary = head_summary(run, attention, head);
   return {{"entropy", summary->entropy}, {"rowTotals", summary->row_totals}, {"columnTotals", summary->column_totals}};
 }
 
-InspectJson alignment_json(const WordAlignment& alignment) {
-  InspectJson links = InspectJson::array();
-  for (const auto& [source, target] : alignment.links) links.push_back(InspectJson::array({source, target}));
+Json alignment_json(const WordAlignment& alignment) {
+  Json links = Json::array();
+  for (const auto& [source, target] : alignment.links) links.push_back(Json::array({source, target}));
   return {{"source", alignment.source},
           {"target", alignment.target},
           {"weights", alignment.weights},
           {"links", std::move(links)}};
 }
 
-InspectJson model_json(const Model& model, const std::string& id, const std::string& name,
+Json model_json(const Model& model, const std::string& id, const std::string& name,
                        const ModelExample& example) {
   int64_t parameters = 0;
   for (const auto& [parameter, tensor] : model.parameters()) parameters += tensor.numel();
@@ -153,14 +153,12 @@ InspectJson model_json(const Model& model, const std::string& id, const std::str
           {"context", model.context()},
           {"parameters", parameters},
           {"example",
-           {{"text", example.text}, {"target", example.target ? InspectJson(*example.target) : InspectJson(nullptr)}}},
+           {{"text", example.text}, {"target", example.target ? Json(*example.target) : Json(nullptr)}}},
           {"labels", encoder ? encoder->labels()
                      : image ? image->labels()
                              : none}};
 }
 
-std::string json_text(const InspectJson& json) {
-  return json.dump(-1, ' ', false, InspectJson::error_handler_t::replace);
-}
+std::string json_text(const Json& json) { return json.dump(); }
 
 }  // namespace attend

@@ -5,17 +5,17 @@
 
 namespace attend {
 
-inline InspectJson plane_json(const Plane& plane) {
-  InspectJson points = InspectJson::array();
+inline Json plane_json(const Plane& plane) {
+  Json points = Json::array();
   for (const PlanePoint& point : plane.points) {
     points.push_back({{"id", point.id}, {"text", point.text}, {"x", point.x}, {"y", point.y}});
   }
   return {{"points", std::move(points)}, {"explained", plane.explained}};
 }
 
-inline InspectJson neighbours_json(const TokenNeighbours& neighbours) {
+inline Json neighbours_json(const TokenNeighbours& neighbours) {
   const auto list = [](const std::vector<TokenNeighbour>& tokens) {
-    InspectJson json = InspectJson::array();
+    Json json = Json::array();
     for (const TokenNeighbour& one : tokens) {
       json.push_back({{"id", one.token.id}, {"text", one.token.text}, {"value", one.value}});
     }

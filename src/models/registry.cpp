@@ -18,8 +18,6 @@
 namespace attend {
 namespace {
 
-using Json = nlohmann::json;
-
 /// What the program needs to know of one architecture.
 struct Entry {
   Architecture about;
@@ -97,7 +95,7 @@ const Entry& entry_of(std::string_view architecture) {
 
 Json parse_config(const std::string& text) {
   require<FormatError>(is_shallow_json(text), "config: the JSON is nested too deep");
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse_or_null(text);
   require<FormatError>(json.is_object(), "config: expected a JSON object");
   const auto architecture = json.find("architecture");
   require<FormatError>(architecture != json.end() && architecture->is_string(), "config: there is no \"architecture\"");
@@ -107,7 +105,7 @@ Json parse_config(const std::string& text) {
 /// A model is made before its weights are read: what a config asks for must not be more than the file can hold.
 void check_sizes(const std::string& config, const SafetensorsFile& file) {
   const Json given = parse_config(config);
-  const std::string architecture = given["architecture"];
+  const std::string architecture = given["architecture"].string();
   const Json json = entry_of(architecture).complete(given);
   const auto number = [&](const char* name) { return json.contains(name) ? json[name].get<double>() : 0.0; };
   double values = 0;
@@ -156,7 +154,7 @@ std::string preset_config(std::string_view architecture, std::string_view preset
 
 std::string with_settings(const std::string& config, const std::map<std::string, std::string>& settings) {
   Json json = parse_config(config);
-  const std::string architecture = json["architecture"];
+  const std::string architecture = json["architecture"].string();
   const std::vector<SettingInfo> known = settings_of(architecture);
   for (const auto& [name, text] : settings) {
     const auto info = std::ranges::find(known, name, &SettingInfo::name);

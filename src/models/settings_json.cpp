@@ -2,7 +2,7 @@
 
 namespace attend {
 
-nlohmann::json setting_value(const SettingInfo& info, const std::string& text) {
+Json setting_value(const SettingInfo& info, const std::string& text) {
   if (info.kind == "choice" || info.kind == "text") return text;
   if (info.kind == "yes or no") {
     for (const char* yes : {"yes", "true", "1", "on"}) {
@@ -13,8 +13,8 @@ nlohmann::json setting_value(const SettingInfo& info, const std::string& text) {
     }
     return text;
   }
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  return json.is_discarded() ? nlohmann::json(text) : json;
+  const Json json = Json::parse_or_null(text);
+  return json.is_null() ? Json(text) : json;
 }
 
 }  // namespace attend

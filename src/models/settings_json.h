@@ -1,10 +1,10 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
 #include "attend/base/error.h"
+#include "attend/io/json.h"
 #include "attend/models/settings.h"
 
 // A config struct to JSON and back, by its list of settings.
@@ -16,7 +16,7 @@ template <class T>
 concept Choice = std::is_enum_v<T>;
 
 template <class T>
-nlohmann::json setting_json(const T& value) {
+Json setting_json(const T& value) {
   if constexpr (Choice<T>) {
     return names_of(value)[static_cast<size_t>(value)];
   } else {
@@ -32,10 +32,9 @@ inline std::string up_to(double most) {
 }
 
 template <class T>
-void read_setting(const nlohmann::json& json, const char* name, double most, T& value) {
+void read_setting(const Json& json, const char* name, double most, T& value) {
   const auto wrong = [&](const std::string& expected) {
-    throw FormatError(std::string("'") + name + "' must be " + expected + ", got " +
-                      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 60));
+    throw FormatError(std::string("'") + name + "' must be " + expected + ", got " + json.dump().substr(0, 60));
   };
   if constexpr (Choice<T>) {
     std::string all;
@@ -90,7 +89,7 @@ SettingInfo setting_info(const char* name, const char* help) {
 
 /// All settings, in the order of their list.
 template <class Config>
-nlohmann::ordered_json settings_json(const Config& config, nlohmann::ordered_json json = {}) {
+Json settings_json(const Config& config, Json json = {}) {
   std::apply([&](const auto&... s) { ((json[s.name] = detail::setting_json(config.*(s.member))), ...); },
              Config::settings());
   return json;
@@ -98,13 +97,13 @@ nlohmann::ordered_json settings_json(const Config& config, nlohmann::ordered_jso
 
 template <class Config>
 std::string config_text(const std::string& architecture, const Config& config) {
-  const nlohmann::ordered_json json = settings_json(config, {{"architecture", architecture}});
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  const Json json = settings_json(config, {{"architecture", architecture}});
+  return json.dump(2);
 }
 
 /// Settings that are not there keep their defaults; ones that are not known throw FormatError.
 template <class Config>
-Config config_from(const nlohmann::json& json) {
+Config config_from(const Json& json) {
   Config config;
   std::apply(
       [&](const auto&... s) {
@@ -132,6 +131,6 @@ std::vector<SettingInfo> config_settings() {
 }
 
 /// A setting's value as a user writes it; what does not fit is refused when the setting is read.
-nlohmann::json setting_value(const SettingInfo& info, const std::string& text);
+Json setting_value(const SettingInfo& info, const std::string& text);
 
 }  // namespace attend

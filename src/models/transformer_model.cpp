@@ -1,6 +1,7 @@
 #include "attend/models/transformer_model.h"
 
 #include <cmath>
+#include <ranges>
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"

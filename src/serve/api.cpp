@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kLongestText = 1 << 20, kLongestName = 1024;  // bytes
 constexpr std::string_view kRuns = "/api/runs/", kModels = "/api/models/";
 
-ApiResponse json_response(const InspectJson& json) { return {.body = json_text(json)}; }
+ApiResponse json_response(const Json& json) { return {.body = json_text(json)}; }
 
 ApiResponse error_response(int status, std::string message) {
   std::ranges::replace(message, '\n', ' ');
@@ -45,8 +45,8 @@ void require_method(const ApiRequest& request, const char* method) {
   }
 }
 
-InspectJson stored_json(const StoredRun& stored) {
-  InspectJson json{{"id", stored.id}, {"model", stored.model}};
+Json stored_json(const StoredRun& stored) {
+  Json json{{"id", stored.id}, {"model", stored.model}};
   json.update(run_json(*stored.run));
   return json;
 }
@@ -100,7 +100,7 @@ struct Api::State {
   ApiResponse info(const ApiRequest& request) {
     require_method(request, "GET");
     const auto watched = feed();
-    InspectJson all = InspectJson::array();
+    Json all = Json::array();
     const std::lock_guard lock(models_mutex);
     for (const InspectedModel& one : models) {
       all.push_back(model_json(*one.model, one.id, one.name, {.text = one.example, .target = one.example_target}));
@@ -112,7 +112,7 @@ struct Api::State {
 
   ApiResponse new_run(const ApiRequest& request) {
     require_method(request, "POST");
-    const nlohmann::json body = parse_body(request.body);
+    const Json body = parse_body(request.body);
     const InspectedModel chosen = model(text_field(body, "model"));
     const bool reads_pictures = chosen.model->task() == Task::pictures;
     RunOptions wanted = run_options(body, reads_pictures);
@@ -229,7 +229,7 @@ struct Api::State {
 
   ApiResponse generation(const ApiRequest& request) {
     require_method(request, "POST");
-    const nlohmann::json body = parse_body(request.body);
+    const Json body = parse_body(request.body);
     const InspectedModel chosen = model(text_field(body, "model"));
     GenerationOptions wanted = generation_options(body);
     wanted.rules = chosen.rules;
@@ -253,11 +253,11 @@ struct Api::State {
     const auto watched = feed();
     if (watched) return {.body = watched->json()};
     return json_response({{"running", false},
-                          {"steps", InspectJson::array()},
-                          {"validation", InspectJson::array()},
+                          {"steps", Json::array()},
+                          {"validation", Json::array()},
                           {"total", 0},
                           {"secondsLeft", 0},
-                          {"snapshots", InspectJson::array()},
+                          {"snapshots", Json::array()},
                           {"text", ""},
                           {"target", ""}});
   }
@@ -284,7 +284,7 @@ struct Api::State {
 
   ApiResponse training_sentence(const ApiRequest& request) {
     require_method(request, "POST");
-    const nlohmann::json body = parse_body(request.body);
+    const Json body = parse_body(request.body);
     const auto watched = feed();
     if (!watched || !watched->is_running()) throw ApiError(409, "nothing is being trained");
     const InspectedModel trained = model("m0");

@@ -7,8 +7,6 @@
 
 namespace attend {
 namespace {
-
-using Json = nlohmann::json;
 constexpr size_t kMostAblated = 4096;
 
 [[noreturn]] void fail(const std::string& message) { throw ApiError(400, message); }
@@ -45,7 +43,7 @@ const Json& list_field(const Json& json, const char* name) {
 
 Json parse_body(const std::string& body) {
   if (!is_shallow_json(body)) fail("the JSON is nested too deep");
-  Json json = Json::parse(body, nullptr, false);
+  Json json = Json::parse_or_null(body);
   if (!json.is_object()) fail("expected a JSON object");
   return json;
 }

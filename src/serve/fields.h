@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/generation.h"
 #include "attend/inspect/run.h"
+#include "attend/io/json.h"
 
 // What requests say, checked.
 namespace attend {
@@ -22,12 +22,12 @@ struct ApiError : Error {
 using Query = std::map<std::string, std::string>;
 
 /// Throw ApiError, 400, for what is missing or not what it should be.
-nlohmann::json parse_body(const std::string& body);
-std::string text_field(const nlohmann::json& json, const char* name);
-std::optional<std::string> optional_text(const nlohmann::json& json, const char* name);
+Json parse_body(const std::string& body);
+std::string text_field(const Json& json, const char* name);
+std::optional<std::string> optional_text(const Json& json, const char* name);
 /// A picture has no text.
-RunOptions run_options(const nlohmann::json& json, bool is_picture);
-GenerationOptions generation_options(const nlohmann::json& json);
+RunOptions run_options(const Json& json, bool is_picture);
+GenerationOptions generation_options(const Json& json);
 
 std::optional<int64_t> query_number(const Query& query, const char* name);
 int64_t required_number(const Query& query, const char* name);

@@ -16,25 +16,25 @@ constexpr size_t kMostSnapshots = 48, kMostLeaving = 16, kMostEvents = 1024, kMo
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
 /// JSON has no infinity.
-InspectJson number(double value) { return std::isfinite(value) ? InspectJson(value) : InspectJson(nullptr); }
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-InspectJson step_json(int64_t step, double loss, double lr, double speed) {
+Json step_json(int64_t step, double loss, double lr, double speed) {
   return {{"step", step}, {"loss", number(loss)}, {"lr", number(lr)}, {"tokensPerSecond", number(speed)}};
 }
 
-InspectJson validation_json(int64_t step, double loss, std::optional<double> bleu) {
-  InspectJson json{{"step", step}, {"loss", number(loss)}, {"perplexity", number(std::exp(loss))}};
+Json validation_json(int64_t step, double loss, std::optional<double> bleu) {
+  Json json{{"step", step}, {"loss", number(loss)}, {"perplexity", number(std::exp(loss))}};
   if (bleu) json["bleu"] = number(*bleu);
   return json;
 }
 
-InspectJson with_type(const char* type, const InspectJson& json) {
-  InspectJson event{{"type", type}};
+Json with_type(const char* type, const Json& json) {
+  Json event{{"type", type}};
   event.update(json);
   return event;
 }
 
-double number_at(const InspectJson& json, const char* key) {
+double number_at(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_number() ? found->get<double>() : NAN;
 }
@@ -56,7 +56,7 @@ std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) 
   std::shared_ptr<TrainingFeed> feed(new TrainingFeed());
   for (std::string line; std::getline(in, line);) {
     if (!is_shallow_json(line)) continue;
-    const InspectJson json = InspectJson::parse(line, nullptr, false);
+    const Json json = Json::parse_or_null(line);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     const auto step = json["step"].get<int64_t>();
     feed->total_ = std::max(feed->total_, step);
@@ -73,8 +73,8 @@ std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) 
 }
 
 void TrainingFeed::add(const StepReport& report) {
-  const InspectJson json = step_json(report.step, report.loss, report.lr, report.tokens_per_second);
-  InspectJson event = with_type("step", json);
+  const Json json = step_json(report.step, report.loss, report.lr, report.tokens_per_second);
+  Json event = with_type("step", json);
   event["secondsLeft"] = number(report.seconds_left);
   const std::lock_guard lock(mutex_);
   seconds_left_ = report.seconds_left;
@@ -87,7 +87,7 @@ void TrainingFeed::add(const StepReport& report) {
 }
 
 void TrainingFeed::add(const ValidationReport& report) {
-  const InspectJson json = validation_json(report.step, report.result.loss, report.result.bleu);
+  const Json json = validation_json(report.step, report.result.loss, report.result.bleu);
   const std::lock_guard lock(mutex_);
   validations_.push_back(json_text(json));
   announce(json_text(with_type("validation", json)));
@@ -140,7 +140,7 @@ bool TrainingFeed::is_running() const {
 
 std::string TrainingFeed::json() const {
   const std::lock_guard lock(mutex_);
-  InspectJson snapshots = InspectJson::array();
+  Json snapshots = Json::array();
   for (const Snapshot& snapshot : snapshots_) snapshots.push_back({{"run", snapshot.id}, {"step", snapshot.step}});
   return "{\"running\":" + std::string(running_ ? "true" : "false") + ",\"steps\":" + joined(steps_) +
          ",\"validation\":" + joined(validations_) + ",\"total\":" + std::to_string(total_) +

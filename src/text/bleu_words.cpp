@@ -15,7 +15,7 @@ namespace attend {
 namespace {
 
 using Text = std::u32string;
-using View = std::u32string_view;
+using TextView = std::u32string_view;
 
 bool is_digit(char32_t code) { return code >= '0' && code <= '9'; }
 bool is_not_digit(char32_t code) { return !is_digit(code); }
@@ -35,7 +35,7 @@ bool is_symbol(char32_t code) { return in_categories(code, U_GC_S_MASK); }
 
 using Test = bool (*)(char32_t);
 
-Text surround(View text, Test test) {
+Text surround(TextView text, Test test) {
   Text result;
   result.reserve(2 * text.size());
   for (const char32_t code : text) {
@@ -51,7 +51,7 @@ enum class Mark { first, second };
 
 /// Two neighbours that pass the tests: puts the marked one between blanks. Neighbours are looked for from left to right
 /// and never overlap, as a global replacement by a regular expression has it.
-Text separate(View text, Test first, Test second, Mark mark) {
+Text separate(TextView text, Test first, Test second, Mark mark) {
   Text result;
   result.reserve(2 * text.size());
   for (size_t i = 0; i < text.size(); ++i) {
@@ -68,21 +68,21 @@ Text separate(View text, Test first, Test second, Mark mark) {
 }
 
 /// The rules that 13a and zh share: punctuation apart, points and commas except inside numbers, dashes after digits.
-Text western(View line) {
+Text western(TextView line) {
   Text text = surround(line, stands_apart);
   text = separate(text, is_not_digit, is_point_or_comma, Mark::second);
   text = separate(text, is_point_or_comma, is_not_digit, Mark::first);
   return separate(text, is_digit, is_dash, Mark::second);
 }
 
-void replace_all(Text& text, View from, View to) {
+void replace_all(Text& text, TextView from, TextView to) {
   for (size_t at = text.find(from); at != Text::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
   }
 }
 
 Text tokenize_13a(Text line) {
-  constexpr std::array<std::pair<View, View>, 7> kReplacements{{{U"<skipped>", U""},
+  constexpr std::array<std::pair<TextView, TextView>, 7> kReplacements{{{U"<skipped>", U""},
                                                                 {U"-\n", U""},
                                                                 {U"\n", U" "},
                                                                 {U"&quot;", U"\""},
@@ -118,12 +118,12 @@ bool is_chinese(char32_t code) {
 }
 
 /// Unlike 13a's, this line has no blank before and behind it, so a point at the very beginning stays where it is.
-Text tokenize_zh(View line) {
+Text tokenize_zh(TextView line) {
   const auto begin = std::ranges::find_if_not(line, metric::is_space);
-  return western(surround(View(begin, line.end()), is_chinese));
+  return western(surround(TextView(begin, line.end()), is_chinese));
 }
 
-Text tokenize_intl(View line) {
+Text tokenize_intl(TextView line) {
   Text text = separate(line, is_not_number, is_punctuation, Mark::second);
   text = separate(text, is_punctuation, is_not_number, Mark::first);
   return surround(text, is_symbol);
@@ -186,7 +186,7 @@ BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines) {
 std::vector<std::string> bleu_words(std::string_view line, BleuTokenizer tokenizer) {
   const Text text = metric::tokenize(code_points(line), tokenizer);
   std::vector<std::string> words;
-  for (const View word : metric::split_at_space(text)) words.push_back(to_utf8(word));
+  for (const TextView word : metric::split_at_space(text)) words.push_back(to_utf8(word));
   return words;
 }
 

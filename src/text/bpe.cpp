@@ -32,7 +32,7 @@ std::pair<std::string, std::string> pair_of(const Json& merge) {
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
   }
   require<FormatError>(merge.is_string(), "a merge must be a string or a pair of strings, got ", merge.type_name());
-  const auto& text = merge.get_ref<const std::string&>();
+  const auto& text = merge.string();
   const size_t blank = text.find(' ');
   require<FormatError>(blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos,
                        "expected a merge of two tokens, got ", in_quotes(text));

@@ -39,7 +39,7 @@ Json parse_json(std::string_view text) {
   require_shallow(text);
   try {
     return Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const JsonParseError& error) {
     throw FormatError("not valid JSON at byte " + std::to_string(error.byte));
   }
 }

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-namespace attend::text {
+#include "attend/io/json.h"
 
-using Json = nlohmann::json;
+namespace attend::text {
 
 /// Parses the JSON of outside bytes; throws FormatError for damage and for nesting deeper than any of our files has.
 Json parse_json(std::string_view text);

@@ -14,7 +14,6 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using text::Json;
 using text::TokenizerConfig;
 using Loaded = std::shared_ptr<const Tokenizer>;
 
@@ -135,11 +134,11 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
   const fs::path file = fs::is_directory(path) ? file_in(path) : fs::path(path);
   try {
     return load_file(file);
+  } catch (const JsonError& error) {
+    throw FormatError(file.string() + ": not the JSON of a tokenizer: " + error.what());
   } catch (const FormatError& error) {
     const std::string what = error.what();
     throw FormatError(what.starts_with(file.parent_path().string() + "/") ? what : file.string() + ": " + what);
-  } catch (const Json::exception& error) {
-    throw FormatError(file.string() + ": not the JSON of a tokenizer: " + error.what());
   }
 }
 

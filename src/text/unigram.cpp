@@ -92,7 +92,7 @@ Unigram::Unigram(const Json& json) {
     const Json& entry = list[static_cast<size_t>(id)];
     const bool fits = entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number();
     require<FormatError>(fits, "token ", id, " of a Unigram model must be a string and a number");
-    const auto& token = entry[0].get_ref<const std::string&>();
+    const auto& token = entry[0].string();
     const double score = entry[1].get<double>();
     require<FormatError>(std::isfinite(score), "the score of token ", id, " is not finite");
     vocabulary_.add(token, id);

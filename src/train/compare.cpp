@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
 #include "attend/data/lines.h"
 #include "attend/generate/translate.h"
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "io/json_depth.h"
 #include "train/compare_report.h"
@@ -16,7 +16,6 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
 
 constexpr const char* kPlanFile = "/comparison.json";
@@ -215,11 +214,11 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
     require<FormatError>(is_shallow_json(text), folder + kPlanFile, ": the JSON is nested too deep");
     const Json plan = Json::parse(text);
     result.architectures_ = plan.at("architectures").get<Lines>();
-    result.buckets_ = plan.at("buckets");
-    result.beam_ = plan.at("beam");
+    result.buckets_ = plan.at("buckets").get<int64_t>();
+    result.beam_ = plan.at("beam").get<int64_t>();
     result.is_lowercase_ = plan.value("lowercase", false);
     result.is_test_given_ = plan.at("test") == "given";
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     throw FormatError(folder + kPlanFile + ": is damaged; start anew with --overwrite");
   }
   result.sources_ = lines_of(folder + "/test.source.txt");

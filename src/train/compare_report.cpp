@@ -1,18 +1,16 @@
 #include "train/compare_report.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "attend/base/error.h"
 #include "attend/io/chart.h"
+#include "attend/io/json.h"
 #include "attend/text/bleu.h"
 #include "attend/text/chrf.h"
 
 namespace attend {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Where the sorted lengths are cut: near every whole share, but only where the length changes.
 std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
@@ -151,7 +149,7 @@ std::string comparison_json(const Comparison& comparison) {
               {"buckets", to_json(comparison.buckets)},
               {"thirds", to_json(comparison.thirds)},
               {"models", std::move(models)}}
-      .dump(2, ' ', false, Json::error_handler_t::replace);
+      .dump(2);
 }
 
 }  // namespace attend

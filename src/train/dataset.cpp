@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -12,12 +11,11 @@
 #include "attend/data/lines.h"
 #include "attend/data/split.h"
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "io/json_depth.h"
 
 namespace attend {
 namespace {
-
-using Json = nlohmann::json;
 constexpr size_t kMostSamples = 2000;
 constexpr std::array<std::string_view, 5> kTokenizerKinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
 constexpr double kTold = 1 << 16;  // bytes of text between two reports
@@ -67,16 +65,18 @@ Json to_json(const Plan& plan) {
 
 Plan plan_from(const Json& json) {
   Plan plan{.kind = static_cast<CorpusKind>(json.at("kind").get<int>()),
-            .by_line = json.at("by_line"),
-            .own_validation = json.at("own_validation"),
-            .share = json.at("share"),
-            .seed = json.at("seed"),
-            .labels = json.at("labels"),
+            .by_line = json.at("by_line").get<bool>(),
+            .own_validation = json.at("own_validation").get<bool>(),
+            .share = json.at("share").get<double>(),
+            .seed = json.at("seed").get<uint64_t>(),
+            .labels = json.at("labels").get<std::vector<std::string>>(),
             .samples = {},
-            .dropped = json.at("dropped"),
+            .dropped = json.at("dropped").get<int64_t>(),
             .prefix = json.value("prefix", ""),
             .begin = json.value("begin", -1)};
-  for (const Json& sample : json.at("samples")) plan.samples.push_back({sample.at(0), sample.at(1)});
+  for (const Json& sample : json.at("samples")) {
+    plan.samples.push_back({sample[0].string(), sample[1].string()});
+  }
   return plan;
 }
 
@@ -313,8 +313,7 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
     const Dataset opened = open_planned(plan, folder);
     plan.samples = sample_texts(options.corpus, &opened.validation_examples);
   }
-  write_file(cache_folder(folder) + "/dataset.json",
-             to_json(plan).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(cache_folder(folder) + "/dataset.json", to_json(plan).dump(1) + "\n");
   return open_planned(plan, folder);
 }
 
@@ -340,7 +339,7 @@ Dataset open_dataset(const std::string& folder) {
     const std::string text = read_file(path);
     require<FormatError>(is_shallow_json(text), path, ": the JSON is nested too deep");
     plan = plan_from(Json::parse(text));
-  } catch (const nlohmann::json::exception&) {
+  } catch (const JsonError&) {
     throw FormatError(path + ": is damaged; train again from the corpus");
   }
   Dataset data = open_planned(plan, folder);

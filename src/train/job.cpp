@@ -1,11 +1,11 @@
 #include "attend/train/job.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "attend/base/error.h"
 #include "attend/hub/hub.h"
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/nn/init.h"
 #include "attend/tensor/creation.h"
@@ -46,7 +46,7 @@ std::string config_for(const TrainingJob& job, const Dataset& data) {
   // A matrix may have more rows than the vocabulary has words: then it is kept as it is.
   if (job.from.empty()) settings["words"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
-    settings["labels"] = nlohmann::json(data.labels).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    settings["labels"] = Json(data.labels).dump();
     settings["scores"] = "shares";  // whatever those of the model to start from were
   }
   return with_settings(base_config(job), settings);
@@ -92,9 +92,7 @@ bool is_within(const std::string& file, const std::string& folder) {
 }
 
 /// The rate at which a model that others trained goes on, where nobody gave one.
-double gentle_rate(const Model& model) {
-  return kFineTuningRate / nlohmann::json::parse(model.config()).at("dim").get<double>();
-}
+double gentle_rate(const Model& model) { return kFineTuningRate / Json::parse(model.config()).at("dim").get<double>(); }
 
 /// The model to start from, with the rules of the task that was asked for; none without one.
 LoadedModel start_of(const TrainingJob& job) {

@@ -3,18 +3,16 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "attend/base/error.h"
 #include "attend/io/chart.h"
 #include "attend/io/files.h"
+#include "attend/io/json.h"
 #include "io/json_depth.h"
 
 namespace attend {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void add_evaluation(Json& json, const Evaluation& result) {
   json["validation_loss"] = result.loss;
@@ -24,7 +22,7 @@ void add_evaluation(Json& json, const Evaluation& result) {
   if (result.chrf) json["chrf"] = *result.chrf;
 }
 
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string line_of(const Json& json) { return json.dump(); }
 
 /// The lines that can be read, in order: the last one may be cut off by a crash.
 std::vector<Json> lines_of(const std::string& path) {
@@ -32,7 +30,7 @@ std::vector<Json> lines_of(const std::string& path) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     if (!is_shallow_json(line)) continue;
-    Json json = Json::parse(line, nullptr, false);
+    Json json = Json::parse_or_null(line);
     if (json.is_object() && json.contains("step") && json["step"].is_number_integer()) {
       result.push_back(std::move(json));
     }

@@ -52,13 +52,13 @@ std::string training_text(const TrainingOptions& options) { return settings_json
 
 TrainingOptions training_from(const std::string& text) {
   require<FormatError>(is_shallow_json(text), "training options: the JSON is nested too deep");
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const Json json = Json::parse_or_null(text);
   require<FormatError>(json.is_object(), "training options: expected a JSON object");
   return config_from<TrainingOptions>(json);
 }
 
 TrainingOptions with_training(const TrainingOptions& options, const std::map<std::string, std::string>& settings) {
-  nlohmann::json json = settings_json(options);
+  Json json = settings_json(options);
   const std::vector<SettingInfo> known = training_settings();
   for (const auto& [name, text] : settings) {
     const auto info = std::ranges::find(known, name, &SettingInfo::name);

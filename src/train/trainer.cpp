@@ -4,9 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "attend/autograd/autograd.h"
+#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/precision.h"
@@ -27,7 +27,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 int64_t width_of(const Model& model) {
   if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.dim(1);
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.dim(1);
-  return nlohmann::json::parse(model.config()).at("dim").get<int64_t>();
+  return Json::parse(model.config()).at("dim").get<int64_t>();
 }
 
 /// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a

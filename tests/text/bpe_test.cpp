@@ -38,7 +38,7 @@ Json random_model(testing::RandomText& random, int merges) {
 Ids defined(const Json& model, const std::string& word) {
   std::map<std::pair<std::string, std::string>, int> ranks;
   int rank = 0;
-  for (const Json& merge : model["merges"]) ranks[{merge[0], merge[1]}] = rank++;
+  for (const Json& merge : model["merges"]) ranks[{merge[0].string(), merge[1].string()}] = rank++;
   std::vector<std::string> symbols;
   for (const char c : word) symbols.emplace_back(1, c);
   for (;;) {
@@ -53,7 +53,7 @@ Ids defined(const Json& model, const std::string& word) {
     symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
   }
   Ids ids;
-  for (const std::string& symbol : symbols) ids.push_back(model["vocab"][symbol]);
+  for (const std::string& symbol : symbols) ids.push_back(model["vocab"][symbol].get<int32_t>());
   return ids;
 }
 

@@ -70,9 +70,12 @@ TEST(EncodeTarget, MarianHasATokenizerForEachLanguage) {
     const auto pieces = pieces_of(text);
     pieces->save(folder.path());
     std::filesystem::rename(folder.file("tokenizer.model"), folder.file(std::string(name) + ".spm"));
-    for (int32_t id = 5; id < pieces->size(); ++id) vocabulary.emplace(pieces->token(id), vocabulary.size());
+    for (int32_t id = 5; id < pieces->size(); ++id) {
+      const std::string token = pieces->token(id);
+      if (!vocabulary.contains(token)) vocabulary[token] = Json(vocabulary.size());
+    }
   }
-  vocabulary.emplace("<pad>", vocabulary.size());
+  vocabulary["<pad>"] = Json(vocabulary.size());
   std::filesystem::remove(folder.file("tokenizer_config.json"));
   std::ofstream(folder.file("vocab.json")) << vocabulary;
   std::ofstream(folder.file("config.json")) << Json{{"decoder_start_token_id", vocabulary["<pad>"]}};

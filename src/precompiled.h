@@ -1,0 +1,32 @@
+// Compiled once for each part of the build (see src/CMakeLists.txt): the headers that most files read. No file relies on
+// it: each includes what it uses, and ATTEND_PRECOMPILE=OFF builds without.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/error.h"
+#include "attend/io/json.h"
+#include "attend/tensor/creation.h"
+#include "attend/tensor/tensor.h"
