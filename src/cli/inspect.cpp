@@ -29,7 +29,8 @@ Examples:
 
 The file's name says what it becomes: .html, .json, .svg or .png; without -o the JSON is printed. The JSON has everything
 the page shows: docs/inspect-format.md. A layer is the number of an attention module in the order of the pass, from 0,
-or its path (decoder.layers.1.cross_attention). Pictures of a model of pictures are laid over what it saw.)";
+or its path (decoder.layers.1.cross_attention). Pictures of a model of pictures are laid over what it saw. PNGs are drawn
+with the fonts installed on this machine; for Chinese, Japanese and Korean install one (Debian: fonts-noto-cjk).)";
 
 constexpr const char* kRollout = "rollout";
 
@@ -92,7 +93,10 @@ std::string content_of(const InspectedModel& model, const Run& run, const Inspec
   if (name.ends_with(".html")) return page_of(model, run, arguments);
   if (name.empty() || name.ends_with(".json")) return document(model, run, arguments, false) + "\n";
   const PictureOptions options = picture_options(run, arguments);
-  return name.ends_with(".svg") ? picture_svg(run, options) : picture_png(run, options);
+  if (name.ends_with(".svg")) return picture_svg(run, options);
+  PngPicture picture = picture_png(run, options);
+  if (!picture.warning.empty()) std::cerr << "attend: " << picture.warning << '\n';
+  return std::move(picture.bytes);
 }
 
 /// What the model reads; it becomes the model's example, too.

@@ -14,20 +14,61 @@ namespace {
 
 constexpr int64_t kLabelled = 128, kMostCells = 512, kThumbnail = 64;
 constexpr int64_t kThumbnailSize = 96, kSmallPicture = 144, kLargePicture = 448;
-constexpr int64_t kTitle = 40;  // above a map: the layer's name, and the head's below it
+constexpr int64_t kMapGap = 12;
+constexpr int64_t kTitle = 40;        // above a map: the layer's name, and the head's below it
+constexpr double kLongestLabel = 30;  // in units of the font's size
 
 std::string head_name(int64_t head) { return "head " + std::to_string(head); }
 
+/// Room for a line of text: its estimated width and a margin, since fonts differ.
+int64_t room_for(const std::string& text) {
+  return static_cast<int64_t>(text_width(text) * static_cast<double>(kFontSize + 1)) + kMapGap;
+}
+
+/// A token of any length as a label.
+std::string label_of(const ShownToken& token) {
+  if (token.text == " ") return "␣";
+  const std::string text = visible(token.text);
+  if (text_width(text) <= kLongestLabel) return text;
+  std::string kept;
+  for (const std::string& character : graphemes(text)) {
+    if (text_width(kept + character) > kLongestLabel) break;
+    kept += character;
+  }
+  return kept + "…";
+}
+
 std::vector<std::string> labels_of(const RunSide& side) {
   std::vector<std::string> labels;
-  for (const ShownToken& token : side.tokens) labels.push_back(token.text == " " ? "␣" : visible(token.text));
+  for (const ShownToken& token : side.tokens) labels.push_back(label_of(token));
   return labels;
 }
 
 int64_t widest(const std::vector<std::string>& labels) {
-  double width = 0;
-  for (const std::string& label : labels) width = std::max(width, text_width(label));
-  return static_cast<int64_t>(width * 13) + 12;
+  int64_t width = 0;
+  for (const std::string& label : labels) width = std::max(width, room_for(label));
+  return width;
+}
+
+/// Adds a line of text that starts at the left of something, and room for it.
+void add_line(HeatPicture& picture, PictureLabel label) {
+  picture.width = std::max(picture.width, label.x + room_for(label.text) + kMapGap);
+  picture.labels.push_back(std::move(label));
+}
+
+/// The tokens beside the rows and above the columns of a picture's only map.
+void add_tokens(HeatPicture& picture, const std::vector<std::string>& rows, const std::vector<std::string>& columns) {
+  constexpr int64_t kToBaseline = 15, kToMap = 6;
+  const HeatMap& map = picture.maps[0];
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    const int64_t y = map.y + i * map.height / map.rows + kToBaseline;
+    picture.labels.push_back({.text = rows[static_cast<size_t>(i)], .x = map.x - kToMap, .y = y, .ends_here = true});
+  }
+  for (int64_t i = 0; i < std::ssize(columns); ++i) {
+    const int64_t x = map.x + i * map.width / map.columns + kToBaseline;
+    picture.labels.push_back(
+        {.text = columns[static_cast<size_t>(i)], .x = x, .y = map.y - kToMap, .runs_upward = true});
+  }
 }
 
 /// The place in Run::attention and the head of a picture's only map.
@@ -42,24 +83,25 @@ HeatPicture one_head(const Run& run, const Chosen& chosen) {
   require<ShapeError>(longest <= kMostCells, "inspect: a picture of one head shows at most ", kMostCells,
                       " tokens, got ", longest, "; all heads together are drawn small");
   const Array weights = run_array(run, "weights/" + name);
+  const int64_t cell = longest <= kLabelled ? 22 : 2;
+  std::vector<std::string> rows, columns;
+  if (longest <= kLabelled) {
+    rows = labels_of(run.sides[static_cast<size_t>(attention.query_side)]);
+    columns = labels_of(run.sides[static_cast<size_t>(attention.key_side)]);
+  }
   HeatPicture picture;
-  picture.cell = longest <= kLabelled ? 22 : 2;
   HeatMap map{.title = attention.trace.path,
               .detail = head_name(chosen.head),
               .rows = weights.shape[0],
               .columns = weights.shape[1],
               .values = weights.values};
-  int64_t left = kMapGap, top = kMapGap + kTitle;
-  if (picture.cell > 2) {
-    picture.row_labels = labels_of(run.sides[static_cast<size_t>(attention.query_side)]);
-    picture.column_labels = labels_of(run.sides[static_cast<size_t>(attention.key_side)]);
-    left += widest(picture.row_labels);
-    top += widest(picture.column_labels);
-  }
-  map.x = left, map.y = top;
-  map.width = map.columns * picture.cell, map.height = map.rows * picture.cell;
-  picture.width = left + map.width + kMapGap, picture.height = top + map.height + kMapGap;
+  map.x = kMapGap + widest(rows), map.y = kMapGap + kTitle + widest(columns);
+  map.width = map.columns * cell, map.height = map.rows * cell;
+  picture.width = map.x + map.width + kMapGap, picture.height = map.y + map.height + kMapGap;
+  add_line(picture, {.text = map.title, .x = kMapGap, .y = kMapGap + kTitle - 24});
+  add_line(picture, {.text = map.detail, .x = kMapGap, .y = kMapGap + kTitle - 7});
   picture.maps.push_back(std::move(map));
+  add_tokens(picture, rows, columns);
   return picture;
 }
 
@@ -73,7 +115,26 @@ void place(HeatPicture& picture, HeatMap map, const MapPlace& at) {
   map.width = map.height = at.size;
   picture.width = std::max(picture.width, map.x + map.width + kMapGap);
   picture.height = std::max(picture.height, map.y + map.height + kMapGap);
+  const bool is_first = picture.maps.empty() || picture.maps.back().title != map.title;
+  if (is_first) add_line(picture, {.text = map.title, .x = kMapGap, .y = map.y - 24});
+  add_line(picture, {.text = map.detail, .x = map.x, .y = map.y - 7});
   picture.maps.push_back(std::move(map));
+}
+
+/// A bar of the colours below the maps. Over a picture, weights are shown relative to the largest.
+void add_legend(HeatPicture& picture) {
+  constexpr int64_t kSteps = 64, kWidest = 256, kHeight = 14, kBeside = 16;
+  HeatMap& legend = picture.legend;
+  legend = {.title = {}, .detail = {}, .rows = 1, .columns = kSteps, .values = {}};
+  for (int64_t i = 0; i < kSteps; ++i) legend.values.push_back(static_cast<float>(i) / (kSteps - 1));
+  const std::string most = picture.under ? "max" : "1";
+  legend.x = kMapGap + kBeside, legend.y = picture.height, legend.height = kHeight;
+  picture.width = std::max(picture.width, legend.x + kSteps + room_for(most) + kMapGap);
+  legend.width = std::min(kWidest, picture.width - legend.x - room_for(most) - kMapGap);
+  const int64_t baseline = legend.y + kHeight - 3;
+  add_line(picture, {.text = "0", .x = kMapGap, .y = baseline});
+  add_line(picture, {.text = most, .x = legend.x + legend.width + kMapGap / 2, .y = baseline});
+  picture.height = legend.y + kHeight + kMapGap;
 }
 
 HeatPicture overview(const Run& run, std::optional<int64_t> only) {
@@ -176,11 +237,14 @@ HeatPicture heat_picture(const Run& run, const PictureOptions& options) {
     const RunAttention& attention = attention_at(run, *options.attention);
     if (options.head) check_head(attention, *options.head);
   }
-  if (run.sides[0].picture) return over_picture(run, options);
-  require<ShapeError>(options.query == 0 && !options.is_rollout,
+  const bool is_over_picture = run.sides[0].picture.has_value();
+  require<ShapeError>(is_over_picture || (options.query == 0 && !options.is_rollout),
                       "inspect: a query and rollout are drawn over pictures, which this model does not read");
-  if (!options.head) return overview(run, options.attention);
-  return one_head(run, {*options.attention, *options.head});
+  HeatPicture picture = is_over_picture ? over_picture(run, options)
+                        : options.head  ? one_head(run, {*options.attention, *options.head})
+                                        : overview(run, options.attention);
+  add_legend(picture);
+  return picture;
 }
 
 }  // namespace attend

@@ -6,10 +6,9 @@
 
 #include "attend/inspect/picture.h"
 
-// What a picture of weights consists of, before it is written as SVG or PNG.
+// The layout of a picture of weights; picture_svg.cpp and picture_png.cpp write it as a file.
 namespace attend {
 
-constexpr int64_t kMapGap = 12;
 using Colour = std::array<unsigned char, 3>;
 
 /// One heat map: values, and where it is drawn.
@@ -20,10 +19,23 @@ struct HeatMap {
   int64_t x = 0, y = 0, width = 0, height = 0;
 };
 
+/// The font's size in pixels, the em of label widths.
+constexpr int64_t kFontSize = 12;
+
+/// A line of text. Its baseline starts at (x, y).
+struct PictureLabel {
+  std::string text;
+  int64_t x = 0, y = 0;
+  bool ends_here = false;    ///< the baseline ends at (x, y) instead
+  bool runs_upward = false;  ///< turned by a quarter to the left
+};
+
+/// Everything a picture shows, in pixels from its top left corner.
 struct HeatPicture {
   std::vector<HeatMap> maps;
-  std::vector<std::string> row_labels, column_labels;  ///< of the only map
-  int64_t width = 0, height = 0, cell = 0;
+  HeatMap legend;  ///< the colours from 0 to 1, one row
+  std::vector<PictureLabel> labels;
+  int64_t width = 0, height = 0;
   const Image* under = nullptr;  ///< what the maps are laid over
 };
 

@@ -53,7 +53,9 @@ double text_width(std::string_view text) {
   double width = 0;
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
-    if (byte < 0x80)
+    if (std::string_view("mwMW@%").find(character) != std::string_view::npos)
+      width += 0.9;
+    else if (byte < 0x80)
       width += byte >= 'A' && byte <= 'Z' ? 0.68 : 0.56;
     else if (byte >= 0xe3)  // lead bytes from U+3000 on: full width
       width += 1;

@@ -70,6 +70,33 @@ TEST(Inspect, WritesJsonPagesAndPictures) {
   }
 }
 
+TEST(Inspect, SaysWhichFontsAreMissingAndWritesThePicture) {
+  const TemporaryFolder folder;
+  const auto inspect_with = [&](const std::string& fonts) {
+    testing::save(folder, "fonts.conf",
+                  "<fontconfig><cachedir>" + folder.file("cache") + "</cachedir>" + fonts + "</fontconfig>");
+    std::filesystem::remove(folder.file("a.png"));
+    const Finished result =
+        testing::run({ATTEND_BINARY_DIR "/attend", "inspect", model(), "hello", "--target", "今天", "--layer",
+                      "decoder.layers.0.cross_attention", "--head", "0", "-o", folder.file("a.png")},
+                     {.environment = {{"FONTCONFIG_FILE", folder.file("fonts.conf")}}});
+    EXPECT_EQ(result.code, 0);
+    EXPECT_GT(read_image(folder.file("a.png")).width, 100);
+    return result.err;
+  };
+  const std::string wrote = "Wrote " + folder.file("a.png") + "\n";
+  EXPECT_EQ(inspect_with(""),
+            "attend: no fonts are installed, so the picture has no text; install fonts (Debian: fonts-dejavu-core, and "
+            "fonts-noto-cjk for Chinese, Japanese and Korean)\n" +
+                wrote);
+  const std::string latin = "/usr/share/fonts/truetype/dejavu";
+  if (!std::filesystem::exists(latin)) GTEST_SKIP() << latin << " is missing (Debian: fonts-dejavu-core)";
+  EXPECT_EQ(inspect_with("<dir>" + latin + "</dir>"),
+            "attend: no installed font has 今天, drawn as boxes; install a font for them (Debian: fonts-noto-cjk for "
+            "Chinese, Japanese and Korean, fonts-noto-core for other scripts)\n" +
+                wrote);
+}
+
 TEST(Inspect, SaysWhatIsWrongInOneLine) {
   const auto expect = [](std::vector<std::string> words, int code, const std::string& message) {
     const Finished result = attend_command(std::move(words));

@@ -10,7 +10,6 @@
 #include "attend/generate/translate.h"
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/generation.h"
-#include "attend/inspect/picture.h"
 #include "inspect/inspect_testing.h"
 #include "testing/gradients.h"
 
@@ -244,36 +243,6 @@ TEST(Document, NothingInTheDataEndsItsElement) {
             "<body><script type=\"application/json\" id=\"attend-data\">{\"a\":\"\\u003c/script>\\u003c!--\"}</script>"
             "<script>x</script></body>");
   expect_error<FormatError>([] { inspect_page("<body></body>", "{}"); }, "inspect: the page has no place for data");
-}
-
-TEST(Picture, ShowsTokensAsText) {
-  const InspectedModel model = tiny_inspected("transformer");
-  const attend::Run run = tiny_run(model, {.text = "a<b", .target = "&"});
-  const std::string one = picture_svg(run, {.attention = static_cast<int64_t>(run.attention.size()) - 1, .head = 0});
-  EXPECT_NE(one.find("&lt;"), std::string::npos);
-  EXPECT_NE(one.find("&amp;"), std::string::npos);
-  EXPECT_NE(one.find("cross_attention, head 0"), std::string::npos);
-  EXPECT_EQ(one.find("<b"), std::string::npos);
-  const std::string all = picture_svg(run);
-  size_t maps = 0;
-  for (size_t at = all.find("<title>"); at != std::string::npos; at = all.find("<title>", at + 1)) ++maps;
-  size_t heads = 0;
-  for (const RunAttention& attention : run.attention) heads += static_cast<size_t>(attention.heads());
-  EXPECT_EQ(maps, heads);
-  expect_error<ShapeError>(
-      [&] { picture_svg(run, {.attention = 99}); },
-      "inspect: there is no attention 99; the run has " + std::to_string(run.attention.size()) + ", counted from 0");
-  expect_error<ShapeError>([&] { picture_svg(run, {.head = 0}); },
-                           "inspect: a head belongs to a layer: choose one too");
-}
-
-TEST(Picture, IsAPng) {
-  const attend::Run run = tiny_run(tiny_inspected("gpt"), {.text = "hello"});
-  for (const PictureOptions& options : {PictureOptions{}, PictureOptions{.attention = 0, .head = 1}}) {
-    const std::string png = picture_png(run, options);
-    EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
-    EXPECT_GT(png.size(), 100u);
-  }
 }
 
 }  // namespace

@@ -96,13 +96,13 @@ TEST(VisionPicture, LightsWhatIsLookedAt) {
     for (const bool is_rollout : {false, true}) {
       PictureOptions options{.attention = {}, .head = {}, .query = query, .is_rollout = is_rollout};
       if (!is_rollout) options.attention = 1, options.head = 1;
-      const std::string png = picture_png(run, options);
+      const std::string png = picture_png(run, options).bytes;
       const Image image = decode_image(std::as_bytes(std::span(png)), "png");
       const auto weights = run_array(run, is_rollout ? "rollout/stack" : "weights/1/1",
                                      {.first_row = query, .first_column = 1, .end_row = query + 1})
                                .values;
       const double most = std::ranges::max(weights);
-      constexpr std::array<std::pair<int64_t, int64_t>, 4> kMiddles{{{100, 140}, {320, 140}, {100, 360}, {320, 360}}};
+      constexpr std::array<std::pair<int64_t, int64_t>, 4> kMiddles{{{200, 280}, {640, 280}, {200, 720}, {640, 720}}};
       for (size_t i = 0; i < 4; ++i) {
         const double share = weights[i] / most;
         EXPECT_NEAR(image.at(kMiddles[i].first, kMiddles[i].second, 0), 255 * share * (0.8 - 0.6 * share), 1);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Text as pixels, drawn with the fonts of this machine. The only part of the library that uses FreeType and fontconfig.
+namespace attend {
+
+/// A line of text: how much ink each pixel has, 0 to 255, by rows from the top. Its first pixel lies `left` to the
+/// right of the start of the baseline and `top` above it.
+struct TextBitmap {
+  int64_t left = 0, top = 0, width = 0, height = 0;
+  int64_t advance = 0;  ///< from the start of the baseline to its end
+  std::vector<uint8_t> ink;
+};
+
+/// Draws each character with the first installed font that has it, DejaVu Sans and Noto Sans CJK before others.
+/// Right-to-left text is reordered and Arabic letters are joined; ligatures and the reordering of Indic scripts are not
+/// supported. The same text and fonts give the same pixels.
+class TextRenderer {
+ public:
+  /// `size`: pixels of an em.
+  explicit TextRenderer(int64_t size);
+  ~TextRenderer();
+  TextRenderer(const TextRenderer&) = delete;
+  TextRenderer& operator=(const TextRenderer&) = delete;
+
+  bool has_fonts() const;
+  /// Characters that no installed font has become boxes. Without any font the bitmap is empty.
+  TextBitmap draw(std::string_view text);
+  /// The characters drawn as boxes so far, each once.
+  const std::u32string& missing() const;
+
+ private:
+  struct Fonts;
+  std::unique_ptr<Fonts> fonts_;
+};
+
+}  // namespace attend
