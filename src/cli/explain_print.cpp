@@ -11,10 +11,12 @@ namespace {
 constexpr int kLongestLabel = 12;
 constexpr int64_t kLongestSum = 8;  // terms of a worked example
 
+/// Halves are rounded away from zero, as on paper. Vectors of one decimal often give them, and the order of a sum,
+/// which differs between processors, decides on which side of a half its last bit falls.
 std::string rounded(double value, int decimals = 2) {
   if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
   char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  std::snprintf(text, sizeof text, "%.*f", decimals, value + std::copysign(1e-9, value));
   const std::string result = text;
   return result.find_first_not_of("-0.") == std::string::npos && result[0] == '-' ? result.substr(1) : result;
 }

@@ -203,6 +203,12 @@ TEST(Explain, EveryStepIsTold) {
   for (const char* part : {"Head 2", "Wq", "Wk", "Wv", "Wo", "Joining"}) EXPECT_NE(heads.find(part), std::string::npos);
 }
 
+TEST(Explain, HalvesAreRoundedAwayFromZero) {
+  const std::string out = explain({"今天天气很好"}).out;
+  EXPECT_NE(out.find("   5 很  -0.75   1.40"), std::string::npos) << out;  // -1.49 / 2, on every processor
+  EXPECT_NE(out.find("0.10  1.29"), std::string::npos) << out;             // 2.57 / 2
+}
+
 TEST(Explain, ColoursOnlyWhereTheyBelong) {
   const auto has_colour = [](const Finished& result) { return result.out.find("\x1b[") != std::string::npos; };
   EXPECT_FALSE(has_colour(explain({"今天"})));
