@@ -105,7 +105,11 @@ AddedTokens::AddedTokens(const Json& json, const Vocabulary& vocabulary, const N
     if (token.special && !finds_special) {
       // only ever put in by the program
     } else if (token.normalized && normalizer) {
-      in_normalized_.add(token, normalizer(token.content));
+      TextWork work(token.content.size());
+      const std::string content = normalizer(token.content, work);
+      require<FormatError>(content.size() <= kLongestToken, "the normalizer makes ", content.size(),
+                           " bytes of the added token ", in_quotes(token.content), ", at most ", kLongestToken);
+      in_normalized_.add(token, content);
     } else {
       (token.normalized ? in_normalized_ : in_text_).add(token, token.content);
     }

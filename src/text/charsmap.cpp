@@ -9,6 +9,8 @@
 namespace attend::text {
 namespace {
 
+constexpr size_t kLongestReplacement = 256;  // NFKC's longest has 33
+
 // A unit of the double array, as Yata's darts-clone packs it.
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7fffffffu; }
@@ -31,9 +33,11 @@ Charsmap::Charsmap(std::string_view blob) {
 
 std::optional<std::string_view> Charsmap::replacement(uint32_t offset) const {
   if (offset >= strings_.size()) return std::nullopt;
-  const size_t end = strings_.find('\0', offset);
-  const std::string_view rest = std::string_view(strings_).substr(offset);
-  return end == std::string::npos ? rest : rest.substr(0, end - offset);
+  const std::string_view rest = std::string_view(strings_).substr(offset, kLongestReplacement + 1);
+  const size_t end = rest.find('\0');
+  require<FormatError>(end != std::string_view::npos || rest.size() <= kLongestReplacement,
+                       "charsmap: a replacement of more than ", kLongestReplacement, " bytes");
+  return rest.substr(0, end);
 }
 
 std::optional<Charsmap::Match> Charsmap::find(std::string_view text, Take take) const {

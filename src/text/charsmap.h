@@ -20,7 +20,7 @@ class Charsmap {
     std::string_view by;
   };
   enum class Take { longest, shortest };
-  /// The replacement for what `text` begins with, if there is one.
+  /// The replacement for what `text` begins with, if there is one. Throws FormatError if it has more than 256 bytes.
   std::optional<Match> find(std::string_view text, Take take) const;
 
  private:

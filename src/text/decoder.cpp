@@ -15,6 +15,12 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
+size_t total_bytes(const Tokens& tokens) {
+  size_t sum = 0;
+  for (const std::string& token : tokens) sum += token.size();
+  return sum;
+}
+
 void fuse(Tokens& tokens) {
   std::string all;
   for (const std::string& token : tokens) all += token;
@@ -73,7 +79,7 @@ std::string cleaned_up(std::string text) {
 Decoder wordpiece(const Json& json) {
   const auto prefix = field<std::string>(json, "prefix", "##");
   const bool cleanup = field(json, "cleanup", true);
-  return [=](Tokens& tokens) {
+  return [=](Tokens& tokens, TextWork&) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
       if (i > 0) token = token.starts_with(prefix) ? token.substr(prefix.size()) : std::string(1, ' ').append(token);
@@ -87,7 +93,7 @@ Decoder metaspace(const Json& json) {
   require<FormatError>(!mark.empty(), "the replacement of Metaspace is empty");
   const bool prefix = field(json, "add_prefix_space", true);
   const bool prepends = field<std::string>(json, "prepend_scheme", prefix ? "always" : "never") != "never";
-  return [=](Tokens& tokens) {
+  return [=](Tokens& tokens, TextWork&) {
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = replaced(tokens[i], mark, i == 0 && prepends ? "" : " ");
   };
 }
@@ -96,8 +102,8 @@ Decoder replace(const Json& json) {
   const Pattern pattern = make_pattern(required(json, "pattern"));
   const std::string content = required_string(json, "content");
   require<FormatError>(content.size() <= 256, "\"content\" of a decoder has ", content.size(), " bytes, at most 256");
-  return [=](Tokens& tokens) {
-    for (std::string& token : tokens) token = pattern.replace_all(token, content);
+  return [=](Tokens& tokens, TextWork& work) {
+    for (std::string& token : tokens) token = pattern.replace_all(token, content, work);
   };
 }
 
@@ -105,7 +111,7 @@ Decoder strip(const Json& json) {
   const auto content = field<std::string>(json, "content", " ");
   const auto start = field<int64_t>(json, "start", 0), stop = field<int64_t>(json, "stop", 0);
   require<FormatError>(!content.empty(), "the content of Strip is empty");
-  return [=](Tokens& tokens) {
+  return [=](Tokens& tokens, TextWork&) {
     for (std::string& token : tokens) {
       std::string_view rest = token;
       for (int64_t i = 0; i < start && rest.starts_with(content); ++i) rest.remove_prefix(content.size());
@@ -118,7 +124,7 @@ Decoder strip(const Json& json) {
 Decoder bpe(const Json& json) {
   const auto suffix = field<std::string>(json, "suffix", "</w>");
   require<FormatError>(!suffix.empty(), "the suffix of BPEDecoder is empty");
-  return [=](Tokens& tokens) {
+  return [=](Tokens& tokens, TextWork&) {
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replaced(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
   };
@@ -129,16 +135,21 @@ Decoder sequence(const Json& json) {
   for (const Json& step : required(json, "decoders")) {
     if (!step.is_null()) steps.push_back(make_decoder(step));
   }
-  return [steps](Tokens& tokens) {
-    for (const Decoder& step : steps) step(tokens);
+  return [steps](Tokens& tokens, TextWork& work) {
+    for (const Decoder& step : steps) step(tokens, work);
   };
+}
+
+/// A step without settings.
+Decoder simple(void (*change)(Tokens&)) {
+  return [change](Tokens& tokens, TextWork&) { change(tokens); };
 }
 
 const std::map<std::string, Decoder (*)(const Json&)>& makers() {
   static const std::map<std::string, Decoder (*)(const Json&)> table{
-      {"ByteLevel", [](const Json&) -> Decoder { return byte_level; }},
-      {"ByteFallback", [](const Json&) -> Decoder { return byte_fallback; }},
-      {"Fuse", [](const Json&) -> Decoder { return fuse; }},
+      {"ByteLevel", [](const Json&) { return simple(byte_level); }},
+      {"ByteFallback", [](const Json&) { return simple(byte_fallback); }},
+      {"Fuse", [](const Json&) { return simple(fuse); }},
       {"WordPiece", wordpiece},
       {"Metaspace", metaspace},
       {"Replace", replace},
@@ -156,11 +167,15 @@ void join_with_blanks(Tokens& tokens) {
 }  // namespace
 
 Decoder make_decoder(const Json& json) {
-  if (json.is_null()) return join_with_blanks;
+  if (json.is_null()) return simple(join_with_blanks);
   const std::string type = type_of(json);
   const auto maker = makers().find(type);
   require<FormatError>(maker != makers().end(), "unknown decoder ", in_quotes(type));
-  return maker->second(json);
+  const Decoder made = maker->second(json);
+  return [made](Tokens& tokens, TextWork& work) {
+    made(tokens, work);
+    work.wrote("decoder", total_bytes(tokens));
+  };
 }
 
 }  // namespace attend::text

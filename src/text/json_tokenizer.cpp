@@ -48,9 +48,9 @@ JsonTokenizer::JsonTokenizer(std::string source, const TokenizerConfig& files) :
   if (!files.config.is_null()) config_source_ = files.config.dump(2);
 }
 
-void JsonTokenizer::encode_part(Piece piece, std::vector<int32_t>& ids) const {
+void JsonTokenizer::encode_part(Piece piece, TextWork& work, std::vector<int32_t>& ids) const {
   if (pre_tokenizer_) {
-    pre_tokenizer_->split(piece, [&](Piece word) {
+    pre_tokenizer_->split(piece, work, [&](Piece word) {
       if (!word.text.empty()) model_->encode(word.text, ids);
     });
   } else {
@@ -60,16 +60,17 @@ void JsonTokenizer::encode_part(Piece piece, std::vector<int32_t>& ids) const {
 
 std::vector<int32_t> JsonTokenizer::encode(std::string_view text, bool add_special) const {
   require_utf8(text);
+  TextWork work(text.size());
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3 + 16);
   added_.in_text().split(text, [&](TokenFinder::Part outer) {
     if (outer.id != kNone) return ids.push_back(outer.id);
     const bool at_start = outer.text.data() == text.data();
-    const std::string changed = normalizer_ ? normalizer_(outer.text) : "";
+    const std::string changed = normalizer_ ? normalizer_(outer.text, work) : "";
     const std::string_view prepared = normalizer_ ? std::string_view(changed) : outer.text;
     added_.in_normalized().split(prepared, [&](TokenFinder::Part inner) {
       if (inner.id != kNone) return ids.push_back(inner.id);
-      encode_part({inner.text, at_start && inner.text.data() == prepared.data()}, ids);
+      encode_part({inner.text, at_start && inner.text.data() == prepared.data()}, work, ids);
     });
   });
   return add_special ? fill(template_, ids) : ids;
@@ -82,12 +83,17 @@ EncodedPair JsonTokenizer::encode_pair(std::string_view a, std::string_view b, i
 std::string JsonTokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
+  size_t bytes = 0;
   for (const int32_t id : ids) {
     const bool left_out = !keep_special && added_.is_special(id);
-    if (const std::string& token = tokens_.token(id); !left_out && !token.empty()) tokens.push_back(token);
+    if (const std::string& token = tokens_.token(id); !left_out && !token.empty()) {
+      tokens.push_back(token);
+      bytes += token.size();
+    }
   }
   if (tokens.empty()) return "";
-  decoder_(tokens);
+  TextWork work(bytes);
+  decoder_(tokens, work);
   std::string text;
   for (const std::string& token : tokens) text += token;
   return repair_utf8(text).text;

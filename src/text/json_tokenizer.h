@@ -30,7 +30,7 @@ class JsonTokenizer final : public Tokenizer {
   void save(const std::string& folder) const override;
 
  private:
-  void encode_part(Piece part, std::vector<int32_t>& ids) const;
+  void encode_part(Piece part, TextWork& work, std::vector<int32_t>& ids) const;
 
   std::string source_, config_source_;
   Normalizer normalizer_;

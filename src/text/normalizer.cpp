@@ -16,12 +16,6 @@ namespace {
 constexpr size_t kMostComponents = 128;
 constexpr size_t kLongestContent = 256;  // of what a step puts into the text, once or at every match
 
-/// A file may hold steps that double a text again and again; nothing real makes it 64 times longer.
-std::string within_reason(std::string text, size_t before) {
-  require<FormatError>(text.size() <= 64 * before + 65536, "the normalizer makes ", text.size(), " bytes of ", before);
-  return text;
-}
-
 bool is_chinese(char32_t code) {
   // As Hugging Face's BertNormalizer has them, with its gap before 2B920.
   return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) ||
@@ -55,7 +49,7 @@ std::string spaced_chinese(std::string_view text) {
 Normalizer bert(const Json& json) {
   const bool clean = field(json, "clean_text", true), chinese = field(json, "handle_chinese_chars", true);
   const bool lower = field(json, "lowercase", true), strip = field(json, "strip_accents", lower);
-  return [=](std::string_view text) {
+  return [=](std::string_view text, TextWork&) {
     std::string out(text);
     if (clean) out = cleaned(out);
     if (chinese && !is_ascii(out)) out = spaced_chinese(out);
@@ -68,7 +62,7 @@ Normalizer bert(const Json& json) {
 
 Normalizer strip(const Json& json) {
   const bool left = field(json, "strip_left", true), right = field(json, "strip_right", true);
-  return [=](std::string_view text) {
+  return [=](std::string_view text, TextWork&) {
     size_t first = text.size(), last = 0;
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
@@ -105,27 +99,27 @@ std::string short_string(const Json& json, const char* key) {
 Normalizer replace(const Json& json) {
   const Pattern pattern = make_pattern(required(json, "pattern"));
   const std::string content = short_string(json, "content");
-  return [=](std::string_view text) { return pattern.replace_all(text, content); };
+  return [=](std::string_view text, TextWork& work) { return pattern.replace_all(text, content, work); };
 }
 
 Normalizer prepend(const Json& json) {
   const std::string prefix = short_string(json, "prepend");
-  return [=](std::string_view text) { return text.empty() ? "" : prefix + std::string(text); };
+  return [=](std::string_view text, TextWork&) { return text.empty() ? "" : prefix + std::string(text); };
 }
 
 Normalizer precompiled(const Json& json) {
   const auto map = std::make_shared<const Charsmap>(from_base64(required_string(json, "precompiled_charsmap")));
   // The blob's strings need not be UTF-8; everything after this relies on it.
-  return [map](std::string_view text) { return repair_utf8(apply_by_grapheme(*map, text)).text; };
+  return [map](std::string_view text, TextWork&) { return repair_utf8(apply_by_grapheme(*map, text)).text; };
 }
 
 Normalizer sequence(const Json& json) {
   std::vector<Normalizer> steps;
   for (const Json& step : required(json, "normalizers")) steps.push_back(make_normalizer(step));
-  return [steps](std::string_view text) {
+  return [steps](std::string_view text, TextWork& work) {
     std::string out(text);
     for (const Normalizer& step : steps) {
-      if (step) out = within_reason(step(out), text.size());
+      if (step) out = step(out, work);
     }
     return out;
   };
@@ -133,7 +127,12 @@ Normalizer sequence(const Json& json) {
 
 template <NormalForm form>
 Normalizer normal_form(const Json&) {
-  return [](std::string_view text) { return normalized(text, form); };
+  return [](std::string_view text, TextWork&) { return normalized(text, form); };
+}
+
+/// A step without settings.
+Normalizer simple(std::string (*change)(std::string_view)) {
+  return [change](std::string_view text, TextWork&) { return change(text); };
 }
 
 const std::map<std::string, Normalizer (*)(const Json&)>& makers() {
@@ -142,17 +141,17 @@ const std::map<std::string, Normalizer (*)(const Json&)>& makers() {
       {"NFD", normal_form<NormalForm::nfd>},
       {"NFKC", normal_form<NormalForm::nfkc>},
       {"NFKD", normal_form<NormalForm::nfkd>},
-      {"Lowercase", [](const Json&) -> Normalizer { return lowercased; }},
+      {"Lowercase", [](const Json&) { return simple(lowercased); }},
       {"StripAccents",
-       [](const Json&) -> Normalizer {
-         return [](std::string_view text) { return filtered(text, [](char32_t code) { return !is_mark(code); }); };
+       [](const Json&) {
+         return simple([](std::string_view text) { return filtered(text, [](char32_t c) { return !is_mark(c); }); });
        }},
       {"BertNormalizer", bert},
       {"Strip", strip},
-      {"Nmt", [](const Json&) -> Normalizer { return nmt; }},
+      {"Nmt", [](const Json&) { return simple(nmt); }},
       {"Replace", replace},
       {"Prepend", prepend},
-      {"ByteLevel", [](const Json&) -> Normalizer { return spelled_bytes; }},
+      {"ByteLevel", [](const Json&) { return simple(spelled_bytes); }},
       {"Precompiled", precompiled},
       {"Sequence", sequence},
   };
@@ -187,7 +186,11 @@ Normalizer make_normalizer(const Json& json) {
   const auto maker = makers().find(type);
   require<FormatError>(maker != makers().end(), "unknown normalizer ", in_quotes(type));
   Normalizer made = maker->second(json);
-  return [made](std::string_view text) { return within_reason(made(text), text.size()); };
+  return [made](std::string_view text, TextWork& work) {
+    std::string out = made(text, work);
+    work.wrote("normalizer", out.size());
+    return out;
+  };
 }
 
 }  // namespace attend::text

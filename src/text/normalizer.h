@@ -9,8 +9,9 @@
 
 namespace attend::text {
 
-/// Changes a text before it is cut. Takes and gives valid UTF-8.
-using Normalizer = std::function<std::string(std::string_view)>;
+/// Changes a text before it is cut. Takes and gives valid UTF-8. Throws FormatError where the text costs more than it
+/// may: see TextWork.
+using Normalizer = std::function<std::string(std::string_view, TextWork&)>;
 
 /// The "normalizer" of tokenizer.json; null gives an empty function. Throws FormatError naming a component that is not
 /// known, or wrong in itself.

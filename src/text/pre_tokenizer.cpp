@@ -17,6 +17,9 @@ namespace {
 
 using Made = std::unique_ptr<const PreTokenizer>;
 
+constexpr const char* kPart = "pre-tokenizer";  // in errors
+constexpr size_t kLongestContent = 256;         // of what stands for a blank
+
 void emit(Piece piece, const std::vector<Span>& spans, const PieceSink& sink) {
   for (const auto& [begin, end] : spans) {
     sink({piece.text.substr(begin, end - begin), piece.at_start && begin == 0});
@@ -28,8 +31,8 @@ class SplitAtPattern final : public PreTokenizer {
   SplitAtPattern(Pattern pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  void split(Piece piece, const PieceSink& sink) const override {
-    auto stretches = stretches_of(pattern_, piece.text);
+  void split(Piece piece, TextWork& work, const PieceSink& sink) const override {
+    auto stretches = stretches_of(pattern_, piece.text, work);
     if (invert_) {
       for (Stretch& stretch : stretches) stretch.is_match = !stretch.is_match;
     }
@@ -47,7 +50,7 @@ class SplitAtCharacters final : public PreTokenizer {
   SplitAtCharacters(std::function<bool(char32_t)> is_match, SplitBehavior behavior)
       : is_match_(std::move(is_match)), behavior_(behavior) {}
 
-  void split(Piece piece, const PieceSink& sink) const override {
+  void split(Piece piece, TextWork&, const PieceSink& sink) const override {
     emit(piece, pieces_of(stretches_of(is_match_, piece.text), behavior_), sink);
   }
 
@@ -59,7 +62,7 @@ class SplitAtCharacters final : public PreTokenizer {
 class SplitByScanner final : public PreTokenizer {
  public:
   explicit SplitByScanner(Scanner scanner) : scanner_(scanner) {}
-  void split(Piece piece, const PieceSink& sink) const override { scanner_.scan(piece, sink); }
+  void split(Piece piece, TextWork&, const PieceSink& sink) const override { scanner_.scan(piece, sink); }
 
  private:
   Scanner scanner_;
@@ -72,15 +75,17 @@ class ByteLevel final : public PreTokenizer {
         use_regex_(field(json, "use_regex", true)),
         raw_bytes_(raw_bytes) {}
 
-  void split(Piece piece, const PieceSink& sink) const override {
+  void split(Piece piece, TextWork& work, const PieceSink& sink) const override {
     std::string prefixed;
     if (prefix_space_ && !piece.text.starts_with(' ')) {
       prefixed.assign(1, ' ').append(piece.text);
       piece.text = prefixed;
     }
+    work.wrote(kPart, prefixed.size());
     if (raw_bytes_) return cut(piece, sink);
     cut(piece, [&](Piece part) {
       const std::string spelled = spelled_bytes(part.text);
+      work.wrote(kPart, spelled.size());
       sink({spelled, part.at_start});
     });
   }
@@ -101,6 +106,8 @@ class Metaspace final : public PreTokenizer {
   explicit Metaspace(const Json& json)
       : replacement_(field<std::string>(json, "replacement", "▁")), split_(field(json, "split", true)) {
     require<FormatError>(!replacement_.empty(), "the replacement of Metaspace is empty");
+    require<FormatError>(replacement_.size() <= kLongestContent, "the replacement of Metaspace has ",
+                         replacement_.size(), " bytes, at most ", kLongestContent);
     const bool prefix = field(json, "add_prefix_space", true);
     const auto scheme = field<std::string>(json, "prepend_scheme", prefix ? "always" : "never");
     require<FormatError>(scheme == "always" || scheme == "first" || scheme == "never", "unknown prepend_scheme ",
@@ -109,12 +116,13 @@ class Metaspace final : public PreTokenizer {
     first_ = scheme == "first";
   }
 
-  void split(Piece piece, const PieceSink& sink) const override {
+  void split(Piece piece, TextWork& work, const PieceSink& sink) const override {
     std::string text = replaced(piece.text, " ", replacement_);
     if ((always_ || (first_ && piece.at_start)) && !text.starts_with(replacement_)) text.insert(0, replacement_);
+    work.wrote(kPart, text.size());
     const Piece changed{text, piece.at_start};
     if (!split_) return sink(changed);
-    const auto stretches = stretches_of(Pattern::literal(replacement_), text);
+    const auto stretches = stretches_of(Pattern::literal(replacement_), text, work);
     emit(changed, pieces_of(stretches, SplitBehavior::merged_with_next), sink);
   }
 
@@ -126,13 +134,13 @@ class Metaspace final : public PreTokenizer {
 class Chain final : public PreTokenizer {
  public:
   explicit Chain(std::vector<Made> steps) : steps_(std::move(steps)) {}
-  void split(Piece piece, const PieceSink& sink) const override { from(0, piece, sink); }
+  void split(Piece piece, TextWork& work, const PieceSink& sink) const override { from(0, piece, work, sink); }
 
  private:
-  void from(size_t step, Piece piece, const PieceSink& sink) const {
+  void from(size_t step, Piece piece, TextWork& work, const PieceSink& sink) const {
     if (step == steps_.size()) return sink(piece);
-    if (step + 1 == steps_.size()) return steps_[step]->split(piece, sink);
-    steps_[step]->split(piece, [this, step, &sink](Piece part) { from(step + 1, part, sink); });
+    if (step + 1 == steps_.size()) return steps_[step]->split(piece, work, sink);
+    steps_[step]->split(piece, work, [this, step, &work, &sink](Piece part) { from(step + 1, part, work, sink); });
   }
 
   std::vector<Made> steps_;

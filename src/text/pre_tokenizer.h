@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "text/json_fields.h"
+#include "text/text_work.h"
 
 namespace attend::text {
 
@@ -19,7 +20,8 @@ using PieceSink = std::function<void(Piece)>;
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  virtual void split(Piece piece, const PieceSink& sink) const = 0;
+  /// Throws FormatError where the text costs more than it may.
+  virtual void split(Piece piece, TextWork& work, const PieceSink& sink) const = 0;
 };
 
 /// Whether the last step spells bytes as GPT-2 does.

@@ -13,14 +13,9 @@ namespace {
 constexpr size_t kLongestPattern = 20'000;
 constexpr int32_t kMostStack = 64 * 1024 * 1024;  // one entry for each character a greedy loop may have to give back
 
-/// The work one text may cost, in ICU's ticks of 10,000 steps: far more than any sane expression needs, and counted,
-/// not timed, so that a text either passes everywhere or nowhere.
-struct Budget {
-  int64_t ticks = 0;
-  static UBool spend(const void* context, int32_t) {
-    return --const_cast<Budget*>(static_cast<const Budget*>(context))->ticks > 0;
-  }
-};
+UBool spend_tick(const void* work, int32_t) {
+  return const_cast<TextWork*>(static_cast<const TextWork*>(work))->spend_tick();
+}
 
 }  // namespace
 
@@ -43,16 +38,18 @@ Regex::Regex(const std::string& pattern) : pattern_(pattern) {
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 
-void Regex::for_each_match(std::string_view text, const std::function<void(Span)>& visit) const {
-  UErrorCode status = U_ZERO_ERROR;
+void Regex::for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const {
+  UErrorCode status = work.start_search() ? U_ZERO_ERROR : U_REGEX_STOPPED_BY_CALLER;
   const auto check = [&] {
+    require<FormatError>(status != U_REGEX_STOPPED_BY_CALLER, "the regular expression ", in_quotes(pattern_),
+                         " takes too many steps for a text of ", work.text_bytes(), " bytes");
     require<FormatError>(U_SUCCESS(status), "the regular expression ", in_quotes(pattern_),
-                         " takes too much work: ", u_errorName(status));
+                         " cannot be applied: ", u_errorName(status));
   };
+  check();
   const std::unique_ptr<icu::RegexMatcher> matcher(compiled_->pattern->matcher(status));
   check();
-  Budget budget{1000 + static_cast<int64_t>(text.size()) / 64};
-  matcher->setMatchCallback(Budget::spend, &budget, status);
+  matcher->setMatchCallback(spend_tick, &work, status);
   matcher->setStackLimit(kMostStack, status);
   UText input = UTEXT_INITIALIZER;
   utext_openUTF8(&input, text.data(), static_cast<int64_t>(text.size()), &status);
@@ -67,10 +64,10 @@ void Regex::for_each_match(std::string_view text, const std::function<void(Span)
   check();
 }
 
-std::string Regex::replace_all(std::string_view text, std::string_view by) const {
+std::string Regex::replace_all(std::string_view text, std::string_view by, TextWork& work) const {
   std::string out;
   size_t at = 0;
-  for_each_match(text, [&](Span match) {
+  for_each_match(text, work, [&](Span match) {
     out.append(text.substr(at, match.begin - at)).append(by);
     at = match.end;
   });
@@ -89,16 +86,16 @@ Pattern Pattern::regex(const std::string& expression) {
   return result;
 }
 
-void Pattern::for_each_match(std::string_view text, const std::function<void(Span)>& visit) const {
-  if (regex_) return regex_->for_each_match(text, visit);
+void Pattern::for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const {
+  if (regex_) return regex_->for_each_match(text, work, visit);
   if (literal_.empty()) return;
   for (size_t at = 0; (at = text.find(literal_, at)) != std::string_view::npos; at += literal_.size()) {
     visit({at, at + literal_.size()});
   }
 }
 
-std::string Pattern::replace_all(std::string_view text, std::string_view by) const {
-  if (regex_) return regex_->replace_all(text, by);
+std::string Pattern::replace_all(std::string_view text, std::string_view by, TextWork& work) const {
+  if (regex_) return regex_->replace_all(text, by, work);
   return literal_.empty() ? std::string(text) : replaced(text, literal_, by);
 }
 

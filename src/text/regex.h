@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/text_work.h"
+
 namespace attend::text {
 
 struct Span {
@@ -12,7 +14,7 @@ struct Span {
 };
 
 /// A regular expression over UTF-8. Expressions come from files that are not trusted: both their size and the work of
-/// each search are bounded; going over throws FormatError.
+/// all searches in a text are bounded; going over throws FormatError.
 class Regex {
  public:
   explicit Regex(const std::string& pattern);
@@ -20,9 +22,9 @@ class Regex {
   Regex(Regex&&) noexcept;
 
   /// Calls visit(where) for each match, left to right, none overlapping.
-  void for_each_match(std::string_view text, const std::function<void(Span)>& visit) const;
+  void for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const;
   /// The text with each match replaced by `by`, taken literally.
-  std::string replace_all(std::string_view text, std::string_view by) const;
+  std::string replace_all(std::string_view text, std::string_view by, TextWork& work) const;
 
  private:
   struct Compiled;
@@ -36,8 +38,8 @@ class Pattern {
   static Pattern literal(std::string text);
   static Pattern regex(const std::string& expression);
 
-  void for_each_match(std::string_view text, const std::function<void(Span)>& visit) const;
-  std::string replace_all(std::string_view text, std::string_view by) const;
+  void for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const;
+  std::string replace_all(std::string_view text, std::string_view by, TextWork& work) const;
 
  private:
   std::string literal_;

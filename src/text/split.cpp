@@ -71,10 +71,10 @@ SplitBehavior split_behavior(const std::string& name) {
   throw FormatError("unknown split behavior " + in_quotes(name));
 }
 
-std::vector<Stretch> stretches_of(const Pattern& pattern, std::string_view text) {
+std::vector<Stretch> stretches_of(const Pattern& pattern, std::string_view text, TextWork& work) {
   std::vector<Stretch> result;
   size_t at = 0;
-  pattern.for_each_match(text, [&](Span match) {
+  pattern.for_each_match(text, work, [&](Span match) {
     if (match.begin > at) result.push_back({{at, match.begin}, false});
     result.push_back({match, true});
     at = match.end;

@@ -20,7 +20,7 @@ struct Stretch {
   bool is_match = false;
 };
 /// The text as stretches that cover it without a gap; adjacent matches stay apart.
-std::vector<Stretch> stretches_of(const Pattern& pattern, std::string_view text);
+std::vector<Stretch> stretches_of(const Pattern& pattern, std::string_view text, TextWork& work);
 /// The same with each code point a match for which is_match(code) is true.
 std::vector<Stretch> stretches_of(const std::function<bool(char32_t)>& is_match, std::string_view text);
 

@@ -109,8 +109,9 @@ Trained train_wordpiece(const LineSource& lines, const TokenizerTraining& option
   const auto pre_tokenizer = make_pre_tokenizer(component("BertPreTokenizer"), false);
   WordCounts counts;
   while (const auto line = lines()) {
-    const std::string text = normalizer(*line);
-    pre_tokenizer->split({text, true}, [&](Piece word) {
+    TextWork work(line->size());
+    const std::string text = normalizer(*line, work);
+    pre_tokenizer->split({text, true}, work, [&](Piece word) {
       if (word.text.size() <= kLongestWord) counts.add(word.text);  // longer ones are unknown to WordPiece
     });
   }

@@ -57,7 +57,8 @@ Trained train_words(const LineSource& lines, const TokenizerTraining& options) {
   const auto pre_tokenizer = make_pre_tokenizer(cutting, false);
   WordCounts counts;
   while (const auto line = lines()) {
-    if (!line->empty()) pre_tokenizer->split({*line, true}, [&](Piece word) { counts.add(word.text); });
+    TextWork work(line->size());
+    if (!line->empty()) pre_tokenizer->split({*line, true}, work, [&](Piece word) { counts.add(word.text); });
   }
   Vocabulary vocabulary = special_vocabulary();
   add_frequent(counts, options, vocabulary);

@@ -24,7 +24,9 @@ Pieces scanned(const Scanner& scanner, std::string_view text) {
 
 Pieces matched(const Regex& regex, std::string_view text) {
   Pieces pieces;
-  regex.for_each_match(text, [&](Span span) { pieces.emplace_back(text.substr(span.begin, span.end - span.begin)); });
+  TextWork work(text.size());
+  regex.for_each_match(text, work,
+                       [&](Span span) { pieces.emplace_back(text.substr(span.begin, span.end - span.begin)); });
   return pieces;
 }
 
