@@ -1,4 +1,5 @@
 #include "attend/nn/init.h"
+#include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "hub/describe.h"
 #include "hub/encoder_heads.h"
@@ -156,7 +157,7 @@ std::unique_ptr<Model> prepare_bert(const Model& model) {
   for (const auto& [name, tensor] : from.parameters()) before[name] = tensor.detach();
   result->visit_parameters([&](const std::string& name, Tensor& parameter) {
     const bool is_waves = name == "positions.weight" && from.waves;
-    const Tensor value = is_waves ? from.waves : before[name];
+    const Tensor value = is_waves ? slice(from.waves.rows(config.context), 0, 0, config.context).clone() : before[name];
     parameter = value ? value : zeros(parameter.shape());
   });
   return result;

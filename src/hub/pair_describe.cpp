@@ -91,7 +91,8 @@ std::unique_ptr<Model> with_wave_halves(const TransformerModel& model) {
 std::unique_ptr<Model> with_position_tables(const TransformerModel& model) {
   TransformerModelConfig config = model.settings;
   config.positions = Positions::learned;
-  const Tensor table = model.waves ? model.waves : zeros({config.context, config.dim});
+  const Tensor table = model.waves ? slice(model.waves.rows(config.context), 0, 0, config.context).clone()
+                                   : zeros({config.context, config.dim});
   return rewritten(model, config, [&](const std::string& name, const Tensor& before) {
     const bool is_table = name == "source_positions.weight" || name == "target_positions.weight";
     return is_table && !before ? table : before;

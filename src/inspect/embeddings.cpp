@@ -37,14 +37,15 @@ Tensor vocabulary_of(const Model& model) {
   throw Error("embeddings: a model of architecture " + model.architecture() + " has no table of words");
 }
 
-Tensor positions_of(const Model& model) {
+/// The vectors of positions, of computed ones the first `most` at most.
+Tensor positions_of(const Model& model, int64_t most) {
   for (const char* name : {"positions.weight", "source_positions.weight"}) {
     if (Tensor found = parameter_named(model, name)) return found;
   }
   const auto config = Json::parse_or_null(model.config());
   const bool waves = config.is_object() && config.contains("positions") && config["positions"] == "sinusoidal";
   require<Error>(waves, "embeddings: a model of architecture ", model.architecture(), " has no vectors of positions");
-  return sinusoidal_positions(model.context(), vocabulary_of(model).dim(1));
+  return sinusoidal_positions(std::min(model.context(), most), vocabulary_of(model).dim(1));
 }
 
 /// Makes the columns orthogonal and of length 1, one after the other.
@@ -140,7 +141,7 @@ Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit)
 Plane position_plane(const Model& model, int64_t limit) {
   const auto* image = dynamic_cast<const ImageModel*>(&model);
   const int64_t columns = image ? image->image_size() / image->patch_size() : 0;
-  return plane_of(positions_of(model), limit, [&](int32_t position) {
+  return plane_of(positions_of(model, std::clamp<int64_t>(limit, 1, kMostPoints)), limit, [&](int32_t position) {
     return image ? show_patch(position, columns).text : std::to_string(position);
   });
 }

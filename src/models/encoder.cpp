@@ -5,7 +5,6 @@
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/embedding.h"
 #include "attend/ops/padding.h"
-#include "attend/ops/position.h"
 #include "attend/ops/reduce.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
@@ -61,10 +60,16 @@ struct Packed {
 
 Tensor indices(const std::vector<int64_t>& values) { return tensor<int64_t>(values, {std::ssize(values)}); }
 
-/// Words, positions and types, normed: what the first layer reads. `positions` where they are not 0, 1, 2 …
-Tensor embed(const Encoder& model, const Tensor& ids, const Tensor& types, const Tensor& positions,
-             const ForwardContext& context) {
-  const Tensor table = model.positions ? model.positions->weight : model.waves;
+/// The tokens of texts of up to `longest` each. `positions` where they are not 0, 1, 2 …
+struct EncoderTokens {
+  Tensor ids, types, positions;
+  int64_t longest = 0;
+};
+
+/// Words, positions and types, normed: what the first layer reads.
+Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardContext& context) {
+  const auto& [ids, types, positions, longest] = tokens;
+  const Tensor table = position_rows(model.positions, model.waves, longest);
   Tensor x = context.show("tokens", model.embedding.forward(ids));
   if (model.types) x = x + model.types->forward(types ? types : indices({0}));
   x = table && positions ? x + embedding(positions, table) : add_positions(x, table);
@@ -83,7 +88,11 @@ Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const Forwa
     return unsqueeze(indices(real), 0);
   };
   const Tensor positions = indices(packed.positions);
-  const Tensor x = embed(model, pick(inputs.ids), inputs.types ? pick(inputs.types) : Tensor{}, positions, context);
+  const EncoderTokens tokens{.ids = pick(inputs.ids),
+                             .types = inputs.types ? pick(inputs.types) : Tensor{},
+                             .positions = positions,
+                             .longest = longest};
+  const Tensor x = embed(model, tokens, context);
   const Tensor y = model.layers.forward(x, {.offsets = indices(packed.offsets), .positions = positions},
                                         context);  // [1, tokens, dim]
   const Tensor padded = embedding(indices(packed.slots), select(y, 0, 0));
@@ -103,7 +112,7 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
   if (config.positions == Positions::learned) {
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
-  if (config.positions == Positions::sinusoidal) model->waves = sinusoidal_positions(config.context, config.dim);
+  if (config.positions == Positions::sinusoidal) model->waves = WaveTable(config.dim);
   if (config.types > 0) {
     model->types = Embedding::create({.words = config.types, .dim = config.dim, .deviation = kDeviation}, rng);
   }
@@ -128,7 +137,8 @@ Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) 
   check_length("encoder", inputs.ids.dim(1), settings.context);
   const bool is_plain = !context.rng && !context.observer;  // who watches or learns sees the batch as it came
   if (inputs.lengths && is_plain) return hidden_packed(*this, inputs, context);
-  const Tensor x = embed(*this, inputs.ids, inputs.types, {}, context);
+  const Tensor x =
+      embed(*this, {.ids = inputs.ids, .types = inputs.types, .positions = {}, .longest = inputs.ids.dim(1)}, context);
   const ObservedPart part(context.observer, "stack");
   return layers.forward(drop(x, settings.dropout, context), {.lengths = inputs.lengths}, context);
 }

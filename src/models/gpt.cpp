@@ -5,7 +5,6 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
-#include "attend/ops/position.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "models/position_table.h"
@@ -60,7 +59,7 @@ void check(const GptConfig& config) {
 
 Tensor embed(const Gpt& model, const Tensor& ids, const ForwardContext& context, const CacheStep* step = nullptr) {
   const Tensor x = context.show("tokens", model.embedding.forward(ids));
-  const Tensor& table = model.positions ? model.positions->weight : model.waves;
+  const Tensor table = position_rows(model.positions, model.waves, step ? step->longest() : ids.dim(1));
   return drop(context.show("embedded", add_positions(x, table, step)), model.settings.dropout, context);
 }
 
@@ -121,7 +120,7 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
   if (config.positions == Positions::learned) {
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
-  if (config.positions == Positions::sinusoidal) model->waves = sinusoidal_positions(config.context, config.dim);
+  if (config.positions == Positions::sinusoidal) model->waves = WaveTable(config.dim);
   for (int64_t i = 0; i < config.layers; ++i) {
     TransformerLayerConfig layer = layer_of(config);
     set_layer(layer, config, i);

@@ -15,6 +15,11 @@ void set_positions(TransformerLayerConfig& layer, Positions positions) {
   layer.alibi = positions == Positions::alibi;
 }
 
+Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveTable& waves, int64_t length) {
+  if (learned) return learned->weight;
+  return waves ? waves.rows(length) : Tensor{};
+}
+
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step) {
   if (!table) return x;
   if (step && !step->is_even()) return x + embedding(step->positions(), table);

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <optional>
+
 #include "attend/models/settings.h"
+#include "attend/models/wave_table.h"
 #include "attend/nn/cache.h"
+#include "attend/nn/embedding.h"
 #include "attend/nn/transformer.h"
 
 namespace attend {
@@ -10,7 +14,10 @@ namespace attend {
 /// nothing.
 void set_positions(TransformerLayerConfig& layer, Positions positions);
 
-/// x[batch, length, dim] plus rows of `table` [context, dim]: the first ones, or those of a step of generation. An
+/// A model's vectors of positions for `length` tokens, [≥ length, dim]: learned, computed, or none.
+Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveTable& waves, int64_t length);
+
+/// x[batch, length, dim] plus rows of `table` [≥ positions, dim]: the first ones, or those of a step of generation. An
 /// empty table adds nothing.
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step = nullptr);
 

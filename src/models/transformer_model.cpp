@@ -6,7 +6,6 @@
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
-#include "attend/ops/position.h"
 #include "attend/ops/shape.h"
 #include "models/position_table.h"
 #include "models/settings_json.h"
@@ -42,22 +41,20 @@ TransformerConfig layers_of(const TransformerModelConfig& config) {
 /// What turns the ids of one side into vectors.
 struct Side {
   const Embedding& embedding;
-  const Tensor& table;
+  const std::optional<LearnedPositions>& positions;
   const std::optional<Norm>& norm;
 };
-Side source_side(const TransformerModel& m) {
-  return {m.embedding, m.source_positions ? m.source_positions->weight : m.waves, m.source_norm};
-}
+Side source_side(const TransformerModel& m) { return {m.embedding, m.source_positions, m.source_norm}; }
 Side target_side(const TransformerModel& m) {
-  return {m.target_embedding ? *m.target_embedding : m.embedding,
-          m.target_positions ? m.target_positions->weight : m.waves, m.target_norm};
+  return {m.target_embedding ? *m.target_embedding : m.embedding, m.target_positions, m.target_norm};
 }
 
 Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids, const ForwardContext& context,
              const CacheStep* step = nullptr) {
   Tensor x = side.embedding.forward(ids);
   if (model.settings.scale_embedding) x = x * std::sqrt(static_cast<double>(model.settings.dim));
-  x = add_positions(context.show("tokens", x), side.table, step);
+  const Tensor table = position_rows(side.positions, model.waves, step ? step->longest() : ids.dim(1));
+  x = add_positions(context.show("tokens", x), table, step);
   if (side.norm) x = side.norm->forward(x);
   return drop(context.show("embedded", x), model.settings.dropout, context);
 }
@@ -69,13 +66,6 @@ Tensor head_input(const TransformerModel& model, const Tensor& y) {
 
 Tensor distance_bias(const std::optional<RelativeBias>& distances, int64_t length) {
   return distances ? distances->forward({.queries = length, .keys = length}) : Tensor{};
-}
-
-/// The columns of a table of waves with all sines first, as Marian has them.
-Tensor in_halves(const Tensor& waves) {
-  const int64_t length = waves.dim(0), dim = waves.dim(1);
-  const Tensor sines = waves.as_strided({length, (dim + 1) / 2}, {dim, 2}, 0);
-  return dim > 1 ? concat({sines, waves.as_strided({length, dim / 2}, {dim, 2}, 1)}, 1) : waves;
 }
 
 class TransformerDecoding final : public Decoding {
@@ -178,10 +168,7 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
     model->source_positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
     model->target_positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
-  if (config.positions == Positions::sinusoidal) {
-    model->waves = sinusoidal_positions(config.context, config.dim);
-    if (config.wave_halves) model->waves = in_halves(model->waves);
-  }
+  if (config.positions == Positions::sinusoidal) model->waves = WaveTable(config.dim, config.wave_halves);
   if (config.positions == Positions::relative) {
     RelativeBiasConfig distances{.heads = config.heads, .buckets = config.buckets, .max_distance = config.max_distance};
     model->source_distances = RelativeBias::create(distances, rng);

@@ -46,10 +46,10 @@ std::vector<int64_t> written(ModelCase& reference, const PairModel& model, int64
 /// and does the same, so that everything else can be compared.
 void match_positions(ModelCase& reference, TransformerModel& model, const PairInputs& inputs) {
   if (!model.waves) return;
-  const Tensor waves = model.waves;
+  const Tensor waves = model.waves.rows(model.settings.context);
   const auto expected = reference.tensor("out.encoder_last_hidden").to_vector<double>();
   for (int factor = 1; factor <= 8; ++factor) {
-    model.waves = waves * factor;
+    model.waves = WaveTable(waves * factor);
     const auto ours = model.encode(inputs.source, inputs.source_lengths).to_vector<double>();
     double worst = 0;
     for (size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - expected[i]));
@@ -58,7 +58,7 @@ void match_positions(ModelCase& reference, TransformerModel& model, const PairIn
       reference.note("with its positions times " + std::to_string(factor) + ", which no file of it holds");
     return;
   }
-  model.waves = waves;
+  model.waves = WaveTable(waves);
 }
 
 double worst_error(const Tensor& a, const Tensor& b) {
@@ -81,7 +81,7 @@ void check_maps(ModelCase& reference, TransformerModel& model, const PairInputs&
   LayerRecorder single, exact;
   model.hidden(inputs, {.observer = &single});
   convert_to(model, DType::f64);
-  if (model.waves) model.waves = to(model.waves, DType::f64);
+  if (model.waves) model.waves = WaveTable(to(model.waves.rows(model.settings.context), DType::f64));
   model.hidden(inputs, {.observer = &exact});
   for (size_t i = 0; i < single.traces.size(); ++i) {
     const std::string name = map_name(single.traces[i].path);

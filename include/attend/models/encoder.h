@@ -2,6 +2,7 @@
 
 #include "attend/models/model.h"
 #include "attend/models/settings.h"
+#include "attend/models/wave_table.h"
 #include "attend/nn/embedding.h"
 #include "attend/nn/transformer.h"
 
@@ -70,7 +71,7 @@ struct Encoder final : EncoderModel {
   Tensor masked_bias;
   Tensor masked_output;              ///< [words, dim] unless tied
   std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
-  Tensor waves;                      ///< sines and cosines, [context, dim]: computed, not a parameter
+  WaveTable waves;                   ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<Encoder> create(const EncoderConfig& config, Rng& rng);
 

@@ -2,6 +2,7 @@
 
 #include "attend/models/model.h"
 #include "attend/models/settings.h"
+#include "attend/models/wave_table.h"
 #include "attend/nn/embedding.h"
 #include "attend/nn/transformer.h"
 
@@ -81,7 +82,7 @@ struct Gpt final : LanguageModel {
   std::optional<LearnedPositions> positions;
   TransformerEncoder layers;
   std::optional<Linear> output;  ///< the last layer, unless it is the embedding matrix
-  Tensor waves;                  ///< sines and cosines, [context, dim]: computed, not a parameter
+  WaveTable waves;               ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<Gpt> create(const GptConfig& config, Rng& rng);
 

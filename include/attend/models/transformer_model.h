@@ -2,6 +2,7 @@
 
 #include "attend/models/model.h"
 #include "attend/models/settings.h"
+#include "attend/models/wave_table.h"
 #include "attend/nn/embedding.h"
 #include "attend/nn/relative_bias.h"
 #include "attend/nn/transformer.h"
@@ -88,7 +89,7 @@ struct TransformerModel final : PairModel {
   TransformerDecoder decoder;
   Tensor output_weight;  ///< [words, dim] unless tied
   Tensor output_bias;    ///< [words] or empty
-  Tensor waves;          ///< sines and cosines, [context, dim]: computed, not a parameter
+  WaveTable waves;       ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<TransformerModel> create(const TransformerModelConfig& config, Rng& rng);
 
