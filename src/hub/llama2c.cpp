@@ -53,14 +53,20 @@ double expected_bytes(const Header& h) {
   return sizeof(Header) + 4 * values;
 }
 
-std::optional<Header> header_of(const std::string& path) {
-  if (!fs::is_regular_file(path) || !path.ends_with(".bin")) return {};
-  const MappedFile file = map_file(path);
-  if (file.bytes.size() < sizeof(Header)) return {};
+/// A file whose size is what its header says. Both are of one mapping: the file may be replaced at any time.
+struct CheckedFile {
   Header header;
-  std::memcpy(&header, file.bytes.data(), sizeof header);
-  if (!is_sane(header) || expected_bytes(header) != static_cast<double>(file.bytes.size())) return {};
-  return header;
+  MappedFile file;
+};
+std::optional<CheckedFile> checked(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || !path.ends_with(".bin")) return {};
+  CheckedFile result{.header = {}, .file = map_file(path)};
+  if (result.file.bytes.size() < sizeof(Header)) return {};
+  std::memcpy(&result.header, result.file.bytes.data(), sizeof(Header));
+  const auto size = static_cast<double>(result.file.bytes.size());
+  if (!is_sane(result.header) || expected_bytes(result.header) != size) return {};
+  return result;
 }
 
 /// The weights under Llama's names.
@@ -92,18 +98,18 @@ std::map<std::string, Tensor> named(const Header& h, const MappedFile& file) {
 }  // namespace
 
 std::optional<std::string> find_llama2c(const std::string& path) {
-  if (!fs::is_directory(path)) return header_of(path) ? std::optional(path) : std::nullopt;
+  if (!fs::is_directory(path)) return checked(path) ? std::optional(path) : std::nullopt;
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path)) {
-    if (!entry.is_symlink() && header_of(entry.path())) found.push_back(entry.path());
+    if (!entry.is_symlink() && checked(entry.path())) found.push_back(entry.path());
   }
   return found.size() == 1 ? std::optional(found[0]) : std::nullopt;
 }
 
 LoadedModel load_llama2c(const std::string& path) {
-  const std::optional<Header> header = header_of(path);
-  require<FormatError>(header.has_value(), path, ": expected a model of llama2.c");
-  const Header& h = *header;
+  const std::optional<CheckedFile> file = checked(path);
+  require<FormatError>(file.has_value(), path, ": expected a model of llama2.c");
+  const Header& h = file->header;
   const GptConfig config{.words = std::abs(h.words),
                          .context = h.context,
                          .dim = h.dim,
@@ -118,8 +124,7 @@ LoadedModel load_llama2c(const std::string& path) {
                          .positions = Positions::rotary,
                          .dropout = 0,
                          .tied = h.words > 0};
-  const MappedFile file = map_file(path);
-  const HubFolder folder{path, HubConfig("{}", path), HubWeights::from_tensors(named(h, file), path)};
+  const HubFolder folder{path, HubConfig("{}", path), HubWeights::from_tensors(named(h, file->file), path)};
   LoadedModel result{.kind = "llama2.c"};
   {
     const BlankParameters scope;
