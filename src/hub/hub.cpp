@@ -6,6 +6,7 @@
 #include "attend/models/registry.h"
 #include "attend/nn/init.h"
 #include "hub/architecture.h"
+#include "hub/foreign_files.h"
 #include "hub/generation.h"
 #include "hub/llama2c.h"
 #include "io/json_depth.h"
@@ -90,9 +91,11 @@ LoadedModel load_hub_model(const std::string& folder, const HubOptions& options)
 
 LoadedModel load_any_model(const std::string& folder, const HubOptions& options) {
   if (is_hub_folder(folder)) return load_hub_model(folder, options);
-  if (!fs::exists(folder + "/model.safetensors")) {
+  const bool has_config = fs::exists(folder + "/config.json"), has_weights = fs::exists(folder + "/model.safetensors");
+  if (!has_weights) {
     if (const auto file = hub::find_llama2c(folder)) return hub::load_llama2c(*file);
   }
+  if (fs::exists(folder) && !(has_config && has_weights)) hub::refuse_foreign(folder);
   LoadedModel result{.model = load_model(folder, {.in_place = true}), .kind = "attend"};
   if (fs::exists(folder + "/generation_config.json")) {  // it went on from somebody else's model
     result.rules = hub::generation_rules(folder, hub::HubConfig("{}", folder + "/config.json"));

@@ -4,6 +4,7 @@
 
 #include "attend/io/files.h"
 #include "attend/io/json.h"
+#include "hub/foreign_files.h"
 #include "io/json_depth.h"
 #include "io/printable.h"
 
@@ -49,6 +50,7 @@ std::map<std::string, std::vector<std::string>> shards_of(const std::string& pat
                       " is a pickle, and reading one runs whatever code its author put there; convert it where you "
                       "trust it with transformers: from_pretrained(FOLDER).save_pretrained(FOLDER)");
   }
+  if (const std::string text = foreign_folder(folder); !text.empty()) throw FormatError(folder + ": " + text);
   throw FormatError(folder + ": there is neither model.safetensors nor model.safetensors.index.json");
 }
 
@@ -100,7 +102,12 @@ HubWeights HubWeights::from_tensors(std::map<std::string, Tensor> tensors, std::
 }
 
 void HubWeights::add(const std::string& path) {
-  files_.push_back(SafetensorsFile::open(path));
+  try {
+    files_.push_back(SafetensorsFile::open(path));
+  } catch (const FormatError&) {  // a pointer of Git LFS, a web page, …
+    if (const std::string text = foreign_file(path); !text.empty()) throw FormatError(path + ": " + text);
+    throw;
+  }
   for (const TensorInfo& info : files_.back().tensors()) {
     const bool is_new = places_.emplace(info.name, Place{files_.size() - 1, info.shape}).second;
     require<FormatError>(is_new, path, ": tensor ", in_quotes(info.name), " is in another shard, too");

@@ -1,0 +1,114 @@
+// Models of other programs: told by what they hold, with what can be done.
+
+#include <filesystem>
+#include <fstream>
+
+#include "hub_testing.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+using testing::tiny_gpt2;
+
+void write(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+/// What load_any_model says of a path, without the path.
+std::string complaint(const std::string& path) {
+  try {
+    load_any_model(path);
+    return "nothing";
+  } catch (const FormatError& error) {
+    const std::string what = error.what();
+    EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    EXPECT_TRUE(what.starts_with(path + ": ")) << what;
+    return what.substr(std::min(what.size(), path.size() + 2));
+  }
+}
+
+/// Of a file with this content, under a name that says nothing.
+std::string complaint_of(const std::string& content) {
+  const TemporaryFolder folder;
+  write(folder.file("a"), content);
+  return complaint(folder.file("a"));
+}
+
+const std::string kDownload =
+    "which cannot be read; download the model as a Hugging Face folder (config.json, model.safetensors and tokenizer "
+    "files)";
+const std::string kPickle =
+    "reading one runs whatever code its author put there; convert it where you trust it with transformers: "
+    "from_pretrained(FOLDER).save_pretrained(FOLDER)";
+const std::string kOnnx(
+    "\x08\x07\x12\x07pytorch\x1a\x05"
+    "2.1.0:\x10",
+    20);
+const std::string kCTranslate2("\x06\0\0\0\x10\0TransformerSpec\0\x07\0\0\0", 26);
+const std::string kTorch = std::string("PK\x03\x04", 4) + std::string(26, '\0') + "model/data.pkl\x80\x02}q";
+
+TEST(Foreign, FilesAreToldByTheirContent) {
+  EXPECT_EQ(complaint_of("GGUF\x03"), "is a GGUF file of llama.cpp, " + kDownload);
+  EXPECT_EQ(complaint_of("tjgg\x03"), "is a GGML file of an older llama.cpp, " + kDownload);
+  EXPECT_EQ(complaint_of(kOnnx), "is an ONNX file, " + kDownload);
+  EXPECT_EQ(complaint_of(kCTranslate2), "is a model of CTranslate2, " + kDownload + ", from which it was converted");
+  EXPECT_EQ(complaint_of(kTorch), "is a file of PyTorch with a pickle in it, and " + kPickle);
+  EXPECT_EQ(complaint_of("\x80\x02}q\x01"), "is a pickle, as older PyTorch files are, and " + kPickle);
+  EXPECT_EQ(complaint_of("\x89HDF\r\n\x1a\n"), "is an HDF5 file of Keras or TensorFlow, " + kDownload);
+  EXPECT_EQ(complaint_of("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+            "is a pointer of Git LFS, not the file itself; run git lfs pull in the folder");
+  EXPECT_EQ(complaint_of("<!DOCTYPE html><title>404</title>"), "is a web page, not a model; download the file itself");
+  EXPECT_EQ(complaint_of("\x1f\x8b\x08"), "is an archive; unpack it and give the folder");
+  EXPECT_EQ(complaint_of(""), "is an empty file; expected a model folder");
+  EXPECT_EQ(complaint_of("once upon a time"), "is a file of an unknown kind; expected a model folder");
+  EXPECT_EQ(complaint_of("\x08"), "is a file of an unknown kind; expected a model folder");
+}
+
+TEST(Foreign, ALoneSafetensorsFile) {
+  const TemporaryFolder folder;
+  tiny_gpt2().save(folder.path());
+  EXPECT_EQ(complaint(folder.file("model.safetensors")),
+            "is the file of weights alone; give the folder that it is in: " + folder.path());
+  fs::remove(folder.file("config.json"));
+  EXPECT_EQ(complaint(folder.file("model.safetensors")),
+            "is a safetensors file, which holds weights but not the model's architecture; put it as model.safetensors "
+            "beside its config.json and tokenizer files, and give that folder");
+  EXPECT_EQ(complaint(folder.path()), "this is not a model folder, it has no config.json");
+}
+
+TEST(Foreign, FoldersOfOtherPrograms) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path();
+  write(folder.file("config.json"), R"({"add_source_bos": false, "bos_token": "<s>"})");
+  EXPECT_EQ(complaint(path), "this is not a model folder, it has no model.safetensors");
+  write(folder.file("model.bin"), kCTranslate2);
+  EXPECT_EQ(complaint(path), "has no model that can be read; its file 'model.bin' is a model of CTranslate2, " +
+                                 kDownload + ", from which it was converted");
+  write(folder.file("config.json"), R"({"model_type": "gpt2"})");
+  write(folder.file("model.bin"), kOnnx);
+  EXPECT_EQ(complaint(path), "has no model that can be read; its file 'model.bin' is an ONNX file, " + kDownload);
+  write(folder.file("adapter_config.json"), "{}");
+  EXPECT_EQ(complaint(path),
+            "holds an adapter (LoRA), which is not a whole model; merge it into its base model with PEFT: "
+            "merge_and_unload(), then save_pretrained(FOLDER)");
+}
+
+TEST(Foreign, AFolderOfModels) {
+  const TemporaryFolder folder;
+  tiny_gpt2().save(folder.file("snapshots/1234"));
+  EXPECT_EQ(complaint(folder.path()), "is not a model, but has a model in it; give " + folder.file("snapshots/1234"));
+  tiny_gpt2().save(folder.file("b"));
+  EXPECT_EQ(complaint(folder.path()),
+            "is not a model, but has models in it; give " + folder.file("b") + " or another one");
+}
+
+TEST(Foreign, APointerInPlaceOfTheWeights) {
+  const TemporaryFolder folder;
+  tiny_gpt2().save(folder.path());
+  write(folder.file("model.safetensors"), "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 548105171\n");
+  EXPECT_EQ(testing::complaint_about(folder.path()),
+            "model.safetensors: is a pointer of Git LFS, not the file itself; run git lfs pull in the folder");
+}
+
+}  // namespace
+}  // namespace attend
