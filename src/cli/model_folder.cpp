@@ -45,10 +45,10 @@ std::string tokenizer_place(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-ModelFolder open_weights(const std::string& path, const WeightOptions& weights) {
+ModelFolder open_weights(const std::string& path, const WeightOptions& weights, bool allow_unused = false) {
   const WeightFormat format = weights.format();
   const std::string place = model_place(path);
-  LoadedModel loaded = load_any_model(place, {.keep_bf16 = weights.keeps_bf16()});
+  LoadedModel loaded = load_any_model(place, {.keep_bf16 = weights.keeps_bf16(), .allow_unused = allow_unused});
   set_weight_format(*loaded.model, format);
   return {.path = place,
           .model = std::move(loaded.model),
@@ -79,7 +79,7 @@ ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
 }
 
 ModelFolder open_to_describe(const std::string& path) {
-  ModelFolder folder = open_weights(path, kPlain);
+  ModelFolder folder = open_weights(path, kPlain, true);
   try {
     take_tokenizer(folder);
   } catch (const Error& error) {

@@ -24,7 +24,8 @@ struct ModelFolder {
 /// that names the folder and what is wrong with it.
 ModelFolder open_model(const std::string& path);
 ModelFolder open_model(const std::string& path, const WeightOptions& weights);
-/// The same to look at: where there is no tokenizer that fits, a note says so.
+/// The same to describe, not to compute: where there is no tokenizer that fits, a note says so, and weights that the
+/// model has no place for are listed.
 ModelFolder open_to_describe(const std::string& path);
 /// Goes by the rules of a task, unless it is "". Throws Error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);

@@ -106,6 +106,8 @@ NameMap bert_names(const HubFolder& folder, const Model& model) {
   }
   add_bare(map, "classifier", "classifier");
   for (const char* name : {"cls.seq_relationship.*", "cls.predictions.decoder.*"}) map.ignored.emplace_back(name);
+  map.other_heads = {"qa_outputs.*"};
+  if (settings.labels.empty()) map.other_heads.emplace_back("classifier.*");
   return map;
 }
 
@@ -178,6 +180,8 @@ NameMap roberta_names(const HubFolder& folder, const Model& model) {
   add_bare_tensor(map, "lm_head.bias", "masked_bias");
   if (!settings.tied) add_bare_tensor(map, "lm_head.decoder.weight", "masked_output");
   map.ignored.emplace_back("lm_head.decoder.*");
+  map.other_heads = {"qa_outputs.*"};
+  if (settings.labels.empty()) map.other_heads.emplace_back("classifier.*");
   return map;
 }
 

@@ -76,6 +76,7 @@ Json llama_json(const GptConfig& c, Refusals& refusals) {
   refusals.expect("attention_scale", c.attention_scale, 0.0);
   refusals.expect("scale_by_layer", c.scale_by_layer, false);
   refusals.expect("rope_dims", c.rope_dims, int64_t{0});
+  refusals.expect("output_bias", c.output_bias, false);
   const Json rope = rope_json(c);
   Json json{{"vocab_size", c.words},
             {"max_position_embeddings", c.context},

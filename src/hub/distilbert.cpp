@@ -47,12 +47,15 @@ NameMap names(const HubFolder& folder, const Model& model) {
   add_bare(map, "vocab_transform", "masked_dense");
   add_bare(map, "vocab_layer_norm", "masked_norm");
   add_bare_tensor(map, "vocab_projector.bias", "masked_bias");
-  if (!dynamic_cast<const Encoder&>(model).settings.tied) {
+  const auto& settings = dynamic_cast<const Encoder&>(model).settings;
+  if (!settings.tied) {
     add_bare_tensor(map, "vocab_projector.weight", "masked_output");
   }
   add_bare(map, "pre_classifier", "pooler");
   add_bare(map, "classifier", "classifier");
   map.ignored = {"embeddings.position_ids", "vocab_projector.weight"};
+  map.other_heads = {"qa_outputs.*"};
+  if (settings.labels.empty()) map.other_heads.insert(map.other_heads.end(), {"pre_classifier.*", "classifier.*"});
   return map;
 }
 

@@ -17,6 +17,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                    .activation = c.activation("activation_function", "gelu_new"),
                    .dropout = c.number("resid_pdrop", 0.1, 0, kMostDropout),
                    .tied = is_output_tied(folder, {"lm_head.weight", "transformer.", "wte.weight"}, true),
+                   .output_bias = folder.weights.contains("lm_head.bias"),
                    .eps = c.number("layer_norm_epsilon", 1e-5, 0, 1),
                    .attention_scale = c.flag("scale_attn_weights", true) ? 0.0 : 1.0,
                    .scale_by_layer = c.flag("scale_attn_by_inverse_layer_idx", false)};
@@ -39,7 +40,9 @@ NameMap names(const HubFolder&, const Model& model) {
   map.add_both("h.{}.mlp.c_proj", "stack.layers.{}.feed_forward.down", Layout::transposed);
   map.add_both("ln_f", "stack.norm");
   map.rules.push_back({.theirs = "lm_head.weight", .ours = {"output.weight"}, .is_bare = true});
-  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"};
+  map.rules.push_back({.theirs = "lm_head.bias", .ours = {"output_bias"}, .is_bare = true});
+  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"};  // masks, which are computed
+  map.other_heads = {"multiple_choice_head.*"};
   if (dynamic_cast<const Gpt&>(model).settings.tied) map.ignored.push_back("lm_head.weight");
   return map;
 }
@@ -55,6 +58,7 @@ Json describe(const Model& model) {
                          "attention_bias", setting_text(c.attention_bias), "all");
   refusals.refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "key_heads", setting_text(c.key_heads), "0");
   refusals.refuse_unless(c.head_dim == 0 || c.head_dim * c.heads == c.dim, "head_dim", setting_text(c.head_dim), "0");
+  refusals.expect("output_bias", c.output_bias, false);
   refusals.expect("qk_norm", c.qk_norm, false);
   refusals.expect("window", c.window, int64_t{0});
   refusals.refuse_unless(c.attention_scale == 0 || c.attention_scale == 1, "attention_scale",

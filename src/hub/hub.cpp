@@ -47,6 +47,21 @@ std::vector<std::string> notes_of(const hub::HubConfig& config, const Model& mod
   return {"'tie_word_embeddings' is false, but there is no output matrix in the weights: the embedding serves as one"};
 }
 
+std::string heads_note(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return "the weights of another task are not used: " + list;
+}
+
+/// A model without some of its weights computes something else than its author's.
+void require_all_used(const std::vector<std::string>& unused, const hub::HubFolder& from) {
+  if (unused.empty()) return;
+  const std::string more = unused.size() > 1 ? " and " + std::to_string(unused.size() - 1) + " more" : "";
+  throw FormatError(from.weights.name() + ": a model of type " + in_quotes(from.config.model_type()) +
+                    " has no place for tensor " + in_quotes(unused[0]) + more +
+                    "; results without it would be wrong (`attend info` lists all such tensors)");
+}
+
 }  // namespace
 
 bool is_hub_folder(const std::string& folder) {
@@ -77,8 +92,12 @@ LoadedModel load_hub_model(const std::string& folder, const HubOptions& options)
       const BlankParameters scope;
       result.model = architecture.create(from);
     }
-    result.unused = hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights, options);
+    hub::LeftOver left =
+        hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights, options);
+    if (!options.allow_unused) require_all_used(left.unused, from);
     result.notes = notes_of(config, *result.model);
+    if (!left.other_heads.empty()) result.notes.push_back(heads_note(left.other_heads));
+    result.unused = std::move(left.unused);
     result.rules = hub::generation_rules(folder, config);
     result.tasks = hub::task_rules(folder, config);
     if (const auto* only = only_translation(result.tasks); only && result.rules.prefix.empty()) result.rules = *only;

@@ -21,6 +21,7 @@ std::unique_ptr<Model> create_language_model(const HubFolder& folder, const GptC
 GptConfig llama_config(const HubFolder& folder) {
   GptConfig config = llama_config(folder.config);
   config.tied = is_output_tied(folder, {"lm_head.weight", "model.", "embed_tokens.weight"}, false);
+  config.output_bias = folder.weights.contains("lm_head.bias");
   return config;
 }
 
@@ -41,6 +42,7 @@ NameMap llama_names(const HubFolder&, const Model& model) {
   map.add_both(theirs + "mlp.down_proj", ours + "feed_forward.down");
   map.add_both("norm", "stack.norm");
   map.rules.push_back({.theirs = "lm_head.weight", .ours = {"output.weight"}, .is_bare = true});
+  map.rules.push_back({.theirs = "lm_head.bias", .ours = {"output_bias"}, .is_bare = true});
   map.ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"};
   if (dynamic_cast<const Gpt&>(model).settings.tied) map.ignored.push_back("lm_head.weight");
   return map;

@@ -1,5 +1,6 @@
 #include "hub/name_map.h"
 
+#include <cstring>
 #include <set>
 
 #include "attend/autograd/autograd.h"
@@ -167,9 +168,29 @@ bool matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
-bool is_ignored(const NameMap& map, std::string_view name) {
+std::string_view without_prefix(const NameMap& map, std::string_view name) {
   if (!map.prefix.empty() && name.starts_with(map.prefix)) name.remove_prefix(map.prefix.size());
-  return std::ranges::any_of(map.ignored, [&](const std::string& pattern) { return matches(pattern, name); });
+  return name;
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+bool has_same_values(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  return std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * size_of(a.dtype())) == 0;
+}
+
+/// Whether this is one of map.repeats, with the values of another that was used.
+bool is_repeated(const NameMap& map, const HubWeights& weights, const std::set<std::string>& used,
+                 const std::string& name) {
+  const auto is_repeat = [&](const std::string& one) {
+    return std::ranges::find(map.repeats, without_prefix(map, one)) != map.repeats.end();
+  };
+  return is_repeat(name) && std::ranges::any_of(used, [&](const std::string& other) {
+           return is_repeat(other) && has_same_values(weights.tensor(name), weights.tensor(other));
+         });
 }
 
 /// One tensor of theirs out of our parameters.
@@ -217,8 +238,7 @@ void NameMap::add_joined(const std::string& theirs, const std::vector<std::strin
   }
 }
 
-std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights,
-                                      const HubOptions& options) {
+LeftOver load_weights(Model& model, const NameMap& map, const HubWeights& weights, const HubOptions& options) {
   const NoGrad scope;
   const std::set<std::string> as_bf16 = options.keep_bf16 ? bf16_names(model) : std::set<std::string>{};
   Parameters values;
@@ -230,11 +250,13 @@ std::vector<std::string> load_weights(Model& model, const NameMap& map, const Hu
     used.insert(name);
   }
   model.visit_parameters([&](const std::string& name, Tensor& parameter) { parameter = values.at(name); });
-  std::vector<std::string> unused;
+  LeftOver left;
   for (const std::string& name : weights.names()) {
-    if (!used.contains(name) && !is_ignored(map, name)) unused.push_back(name);
+    const std::string_view bare = without_prefix(map, name);
+    if (used.contains(name) || matches_any(map.ignored, bare) || is_repeated(map, weights, used, name)) continue;
+    (matches_any(map.other_heads, bare) ? left.other_heads : left.unused).push_back(name);
   }
-  return unused;
+  return left;
 }
 
 std::vector<NamedTensor> weights_of(const Model& model, const NameMap& map) {

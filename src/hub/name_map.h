@@ -36,11 +36,16 @@ struct NameMap {
   std::vector<Rule> rules;
   /// Names (after the prefix) of what no model needs; `*` stands for anything.
   std::vector<std::string> ignored;
+  /// The same of layers on top of the model, for a task that it does not have: nothing else depends on them.
+  std::vector<std::string> other_heads;
   struct Copy {
     std::string name, of;
   };
-  /// Whole names under which a tensor is written a second time, and that tensor's; who reads ignores them.
+  /// Whole names under which a tensor is written a second time, and that tensor's.
   std::vector<Copy> copies;
+  /// Names (after the prefix) under which files may hold a tensor that is used a second time: not needed if the values
+  /// are those of such a tensor, else a weight that is not used.
+  std::vector<std::string> repeats;
 
   void add(const std::string& theirs, const std::string& ours, Layout layout = Layout::as_is);
   /// The same for theirs.weight and theirs.bias.
@@ -49,11 +54,16 @@ struct NameMap {
   void add_joined(const std::string& theirs, const std::vector<std::string>& ours, Layout layout = Layout::as_is);
 };
 
-/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are held as they
-/// are there and laid out as ours, else copied. Gives back the names of what was in the files and not used. Throws
-/// FormatError that names a tensor which is missing or of another shape, Error for a parameter the map does not know.
-std::vector<std::string> load_weights(Model& model, const NameMap& map, const HubWeights& weights,
-                                      const HubOptions& options = {});
+/// The names of tensors in the files that were not loaded, and are not known to be needless.
+struct LeftOver {
+  std::vector<std::string> unused;
+  std::vector<std::string> other_heads;  ///< see NameMap
+};
+
+/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are held as
+/// they are there and laid out as ours, else copied. Throws FormatError that names a tensor which is missing or of
+/// another shape, Error for a parameter the map does not know.
+LeftOver load_weights(Model& model, const NameMap& map, const HubWeights& weights, const HubOptions& options = {});
 
 /// The model's parameters under their names and in their layout. Throws Error for a parameter the map does not know.
 std::vector<NamedTensor> weights_of(const Model& model, const NameMap& map);

@@ -89,7 +89,7 @@ NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {
   }
   add_bare_tensor(map, "final_logits_bias", "output.bias");
   map.rules.back().layout = Layout::one_row;
-  map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};
+  map.repeats = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};
   return map;
 }
 

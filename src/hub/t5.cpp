@@ -96,8 +96,9 @@ NameMap names(const HubFolder& folder, const Model& model) {
   if (!settings.tied) {
     map.copies = {{"encoder.embed_tokens.weight", "shared.weight"}, {"decoder.embed_tokens.weight", "shared.weight"}};
   }
-  map.ignored = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
-                 "decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight"};
+  map.repeats = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};
+  // T5's first files carry a bias for attention to the source, which has no distances.
+  map.ignored = {"decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight"};
   return map;
 }
 

@@ -130,6 +130,7 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
   draw_normal(model->layers, 0.02, config.layers, rng);
   if (!config.tied)
     model->output = Linear{.weight = normal_parameter({config.words, config.dim}, 0.02, rng), .bias = {}};
+  if (config.output_bias) model->output_bias = constant_parameter({config.words}, 0);
   return model;
 }
 

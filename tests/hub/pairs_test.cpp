@@ -290,6 +290,19 @@ TEST(T5, TiedLogitsOfMt5AreNot) {
   expect_logits(files, logits_of(naive_t5(w, kTarget, &memory), w.matrix("shared.weight"), {}));
 }
 
+TEST(T5, ASecondTableOfWordsMustBeTheSame) {
+  HubFiles files = t5_files();
+  files.tensors["encoder.embed_tokens.weight"] = files.tensors.at("shared.weight").clone();
+  const TemporaryFolder folder;
+  files.save(folder.path());
+  EXPECT_TRUE(load_hub_model(folder.path()).unused.empty());
+  files.tensors["encoder.embed_tokens.weight"] = random_weights(files.tensors.at("shared.weight").shape(), 4242);
+  files.save(folder.path());
+  EXPECT_EQ(complaint_about(folder.path()),
+            "model.safetensors: a model of type 't5' has no place for tensor 'encoder.embed_tokens.weight'; results "
+            "without it would be wrong (`attend info` lists all such tensors)");
+}
+
 TEST(Pairs, RefuseWhatTheyDoNotSupport) {
   const auto said = [](HubFiles files, const std::string& key, const nlohmann::json& value) {
     files.config[key] = value;

@@ -23,6 +23,7 @@ struct GptConfig {
   Positions positions = Positions::learned;
   double dropout = 0.1;
   bool tied = true;
+  bool output_bias = false;
   double eps = 1e-5;
   int64_t head_dim = 0;
   AttentionBias attention_bias = AttentionBias::as_others;
@@ -56,6 +57,7 @@ struct GptConfig {
         setting("positions", &C::positions, "how positions are known"),
         setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
         setting("tied", &C::tied, "the embedding matrix is the output layer, too"),
+        setting("output_bias", &C::output_bias, "a bias on the output layer"),
         setting("eps", &C::eps, "added to variances in norms", 1),
         setting("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth),
         setting("attention_bias", &C::attention_bias, "which projections of attention have biases"),
@@ -82,6 +84,7 @@ struct Gpt final : LanguageModel {
   std::optional<LearnedPositions> positions;
   TransformerEncoder layers;
   std::optional<Linear> output;  ///< the last layer, unless it is the embedding matrix
+  Tensor output_bias;            ///< [words] or empty
   WaveTable waves;               ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<Gpt> create(const GptConfig& config, Rng& rng);
@@ -94,12 +97,13 @@ struct Gpt final : LanguageModel {
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const override;
-  Head head() const override { return {output ? output->weight : embedding.weight, {}}; }
+  Head head() const override { return {output ? output->weight : embedding.weight, output_bias}; }
   std::unique_ptr<Decoding> start() const override;
 
   static constexpr auto fields() {
     return std::tuple{field("embedding", &Gpt::embedding), field("positions", &Gpt::positions),
-                      field("stack", &Gpt::layers), field("output", &Gpt::output)};
+                      field("stack", &Gpt::layers), field("output", &Gpt::output),
+                      field("output_bias", &Gpt::output_bias)};
   }
 };
 
