@@ -50,6 +50,11 @@ void run_convert(const ConvertArguments& arguments) {
   const ModelFolder folder = open_model(arguments.model);
   require<Error>(folder.model->task() != Task::pictures, folder.path,
                  ": a model of pictures cannot be converted; it is used as it is");
+  try {
+    check_finite_weights(*folder.model);
+  } catch (const FormatError& error) {
+    throw FormatError(folder.path + ": " + error.what() + "; nothing was written");
+  }
   const std::string to = target_of(arguments, folder);
   if (to == "attend") {
     save_as_ours(folder, arguments.output);

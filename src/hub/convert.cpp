@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "attend/io/files.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "hub/architecture.h"
 #include "hub/describe.h"
 #include "hub/save_tokenizer.h"
@@ -57,11 +61,21 @@ std::string default_hub_target(const Model& model) {
               "transformer, a gpt and an encoder can");
 }
 
+void check_finite_weights(const Model& model) {
+  for (const auto& [name, tensor] : model.parameters()) {
+    const Tensor values = contiguous(to(tensor.detach(), DType::f32));
+    const auto all = values.data<const float>();
+    const bool is_finite = std::ranges::all_of(all, [](float value) { return std::isfinite(value); });
+    require<FormatError>(is_finite, "parameter ", name, " holds NaN or infinity: the weights are damaged");
+  }
+}
+
 void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::string& to, const std::string& folder,
                     const GenerationRules& rules) {
   const hub::HubArchitecture& architecture = writable(to);
   require<Error>(!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)), folder,
                  ": is there already; nothing was overwritten");
+  check_finite_weights(model);
   const hub::Written written{model, tokenizer, rules};
   Ordered config = architecture.describe(model);
   const std::unique_ptr<Model> prepared = architecture.prepare ? architecture.prepare(model) : nullptr;

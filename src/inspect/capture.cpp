@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/error.h"
+#include "generate/numbers.h"
 #include "inspect/summaries.h"
 
 namespace attend {
@@ -25,11 +26,16 @@ void keep_seen(Run& run, Watcher& watcher, const RunOptions& options) {
   }
 }
 
+void require_numbers(const Tensor& computed) {
+  for (const double value : computed.to_vector<double>()) require_number(value, "inspect");
+}
+
 RunOutput label_output(const std::vector<std::string>& labels, const Tensor& numbers, LabelScores scores) {
   RunOutput output;
   output.kind = RunOutput::Kind::labels;
   output.are_values = scores == LabelScores::values;
   const auto values = score_labels(numbers, scores).to_vector<double>();
+  for (const double value : values) require_number(value, "inspect");
   for (size_t i = 0; i < labels.size(); ++i) output.labels.emplace_back(labels[i], values[i]);
   std::ranges::stable_sort(output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
   return output;

@@ -14,7 +14,10 @@ void add_side(Run& run, RunSide side, const RunOptions& options);
 /// Takes what was seen. Throws ShapeError if something was to be switched off that is not there.
 void keep_seen(Run& run, Watcher& watcher, const RunOptions& options);
 
-/// Labels with their probabilities, likeliest first.
+/// Throws Error, as every command that computes does, where a model computes NaN: its picture would show nothing.
+void require_numbers(const Tensor& computed);
+
+/// Labels with their probabilities, likeliest first. Throws Error for NaN.
 RunOutput label_output(const std::vector<std::string>& labels, const Tensor& numbers,
                        LabelScores scores = LabelScores::shares);
 

@@ -14,6 +14,7 @@
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
+#include "generate/numbers.h"
 #include "generate/top.h"
 #include "inspect/capture.h"
 #include "inspect/scores.h"
@@ -89,6 +90,7 @@ class Capture {
     Watcher watcher(options_, true);
     const Tensor hidden = model.hidden(
         {.source = row_of(source.ids), .source_lengths = {}, .target = row_of(target.ids)}, {.observer = &watcher});
+    require_numbers(hidden);
     keep_seen(run_, watcher, options_);
     show_next(model.head(), hidden, 1);
   }
@@ -99,6 +101,7 @@ class Capture {
     add(text);
     Watcher watcher(options_, false);
     const Tensor hidden = model.hidden(row_of(text.ids), {.observer = &watcher});
+    require_numbers(hidden);
     keep_seen(run_, watcher, options_);
     show_next(model.head(), hidden, 0);
   }
@@ -117,7 +120,7 @@ class Capture {
     Watcher watcher(options_, false);
     inputs.ids = row_of(text.ids);
     if (model.labels().empty()) {
-      model.hidden(inputs, {.observer = &watcher});
+      require_numbers(model.hidden(inputs, {.observer = &watcher}));
     } else {
       const Tensor numbers = model.classify(inputs, {.observer = &watcher});
       run_.output = label_output(model.labels(), numbers, model.label_scores());
@@ -156,6 +159,7 @@ class Capture {
     const auto words = static_cast<size_t>(shares.dim(1));
     for (int64_t row = 0; row < shares.dim(0); ++row) {
       std::vector<Continuation> best;
+      require_number(values[static_cast<size_t>(row) * words], "inspect");  // one NaN logit makes its whole row NaN
       top_values(values.subspan(static_cast<size_t>(row) * words, words), options_.candidates, best);
       for (const Continuation& word : best) {
         const auto [entry, is_new] = shown_.try_emplace(word.id);

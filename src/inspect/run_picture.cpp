@@ -27,7 +27,7 @@ Run capture(const ImageModel& model, const ImagePreparation& preparation, const 
   add_side(run, side_of(model, preparation, options), options);
   Watcher watcher(options, false);
   if (model.labels().empty()) {
-    model.hidden(pixels, {.observer = &watcher});
+    require_numbers(model.hidden(pixels, {.observer = &watcher}));
   } else {
     run.output = label_output(model.labels(), model.classify(pixels, {.observer = &watcher}));
   }

@@ -152,6 +152,18 @@ TEST(HubCommands, DamagedWeightsAreOneLine) {
     EXPECT_EQ(run.err,
               std::string("attend: ") + command + ": the model's numbers are not finite: its weights are damaged\n");
   }
+  for (const char* kind : {"x.png", "x.svg", "x.json"}) {
+    const Finished drawn = attend_command({"inspect", folder.path(), "abc", "-o", folder.file(kind)});
+    EXPECT_EQ(drawn.code, 1);
+    EXPECT_EQ(drawn.err, "attend: inspect: the model's numbers are not finite: its weights are damaged\n");
+    EXPECT_FALSE(std::filesystem::exists(folder.file(kind)));
+  }
+  const Finished converted = attend_command({"convert", folder.path(), "-o", folder.file("ours")});
+  EXPECT_EQ(converted.code, 1);
+  EXPECT_EQ(converted.err, "attend: " + folder.path() +
+                               ": parameter embedding.weight holds NaN or infinity: the weights are damaged; nothing "
+                               "was written\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("ours")));
 }
 
 TEST(HubCommands, VocabulariesMustFit) {
