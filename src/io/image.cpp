@@ -39,19 +39,19 @@ Image upright(Image image, int orientation) {
 
 }  // namespace
 
-void check_image_size(int64_t width, int64_t height) {
+void check_image_size(int64_t width, int64_t height, int64_t most_pixels) {
   require<FormatError>(width >= 1 && height >= 1, "a picture of ", width, " × ", height, " pixels is empty");
-  require<FormatError>(width <= kMostPixels / height, "a picture of ", width, " × ", height,
-                       " pixels is too large; at most ", kMostPixels, " are read");
+  require<FormatError>(width <= most_pixels / height, "a picture of ", width, " × ", height,
+                       " pixels is too large; at most ", most_pixels, " are read");
 }
 
 bool is_image(std::span<const std::byte> bytes) { return is_png(bytes) || is_jpeg(bytes); }
 
-Image decode_image(std::span<const std::byte> bytes, const std::string& name) {
+Image decode_image(std::span<const std::byte> bytes, const std::string& name, int64_t most_pixels) {
   try {
-    if (is_png(bytes)) return decode_png(bytes);
+    if (is_png(bytes)) return decode_png(bytes, most_pixels);
     require<FormatError>(is_jpeg(bytes), "expected a PNG or a JPEG");
-    return upright(decode_jpeg(bytes), jpeg_orientation(bytes));
+    return upright(decode_jpeg(bytes, most_pixels), jpeg_orientation(bytes));
   } catch (const FormatError& error) {
     throw FormatError(name + ": " + error.what());
   }

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
 // libjpeg wants stdio first.
 #include <jpeglib.h>
+// and jerror.h that.
+#include <jerror.h>
 
 #include "attend/base/error.h"
 #include "io/image_codecs.h"
@@ -20,6 +23,10 @@ struct Failure {
 [[noreturn]] void on_error(j_common_ptr jpeg) {
   auto& failure = *reinterpret_cast<Failure*>(jpeg->err);
   failure.manager.format_message(jpeg, failure.message);
+  const int code = failure.manager.msg_code;
+  if (code == JERR_NO_BACKING_STORE || code == JERR_OUT_OF_MEMORY) {
+    std::strncpy(failure.message, "it takes too much memory", sizeof failure.message - 1);
+  }
   std::longjmp(failure.place, 1);  // libjpeg is C: no exception may cross it
 }
 
@@ -28,9 +35,31 @@ void on_message(j_common_ptr jpeg, int level) {
   if (level < 0) on_error(jpeg);
 }
 
+/// The most scans of a picture, which libjpeg reads as many times. Encoders write about ten.
+constexpr int kMostScans = 100, kUsualScans = 16;
+constexpr int64_t kMostScannedPixels = int64_t{1} << 31;  // by all scans together
+// A progressive picture is held as coefficients, 2 bytes for each, until its last scan has come.
+constexpr int64_t kCoefficientBytes = 4, kOtherBytes = 16 << 20;
+
+/// Called by libjpeg as it goes on.
+struct Progress {
+  jpeg_progress_mgr manager;  // first: libjpeg hands back its address
+  int most_scans = 0;
+};
+
+void on_progress(j_common_ptr jpeg) {
+  const auto& progress = *reinterpret_cast<const Progress*>(jpeg->progress);
+  const auto& decompress = *reinterpret_cast<const jpeg_decompress_struct*>(jpeg);
+  if (decompress.input_scan_number <= progress.most_scans) return;
+  auto& failure = *reinterpret_cast<Failure*>(jpeg->err);
+  std::snprintf(failure.message, sizeof failure.message, "it has more than %d scans", progress.most_scans);
+  std::longjmp(failure.place, 1);
+}
+
 struct Decoder {
   jpeg_decompress_struct jpeg{};
   Failure failure{};
+  Progress progress{};
 
   Decoder() {
     jpeg.err = jpeg_std_error(&failure.manager);
@@ -38,6 +67,14 @@ struct Decoder {
     failure.manager.emit_message = on_message;
   }
   ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+
+  void limit_work(const Image& image, int64_t most_pixels) {
+    const int64_t pixels = image.width * image.height;
+    progress.most_scans = static_cast<int>(std::clamp<int64_t>(kMostScannedPixels / pixels, kUsualScans, kMostScans));
+    progress.manager.progress_monitor = on_progress;
+    jpeg.progress = &progress.manager;
+    jpeg.mem->max_memory_to_use = static_cast<long>(kCoefficientBytes * most_pixels + kOtherBytes);
+  }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 };
@@ -96,7 +133,7 @@ int orientation_in(std::span<const std::byte> tiff) {
 
 }  // namespace
 
-Image decode_jpeg(std::span<const std::byte> bytes) {
+Image decode_jpeg(std::span<const std::byte> bytes, int64_t most_pixels) {
   Decoder decoder;
   const auto refused = [&] { return std::string("not a JPEG that can be read: ") + decoder.failure.message; };
   if (!read_header(decoder, bytes)) throw FormatError(refused());
@@ -104,7 +141,8 @@ Image decode_jpeg(std::span<const std::byte> bytes) {
   require<FormatError>(colours != JCS_CMYK && colours != JCS_YCCK,
                        "a JPEG in the colours of printing (CMYK) cannot be read; save it as RGB");
   Image image{.width = decoder.jpeg.image_width, .height = decoder.jpeg.image_height, .pixels = {}};
-  check_image_size(image.width, image.height);
+  check_image_size(image.width, image.height, most_pixels);
+  decoder.limit_work(image, most_pixels);
   const auto row_bytes = static_cast<size_t>(image.width) * 3;
   image.pixels.resize(row_bytes * static_cast<size_t>(image.height));
   if (!read_rows(decoder, image.pixels.data(), row_bytes)) throw FormatError(refused());

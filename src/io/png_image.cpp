@@ -71,7 +71,7 @@ bool read_rows(Decoder& decoder, png_bytep* rows) {
 
 }  // namespace
 
-Image decode_png(std::span<const std::byte> bytes) {
+Image decode_png(std::span<const std::byte> bytes, int64_t most_pixels) {
   Source source{.bytes = bytes};
   Decoder decoder(source);
   require<Error>(decoder.info != nullptr, "there is no memory for a PNG");
@@ -79,7 +79,7 @@ Image decode_png(std::span<const std::byte> bytes) {
   Image image{.width = png_get_image_width(decoder.png, decoder.info),
               .height = png_get_image_height(decoder.png, decoder.info),
               .pixels = {}};
-  check_image_size(image.width, image.height);
+  check_image_size(image.width, image.height, most_pixels);
   const auto row_bytes = static_cast<size_t>(image.width) * 3;
   require<FormatError>(png_get_rowbytes(decoder.png, decoder.info) == row_bytes, "not a PNG that can be read");
   image.pixels.resize(row_bytes * static_cast<size_t>(image.height));

@@ -9,8 +9,8 @@
 // libjpeg wants stdio first.
 #include <jpeglib.h>
 
-#include <cstring>
 #include <zlib.h>
+#include <cstring>
 
 #include <filesystem>
 #include <fstream>
@@ -144,6 +144,56 @@ TEST(Image, AnAbsurdSizeIsRefusedBeforeAnythingIsReserved) {
   for (int i = 0; i < 4; ++i) png[static_cast<size_t>(29 + i)] = static_cast<char>(sum >> (24 - 8 * i));
   expect_error<FormatError>([&] { decode(png); },
                             "x: a picture of 1048575 × 1048575 pixels is too large; at most 134217728 are read");
+}
+
+/// A plain picture in scans of a single coefficient each, after one for the mean.
+std::string progressive_jpeg(int size, int channels, int scans) {
+  jpeg_compress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&jpeg);
+  unsigned char* memory = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&jpeg, &memory, &bytes);
+  jpeg.image_width = jpeg.image_height = static_cast<JDIMENSION>(size);
+  jpeg.input_components = channels;
+  jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  for (int i = 0; i < channels; ++i) jpeg.comp_info[i].h_samp_factor = jpeg.comp_info[i].v_samp_factor = 1;
+  std::vector<jpeg_scan_info> script{{channels, {0, 1, 2, 0}, 0, 0, 0, 0}};
+  for (int i = 0; i + 1 < scans; ++i) {  // two bits of each coefficient, then the last one
+    const int coefficient = 1 + i / 2;
+    script.push_back({1, {0, 0, 0, 0}, coefficient, coefficient, i % 2 == 0 ? 0 : 1, i % 2 == 0 ? 1 : 0});
+  }
+  jpeg.scan_info = script.data();
+  jpeg.num_scans = scans;
+  jpeg_start_compress(&jpeg, TRUE);
+  const std::vector<uint8_t> row(static_cast<size_t>(size * channels), 99);
+  auto* line = const_cast<JSAMPROW>(row.data());
+  for (int y = 0; y < size; ++y) jpeg_write_scanlines(&jpeg, &line, 1);
+  jpeg_finish_compress(&jpeg);
+  std::string result(reinterpret_cast<char*>(memory), bytes);
+  jpeg_destroy_compress(&jpeg);
+  std::free(memory);
+  return result;
+}
+
+TEST(Image, AJpegOfManyScansIsRefused) {
+  const auto decode = [](const std::string& jpeg) { return decode_image(std::as_bytes(std::span(jpeg)), "x"); };
+  EXPECT_EQ(decode(progressive_jpeg(16, 1, 60)).at(3, 3, 0), 99);
+  expect_error<FormatError>([&] { decode(progressive_jpeg(16, 1, 120)); },
+                            "x: not a JPEG that can be read: it has more than 100 scans");
+}
+
+TEST(Image, AJpegThatTakesTooMuchMemoryIsRefused) {
+  constexpr int kSize = 3200;
+  const std::string jpeg = progressive_jpeg(kSize, 3, 2);
+  const auto bytes = std::as_bytes(std::span(jpeg));
+  expect_error<FormatError>([&] { decode_image(bytes, "x", kSize * kSize); },
+                            "x: not a JPEG that can be read: it takes too much memory");
+  expect_error<FormatError>([&] { decode_image(bytes, "x", kSize * kSize - 1); },
+                            "x: a picture of 3200 × 3200 pixels is too large; at most 10239999 are read");
+  EXPECT_EQ(decode_image(bytes, "x").at(7, 7, 1), 99);
 }
 
 TEST(Image, ReadsFiles) {

@@ -21,8 +21,11 @@ struct Image {
 /// Reads a PNG or a JPEG; gray ones and palettes become RGB, transparency is dropped, a JPEG is turned the way its Exif
 /// data says. Throws FormatError that names the file and what is wrong with it.
 Image read_image(const std::string& path);
-/// The same from memory; `name` stands for the file in errors.
-Image decode_image(std::span<const std::byte> bytes, const std::string& name);
+/// The most pixels of a picture that is read: a file that claims more is damaged or hostile.
+constexpr int64_t kMostPixels = int64_t{1} << 27;
+/// The same from memory; `name` stands for the file in errors. A JPEG in more scans than
+/// programs write, or that takes more than 4 bytes of memory for each of `most_pixels` beside its pixels, is refused.
+Image decode_image(std::span<const std::byte> bytes, const std::string& name, int64_t most_pixels = kMostPixels);
 /// Whether the bytes begin as a PNG or a JPEG does.
 bool is_image(std::span<const std::byte> bytes);
 
