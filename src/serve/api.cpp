@@ -64,7 +64,8 @@ struct Api::State {
         options(std::move(given)),
         runs(options.most_runs, options.most_run_bytes),
         turnstile(options.most_waiting),
-        figures(options.most_figures) {
+        figures(options.most_figures),
+        decoding(options.most_waiting) {
     for (size_t i = 0; i < models.size(); ++i) models[i].id = std::string("m").append(std::to_string(i));
   }
 
@@ -118,10 +119,10 @@ struct Api::State {
     RunOptions wanted = run_options(body, reads_pictures);
     if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
     wanted.longest = options.longest;
+    if (reads_pictures) choose_picture(chosen, optional_text(body, "picture"), wanted);
     std::shared_ptr<const Run> run;
     {
       const auto turn = turnstile.enter();
-      if (reads_pictures) choose_picture(chosen, optional_text(body, "picture"), wanted);
       run = std::make_shared<const Run>(capture(chosen, std::move(wanted)));
     }
     return json_response(
@@ -133,11 +134,14 @@ struct Api::State {
     require_method(request, "POST");
     StoredPicture picture{.id = {}, .name = query_text(request.query, "name", ""), .bytes = request.body};
     if (picture.name.size() > kLongestName) throw ApiError(400, "the picture's name is too long");
-    {
-      const auto turn = turnstile.enter();
-      picture.decoded();
-    }
+    decoded(picture);
     return json_response({{"id", pictures.add(std::move(picture))}});
+  }
+
+  /// Pictures are decoded one at a time, for the memory that it takes, but nobody waits for the model meanwhile.
+  Image decoded(const StoredPicture& picture) {
+    const auto turn = decoding.enter();
+    return picture.decoded();
   }
 
   /// The picture that was uploaded under this id, or the model's example.
@@ -151,7 +155,7 @@ struct Api::State {
     const auto picture = pictures.find(*id);
     if (!picture) throw ApiError(404, "there is no picture " + in_quotes(*id) + " (any more)");
     wanted.text = picture->name;
-    wanted.picture = std::make_shared<const Image>(picture->decoded());
+    wanted.picture = std::make_shared<const Image>(decoded(*picture));
   }
 
   /// A run of ours, or a snapshot of the training.
@@ -309,7 +313,7 @@ struct Api::State {
   ApiOptions options;
   RunStore runs;
   PictureStore pictures;
-  Turnstile turnstile, figures;
+  Turnstile turnstile, figures, decoding;
   std::mutex models_mutex;
   std::shared_ptr<TrainingFeed> training_feed;
   std::atomic<bool> closing{false};

@@ -11,34 +11,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kLongestHead = 32 << 10, kSlowest = 128 << 10;  // bytes; bytes a second
-constexpr milliseconds kGlance{100}, kFarewell{1000};
-constexpr std::string_view kEnd = "\r\n\r\n";
+constexpr milliseconds kGlance{100};
+constexpr size_t kLongAnswer = 64 << 10;  // pieces of a stream are shorter: those who do not take them are waited for
 
 }  // namespace
 
-void Deadline::moved(size_t bytes) { end_ += std::chrono::microseconds(bytes * 1'000'000 / kSlowest); }
-
-milliseconds Deadline::left() const {
-  return std::chrono::duration_cast<milliseconds>(end_ - std::chrono::steady_clock::now());
-}
-
-/// Closing a socket with unread bytes resets it, and the other side then loses an answer that it has not read yet.
-Connection::~Connection() {
-  shutdown(socket_, SHUT_WR);
-  const auto end = std::chrono::steady_clock::now() + kFarewell;
-  char dropped[16384];
-  for (pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0}; std::chrono::steady_clock::now() < end;) {
-    const int count = poll(&ready, 1, static_cast<int>(kGlance.count()));
-    if (count == 0 && listening_ == INVALID_SOCKET) break;
-    if (count > 0 && recv(socket_, dropped, sizeof dropped, MSG_DONTWAIT) <= 0) break;
-  }
-  close(socket_);
-}
+Connection::~Connection() { room_.leave(request_.socket, std::move(rest_)); }
 
 /// Looks up now and then: a server that stops waits for nobody.
-bool Connection::wait(short events, const Deadline& deadline) const {
-  for (pollfd ready{.fd = socket_, .events = events, .revents = 0};;) {
+bool Connection::wait(const Deadline& deadline) const {
+  for (pollfd ready{.fd = request_.socket, .events = POLLOUT, .revents = 0};;) {
     const milliseconds left = deadline.left();
     if (left.count() <= 0) return false;
     const int count = poll(&ready, 1, static_cast<int>(std::min(left, kGlance).count()));
@@ -48,52 +30,33 @@ bool Connection::wait(short events, const Deadline& deadline) const {
   }
 }
 
-ssize_t Connection::receive(char* to, size_t size) {
-  while (wait(POLLIN, reading_)) {
-    const ssize_t count = recv(socket_, to, size, MSG_DONTWAIT);
-    if (count >= 0) return reading_.moved(static_cast<size_t>(count)), count;
-    if (errno != EINTR && errno != EAGAIN) break;
-  }
-  return -1;
-}
-
-Connection::Head Connection::read_head() {
-  char buffer[4096];
-  while (head_.size() < kLongestHead) {
-    const ssize_t count = receive(buffer, sizeof buffer);
-    if (count == 0) return Head::none;
-    if (count < 0) return head_.empty() || reading_.left().count() > 0 ? Head::none : Head::late;
-    const size_t from = head_.size() < kEnd.size() ? 0 : head_.size() - kEnd.size();
-    head_.append(buffer, static_cast<size_t>(count));
-    if (head_.find(kEnd, from) == std::string::npos) continue;
-    reading_ = {};
-    return Head::whole;
-  }
-  return Head::too_long;
-}
-
-bool Connection::is_readable() const { return given_ < head_.size() || wait(POLLIN, reading_); }
-
-bool Connection::is_writable() const { return wait(POLLOUT, {}); }
+bool Connection::is_writable() const { return !rest_.empty() || wait({}); }
 
 ssize_t Connection::read(char* to, size_t size) {
-  if (given_ == head_.size()) return receive(to, size);
-  const size_t count = std::min(size, head_.size() - given_);
-  std::memcpy(to, head_.data() + given_, count);
+  const size_t count = std::min(size, request_.bytes.size() - given_);
+  std::memcpy(to, request_.bytes.data() + given_, count);
   given_ += count;
   return static_cast<ssize_t>(count);
 }
 
 ssize_t Connection::write(const char* from, size_t size) {
   Deadline writing;
-  for (size_t sent = 0; sent < size;) {
-    if (!wait(POLLOUT, writing)) return -1;
-    const ssize_t count = send(socket_, from + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  size_t sent = 0;
+  while (sent < size && rest_.empty()) {
+    const ssize_t count = send(request_.socket, from + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno != EINTR && errno != EAGAIN) return -1;
-    if (count <= 0) continue;
-    sent += static_cast<size_t>(count);
-    writing.moved(static_cast<size_t>(count));
+    if (count > 0) {
+      sent += static_cast<size_t>(count);
+      writing.moved(static_cast<size_t>(count));
+    } else if (size >= kLongAnswer && room_.reserve(size - sent)) {
+      break;
+    } else if (!wait(writing)) {
+      return -1;
+    }
   }
+  if (sent == size) return static_cast<ssize_t>(size);
+  if (!rest_.empty() && !room_.reserve(size - sent)) return -1;
+  rest_.append(from + sent, size - sent);
   return static_cast<ssize_t>(size);
 }
 

@@ -5,39 +5,54 @@
 #include "serve/connection.h"
 
 namespace attend {
-namespace {
 
-/// For what httplib never gets to see.
-void refuse(Connection& connection, const std::string& status, const std::string& why) {
-  const std::string body = "{\"error\":\"" + why + "\"}";
-  const std::string answer =
-      "HTTP/1.1 " + status +
-      "\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
-      "\r\n\r\n" + body;
-  connection.write(answer.data(), answer.size());
+/// What httplib takes for its threads: new sockets go to the waiting room, and whole requests from there to the
+/// threads.
+class LimitedServer::Reception final : public httplib::TaskQueue {
+ public:
+  Reception(LimitedServer& server, size_t threads, size_t largest_body)
+      : server_(server),
+        threads_(threads),
+        room_(
+            [this](Arrival request) {
+              const auto shared = std::make_shared<Arrival>(std::move(request));
+              threads_.enqueue([this, shared] { server_.answer(std::move(*shared), room_); });
+            },
+            {.largest_body = largest_body}) {}
+
+  void enqueue(std::function<void()> pass_socket) override { pass_socket(); }
+  void shutdown() override {
+    room_.close();
+    threads_.shutdown();
+    room_.finish();
+    server_.reception_ = nullptr;
+  }
+  WaitingRoom& room() { return room_; }
+
+ private:
+  LimitedServer& server_;
+  httplib::ThreadPool threads_;
+  WaitingRoom room_;
+};
+
+LimitedServer::LimitedServer(size_t threads, size_t largest_body) {
+  set_payload_max_length(largest_body);
+  new_task_queue = [this, threads, largest_body] {
+    return reception_ = new Reception(*this, threads, largest_body);  // httplib deletes it
+  };
 }
 
-}  // namespace
+bool LimitedServer::process_and_close_socket(socket_t socket) {
+  reception_->room().enter(socket);
+  return true;
+}
 
-bool LimitedServer::process_and_close_socket(socket_t socket) try {
-  Connection connection(socket, svr_sock_);
-  switch (connection.read_head()) {
-    case Connection::Head::none:
-      return false;
-    case Connection::Head::late:
-      refuse(connection, "408 Request Timeout", "the request came too slowly");
-      return false;
-    case Connection::Head::too_long:
-      refuse(connection, "431 Request Header Fields Too Large", "the request's head is longer than 32 KiB");
-      return false;
-    case Connection::Head::whole:
-      break;
-  }
+void LimitedServer::answer(Arrival request, WaitingRoom& room) try {
+  Connection connection(std::move(request), room, svr_sock_);
   bool is_closed = false;
   // httplib gives a range's numbers to content providers unchecked, and would cut the error that refuses it.
-  return process_request(connection, true, is_closed, [](httplib::Request& request) { request.ranges.clear(); });
-} catch (const std::exception&) {
-  return false;  // too little memory, for one: this connection ends, the server does not
+  process_request(connection, true, is_closed, [](httplib::Request& one) { one.ranges.clear(); });
+} catch (const std::exception&) {  // too little memory, for one: this connection ends, the server does not
 }
 
 }  // namespace attend

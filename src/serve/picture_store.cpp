@@ -5,7 +5,10 @@
 
 namespace attend {
 
-Image StoredPicture::decoded() const { return decode_image(std::as_bytes(std::span(bytes)), "the picture"); }
+Image StoredPicture::decoded() const {
+  constexpr int64_t kMostUploaded = int64_t{1} << 26;  // pixels: half a gigabyte to decode
+  return decode_image(std::as_bytes(std::span(bytes)), "the picture", kMostUploaded);
+}
 
 std::string PictureStore::add(StoredPicture picture) {
   constexpr size_t kMost = 16;

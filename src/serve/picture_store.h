@@ -13,7 +13,7 @@ namespace attend {
 struct StoredPicture {
   std::string id, name, bytes;
 
-  /// Throws FormatError unless it is a PNG or a JPEG.
+  /// Throws FormatError unless it is a PNG or a JPEG of up to 67 million pixels.
   Image decoded() const;
 };
 

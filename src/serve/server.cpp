@@ -12,10 +12,10 @@ namespace attend {
 namespace {
 
 constexpr size_t kLargestBody = size_t{16} << 20, kThreads = 32;  // a photograph fits
-constexpr int kTries = 20;  // ports after a taken one
+constexpr int kTries = 20;                                        // ports after a taken one
 
-ApiRequest request_of(const httplib::Request& from) {
-  ApiRequest request{.method = from.method, .path = from.path, .query = {}, .body = from.body};
+ApiRequest request_of(const httplib::Request& from, std::string body) {
+  ApiRequest request{.method = from.method, .path = from.path, .query = {}, .body = std::move(body)};
   for (const auto& [name, value] : from.params) request.query.emplace(name, value);
   return request;
 }
@@ -112,15 +112,13 @@ void own_port(socket_t socket) {
 struct Server::State {
   Api& api;
   ServerOptions options;
-  LimitedServer server;
+  LimitedServer server{kThreads, kLargestBody};
   int port = 0;
   std::thread thread;
 
   State(Api& target, const ServerOptions& given) : api(target), options(given) {
     server.set_socket_options(own_port);
-    server.set_payload_max_length(kLargestBody);
     server.set_tcp_nodelay(true);
-    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     server.set_default_headers({{"X-Content-Type-Options", "nosniff"},
                                 {"Referrer-Policy", "no-referrer"},
                                 {"Cross-Origin-Resource-Policy", "same-origin"},
@@ -133,11 +131,19 @@ struct Server::State {
       }
       return httplib::Server::HandlerResponse::Unhandled;
     });
-    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
-      fill(response, api.handle(request_of(request)));
-    };
-    server.Get(".*", answer);
-    server.Post(".*", answer);
+    server.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      fill(response, api.handle(request_of(request, {})));
+    });
+    // By itself httplib takes a body that is called a form, as curl calls whatever it sends, apart for queries, and
+    // refuses it above 8 KiB.
+    server.Post(
+        ".*", [this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& read) {
+          std::string body;
+          const bool is_whole = read([&](const char* bytes, size_t count) { return body.append(bytes, count), true; });
+          if (is_whole) return fill(response, api.handle(request_of(request, std::move(body))));
+          if (response.status < 400) response.status = 400;
+          refuse(response, response.status, reason(response.status));
+        });
     server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
       if (response.body.empty()) refuse(response, response.status, reason(response.status));
     });

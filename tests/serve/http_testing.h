@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -39,6 +40,11 @@ class Client {
       sent += static_cast<size_t>(count);
     }
     return true;
+  }
+  /// Whether something has come, or the other side has closed.
+  bool has_answer() const {
+    char byte = 0;
+    return recv(file_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
   void finish() const { shutdown(file_, SHUT_WR); }
   /// All that comes until the other side closes, or falls silent for ten seconds.

@@ -1,11 +1,13 @@
 // What a server takes from connections that mean no good, over real sockets.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "serve/http_testing.h"
+#include "serve/waiting_room.h"
 
 namespace attend::testing {
 namespace {
@@ -143,7 +145,69 @@ TEST(Limits, SlowSendersDoNotKeepOthersWaiting) {
   is_over = true;
   trickle.join();
   expect_refused(slow[0]->receive(), 408, "the request came too slowly");
-  expect_refused(slow[1]->receive(), 400, "the request cannot be read");
+  expect_refused(slow[1]->receive(), 408, "the request came too slowly");
+}
+
+/// Six times as many as there are threads to answer: they are still waited for when others have their answers.
+TEST(Limits, SlowConnectionsTakeNoThreads) {
+  Served served({.version = "1", .page = std::string(2 << 20, 'p')});
+  const std::string host = served.host();
+  std::vector<std::unique_ptr<Client>> silent, reads_nothing;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(std::make_unique<Client>(served.server.port()));
+    const char* start[] = {"", "GET / HT", "POST /api/runs HTTP/1.1\r\nContent-Length: 9\r\n"};
+    silent.back()->send(start[i % 3]);
+    if (i % 3 == 2) silent.back()->send(host + "\r\n{");
+  }
+  for (int i = 0; i < 40; ++i) {
+    reads_nothing.push_back(std::make_unique<Client>(served.server.port()));
+    reads_nothing.back()->send("GET / HTTP/1.1\r\n" + host + "\r\n");
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(status_of(served.request("POST /api/runs", {}, kBody)), 200);
+  for (const auto& client : silent) EXPECT_FALSE(client->has_answer());
+}
+
+TEST(Limits, TooManyConnectionsEndTheOldest) {
+  WaitingRoom room([](const Arrival& request) { close(request.socket); }, {.largest_body = 100, .most_guests = 3});
+  std::array<std::array<int, 2>, 4> pairs{};
+  for (auto& pair : pairs) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    room.enter(pair[1]);
+  }
+  char byte = 0;
+  EXPECT_EQ(recv(pairs[0][0], &byte, 1, 0), 0) << "the other side was closed";
+  for (size_t i = 1; i < pairs.size(); ++i) EXPECT_EQ(recv(pairs[i][0], &byte, 1, MSG_DONTWAIT), -1);
+  for (const auto& pair : pairs) close(pair[0]);
+}
+
+TEST(Limits, ALongAnswerArrivesLate) {
+  const std::string page(8 << 20, 'p');
+  Served served({.version = "1", .page = page});
+  const Client client(served.server.port());
+  client.send("GET / HTTP/1.1\r\n" + served.host() + "Accept-Encoding: gzip\r\n\r\n");
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_EQ(body_of(client.receive()), page);
+}
+
+/// As curl --data-binary sends whatever it is given.
+TEST(Limits, WhatIsCalledAFormIsTakenAsItIs) {
+  Served served;
+  const std::string form = served.host() + "Content-Type: application/x-www-form-urlencoded\r\n";
+  EXPECT_EQ(status_of(served.request("POST /api/runs", form, kBody)), 200);
+  expect_refused(served.request("POST /api/pictures", form, "&model=m0" + std::string(1 << 20, 'x')), 400,
+                 "the picture: expected a PNG or a JPEG");
+}
+
+TEST(Limits, WhoAsksBeforeSendingIsToldToGoOn) {
+  Served served;
+  const Client client(served.server.port());
+  client.send("POST /api/runs HTTP/1.1\r\n" + served.host() +
+              "Expect: 100-continue\r\nContent-Length: " + std::to_string(std::string(kBody).size()) + "\r\n\r\n");
+  while (!client.has_answer()) std::this_thread::sleep_for(milliseconds(5));
+  client.send(kBody);
+  const std::string answer = client.receive();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 100 Continue\r\n\r\n")) << answer.substr(0, 100);
+  EXPECT_NE(answer.find("HTTP/1.1 200 OK\r\n"), std::string::npos) << answer.substr(0, 200);
 }
 
 TEST(Limits, StoppingWaitsForNobody) {
