@@ -16,7 +16,13 @@ constexpr size_t kLongAnswer = 64 << 10;  // pieces of a stream are shorter: tho
 
 }  // namespace
 
-Connection::~Connection() { room_.leave(request_.socket, std::move(rest_)); }
+Connection::~Connection() {
+  try {
+    room_.leave(request_.socket, std::move(rest_));
+  } catch (const std::exception&) {  // too little memory to wait
+    close(request_.socket);
+  }
+}
 
 /// Looks up now and then: a server that stops waits for nobody.
 bool Connection::wait(const Deadline& deadline) const {

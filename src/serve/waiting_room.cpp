@@ -166,8 +166,7 @@ bool WaitingRoom::wait(std::vector<Guest*>& ready) {
   ready.clear();
   if (count <= 0) return count < 0;  // an interrupt; all is looked at again
   uint64_t calls = 0;
-  if (files[0].revents != 0) [[maybe_unused]]
-    const ssize_t read = ::read(wake_, &calls, sizeof calls);
+  [[maybe_unused]] const ssize_t read = ::read(wake_, &calls, sizeof calls);
   size_t at = 1;
   for (Guest& guest : guests_) {
     if (files[at++].revents != 0) ready.push_back(&guest);

@@ -58,6 +58,7 @@ def piece(text, score, kind=1):
 
 BPE = component("BPE", vocab={"a": 0, "b": 1, "ab": 2, "Ġ": 3}, merges=["a b"])
 REPLACE = component("Replace", pattern={"Regex": "a+"}, content="b")
+DOUBLE = component("Replace", pattern={"String": "a"}, content="aa")
 TEMPLATE = component("TemplateProcessing", single=[{"SpecialToken": {"id": "x", "type_id": 0}},
                                                    {"Sequence": {"id": "A", "type_id": 0}}],
                      special_tokens={"x": {"id": "x", "ids": [1], "tokens": ["b"]}})
@@ -80,6 +81,12 @@ TOKENIZERS = {
     "added": tokenizer(BPE, "a <X> b", post_processor=TEMPLATE,
                        added_tokens=[{"id": 5, "content": "<X>", "lstrip": True, "rstrip": True, "special": True}]),
     "charsmap": tokenizer(BPE, normalizer=component("Precompiled", precompiled_charsmap="CAAAAAAAAAAAAAAA")),
+    "doubling_normalizer": tokenizer(BPE, normalizer=component("Sequence", normalizers=[DOUBLE] * 40)),
+    "doubling_pre_tokenizer": tokenizer(BPE, "é", pre_tokenizer=component("Sequence", pretokenizers=[
+        component("ByteLevel", add_prefix_space=False, use_regex=False)] * 40)),
+    "doubling_decoder": tokenizer(BPE, decoder=component("Sequence", decoders=[DOUBLE] * 40)),
+    "backtracking": tokenizer(BPE, "aaaaaaaaaaaaaaac " * 40, pre_tokenizer=component("Sequence", pretokenizers=[
+        component("WhitespaceSplit"), component("Split", pattern={"Regex": "(a+)+$b"}, behavior="Isolated")])),
     "nested": b'{"model":' + b"[" * 100,
     "sentencepiece": PIECES,
     "sentencepiece_bpe": PIECES + message(2, field(3, 0, b"\2")) + message(3, field(4, 0, b"\0")),
