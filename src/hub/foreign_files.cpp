@@ -186,7 +186,7 @@ std::string foreign_folder(const std::string& folder) {
       return "has no model.safetensors, but " + in_quotes(name) + ": rename it if it holds all weights";
     }
     if (const std::string text = text_of(head, file); !text.empty()) {
-      return "has no model that can be read; its file " + in_quotes(name) + " " + text;
+      return "is not a model folder: its file " + in_quotes(name) + " " + text;
     }
     if (name == "saved_model.pb")
       return std::string("is a SavedModel of TensorFlow, which cannot be read; download the model as ") + kWanted;

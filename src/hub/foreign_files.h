@@ -9,7 +9,7 @@ namespace attend::hub {
 /// content; empty if that tells nothing.
 std::string foreign_file(const std::string& path);
 
-/// The same of the files in a folder: "has no model.safetensors, but model.gguf, which is …"; for a folder with models
+/// The same of the files in a folder: "is not a model folder: its file 'model.gguf' is …"; for a folder with models
 /// in it the names of these. Empty if nothing in it tells anything.
 std::string foreign_folder(const std::string& folder);
 

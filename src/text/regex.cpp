@@ -41,7 +41,7 @@ Regex::Regex(Regex&&) noexcept = default;
 void Regex::for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const {
   UErrorCode status = work.start_search() ? U_ZERO_ERROR : U_REGEX_STOPPED_BY_CALLER;
   const auto check = [&] {
-    require<FormatError>(status != U_REGEX_STOPPED_BY_CALLER, "the regular expression ", in_quotes(pattern_),
+    require<FormatError>(status != U_REGEX_STOPPED_BY_CALLER, "tokenizer: the regular expression ", in_quotes(pattern_),
                          " takes too many steps for a text of ", work.text_bytes(), " bytes");
     require<FormatError>(U_SUCCESS(status), "the regular expression ", in_quotes(pattern_),
                          " cannot be applied: ", u_errorName(status));

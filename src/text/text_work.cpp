@@ -24,11 +24,11 @@ TextWork::TextWork(size_t text_bytes)
 
 void TextWork::wrote(const char* part, size_t bytes) {
   const auto count = static_cast<int64_t>(bytes);
-  require<FormatError>(count <= kMostGrowth * text_bytes_ + kGrowthSlack, "the ", part, " makes ", bytes, " bytes of ",
-                       text_bytes_);
+  require<FormatError>(count <= kMostGrowth * text_bytes_ + kGrowthSlack, "tokenizer: its ", part, " makes ", bytes,
+                       " bytes of a text of ", text_bytes_, "; its rules are damaged or hostile");
   bytes_left_ -= count;
-  require<FormatError>(bytes_left_ >= 0, "the ", part, " writes more than ", kMostWritten * text_bytes_ + kWrittenSlack,
-                       " bytes for a text of ", text_bytes_);
+  require<FormatError>(bytes_left_ >= 0, "tokenizer: its ", part, " writes more than ",
+                       kMostWritten * text_bytes_ + kWrittenSlack, " bytes for a text of ", text_bytes_);
 }
 
 bool TextWork::start_search() { return (steps_left_ -= kSearchSteps) > 0; }

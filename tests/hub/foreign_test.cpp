@@ -82,11 +82,11 @@ TEST(Foreign, FoldersOfOtherPrograms) {
   write(folder.file("config.json"), R"({"add_source_bos": false, "bos_token": "<s>"})");
   EXPECT_EQ(complaint(path), "this is not a model folder, it has no model.safetensors");
   write(folder.file("model.bin"), kCTranslate2);
-  EXPECT_EQ(complaint(path), "has no model that can be read; its file 'model.bin' is a model of CTranslate2, " +
-                                 kDownload + ", from which it was converted");
+  EXPECT_EQ(complaint(path), "is not a model folder: its file 'model.bin' is a model of CTranslate2, " + kDownload +
+                                 ", from which it was converted");
   write(folder.file("config.json"), R"({"model_type": "gpt2"})");
   write(folder.file("model.bin"), kOnnx);
-  EXPECT_EQ(complaint(path), "has no model that can be read; its file 'model.bin' is an ONNX file, " + kDownload);
+  EXPECT_EQ(complaint(path), "is not a model folder: its file 'model.bin' is an ONNX file, " + kDownload);
   write(folder.file("adapter_config.json"), "{}");
   EXPECT_EQ(complaint(path),
             "holds an adapter (LoRA), which is not a whole model; merge it into its base model with PEFT: "

@@ -90,7 +90,9 @@ TEST(LoadTokenizer, AbsurdSizesAreRefused) {
   const TemporaryFolder folder;
   write(folder.file("tokenizer.json"), json.dump());
   const auto tokenizer = load_tokenizer(folder.path());
-  expect_error<FormatError>([&] { tokenizer->encode("a"); }, "the normalizer makes 131072 bytes of 1");
+  expect_error<FormatError>(
+      [&] { tokenizer->encode("a"); },
+      "tokenizer: its normalizer makes 131072 bytes of a text of 1; its rules are damaged or hostile");
 }
 
 TEST(LoadTokenizer, ADecoderThatDoublesTheTextIsRefused) {
@@ -100,7 +102,9 @@ TEST(LoadTokenizer, ADecoderThatDoublesTheTextIsRefused) {
   const TemporaryFolder folder;
   write(folder.file("tokenizer.json"), json.dump());
   const auto tokenizer = load_tokenizer(folder.path());
-  expect_error<FormatError>([&] { tokenizer->decode(std::vector<int32_t>{0}); }, "the decoder makes 131072 bytes of 1");
+  expect_error<FormatError>(
+      [&] { tokenizer->decode(std::vector<int32_t>{0}); },
+      "tokenizer: its decoder makes 131072 bytes of a text of 1; its rules are damaged or hostile");
 }
 
 TEST(LoadTokenizer, APreTokenizerThatDoublesTheTextIsRefused) {
@@ -112,9 +116,13 @@ TEST(LoadTokenizer, APreTokenizerThatDoublesTheTextIsRefused) {
     load_tokenizer(folder.path())->encode(text);
   };
   const Json blanks{{"type", "Metaspace"}, {"replacement", "  "}, {"prepend_scheme", "never"}, {"split", false}};
-  expect_error<FormatError>([&] { encode(blanks, "a a"); }, "the pre-tokenizer makes 131074 bytes of 3");
+  expect_error<FormatError>(
+      [&] { encode(blanks, "a a"); },
+      "tokenizer: its pre-tokenizer makes 131074 bytes of a text of 3; its rules are damaged or hostile");
   const Json bytes{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
-  expect_error<FormatError>([&] { encode(bytes, "é"); }, "the pre-tokenizer makes 131072 bytes of 2");
+  expect_error<FormatError>(
+      [&] { encode(bytes, "é"); },
+      "tokenizer: its pre-tokenizer makes 131072 bytes of a text of 2; its rules are damaged or hostile");
   const Json longer{{"type", "Metaspace"}, {"replacement", std::string(257, 'x')}};
   expect_error<FormatError>(
       [&] { encode(longer, "a"); },
@@ -143,8 +151,9 @@ TEST(LoadTokenizer, WorkIsLimitedForTheWholeText) {
   EXPECT_NO_THROW(tokenizer->encode(word));
   std::string text;
   for (int i = 0; i < 60; ++i) text += word;
-  expect_error<FormatError>([&] { tokenizer->encode(text); },
-                            "the regular expression '(a+)+$b' takes too many steps for a text of 1200 bytes");
+  expect_error<FormatError>(
+      [&] { tokenizer->encode(text); },
+      "tokenizer: the regular expression '(a+)+$b' takes too many steps for a text of 1200 bytes");
 }
 
 TEST(TextWork, ShortSearchesCountToo) {
@@ -171,7 +180,7 @@ TEST(LoadTokenizer, AHostileExpressionDoesNotHang) {
   write(folder.file("tokenizer.json"), json.dump());
   const auto tokenizer = load_tokenizer(folder.path());
   expect_error<FormatError>([&] { tokenizer->encode(std::string(60, 'a') + "c"); },
-                            "the regular expression '(a+)+$b' takes too many steps for a text of 61 bytes");
+                            "tokenizer: the regular expression '(a+)+$b' takes too many steps for a text of 61 bytes");
 }
 
 TEST(LoadTokenizer, NothingThere) {

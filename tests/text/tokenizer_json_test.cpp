@@ -27,44 +27,45 @@ std::string decoded(const Json& json, Words tokens) {
   return text;
 }
 
-std::string apply(const Json& json, std::string_view text) {
+std::string normalized_by(const Json& json, std::string_view text) {
   TextWork work(text.size());
   return make_normalizer(json)(text, work);
 }
 
 TEST(Normalizer, EachKind) {
   const auto kind = [](const char* type) { return Json{{"type", type}}; };
-  EXPECT_EQ(apply(kind("NFC"), "e\u0301 ﬁ"), "é ﬁ");
-  EXPECT_EQ(apply(kind("NFD"), "é"), "e\u0301");
-  EXPECT_EQ(apply(kind("NFKC"), "ﬁ ２"), "fi 2");
-  EXPECT_EQ(apply(kind("NFKD"), "ﬁ é"), "fi e\u0301");
-  EXPECT_EQ(apply(kind("Lowercase"), "ÀΣ İ"), "àσ i\u0307");
-  EXPECT_EQ(apply(kind("StripAccents"), "e\u0301é"), "eé") << "only marks that stand apart";
-  EXPECT_EQ(apply(kind("Strip"), "\u3000 a b\n"), "a b");
-  EXPECT_EQ(apply({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}, " a "), " a");
-  EXPECT_EQ(apply({{"type", "Strip"}, {"strip_left", true}, {"strip_right", false}}, " a "), "a ");
-  EXPECT_EQ(apply(kind("Strip"), " \t"), "");
-  EXPECT_EQ(apply(kind("Nmt"), "a\u200bb\x01\tc"), "a b c");
-  EXPECT_EQ(apply({{"type", "Replace"}, {"pattern", {{"String", "ab"}}}, {"content", "x"}}, "aabb"), "axb");
-  EXPECT_EQ(apply({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "$1"}}, "a   b c"), "a$1b c");
-  EXPECT_EQ(apply({{"type", "Prepend"}, {"prepend", "▁"}}, "a"), "▁a");
-  EXPECT_EQ(apply({{"type", "Prepend"}, {"prepend", "▁"}}, ""), "");
-  EXPECT_EQ(apply(kind("ByteLevel"), "é\n"), "Ã©Ċ");
-  EXPECT_EQ(
-      apply({{"type", "Sequence"}, {"normalizers", {kind("NFD"), kind("StripAccents"), kind("Lowercase")}}}, "ÉA"),
-      "ea");
+  EXPECT_EQ(normalized_by(kind("NFC"), "e\u0301 ﬁ"), "é ﬁ");
+  EXPECT_EQ(normalized_by(kind("NFD"), "é"), "e\u0301");
+  EXPECT_EQ(normalized_by(kind("NFKC"), "ﬁ ２"), "fi 2");
+  EXPECT_EQ(normalized_by(kind("NFKD"), "ﬁ é"), "fi e\u0301");
+  EXPECT_EQ(normalized_by(kind("Lowercase"), "ÀΣ İ"), "àσ i\u0307");
+  EXPECT_EQ(normalized_by(kind("StripAccents"), "e\u0301é"), "eé") << "only marks that stand apart";
+  EXPECT_EQ(normalized_by(kind("Strip"), "\u3000 a b\n"), "a b");
+  EXPECT_EQ(normalized_by({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}, " a "), " a");
+  EXPECT_EQ(normalized_by({{"type", "Strip"}, {"strip_left", true}, {"strip_right", false}}, " a "), "a ");
+  EXPECT_EQ(normalized_by(kind("Strip"), " \t"), "");
+  EXPECT_EQ(normalized_by(kind("Nmt"), "a\u200bb\x01\tc"), "a b c");
+  EXPECT_EQ(normalized_by({{"type", "Replace"}, {"pattern", {{"String", "ab"}}}, {"content", "x"}}, "aabb"), "axb");
+  EXPECT_EQ(normalized_by({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "$1"}}, "a   b c"),
+            "a$1b c");
+  EXPECT_EQ(normalized_by({{"type", "Prepend"}, {"prepend", "▁"}}, "a"), "▁a");
+  EXPECT_EQ(normalized_by({{"type", "Prepend"}, {"prepend", "▁"}}, ""), "");
+  EXPECT_EQ(normalized_by(kind("ByteLevel"), "é\n"), "Ã©Ċ");
+  EXPECT_EQ(normalized_by(
+                {{"type", "Sequence"}, {"normalizers", {kind("NFD"), kind("StripAccents"), kind("Lowercase")}}}, "ÉA"),
+            "ea");
 }
 
 TEST(Normalizer, Bert) {
   Json json{{"type", "BertNormalizer"}, {"clean_text", true}, {"handle_chinese_chars", true}, {"lowercase", true}};
-  EXPECT_EQ(apply(json, "Ünï\u200b\tX今天"), "uni x 今  天 ");
+  EXPECT_EQ(normalized_by(json, "Ünï\u200b\tX今天"), "uni x 今  天 ");
   json["strip_accents"] = false;
-  EXPECT_EQ(apply(json, "Ü"), "ü");
+  EXPECT_EQ(normalized_by(json, "Ü"), "ü");
   json["lowercase"] = false;
   json["strip_accents"] = nullptr;
-  EXPECT_EQ(apply(json, "Ü"), "Ü") << "accents go with the case, where nothing is said";
+  EXPECT_EQ(normalized_by(json, "Ü"), "Ü") << "accents go with the case, where nothing is said";
   json["clean_text"] = json["handle_chinese_chars"] = false;
-  EXPECT_EQ(apply(json, "\t今"), "\t今");
+  EXPECT_EQ(normalized_by(json, "\t今"), "\t今");
 }
 
 TEST(PreTokenizer, SplitBehaviors) {
