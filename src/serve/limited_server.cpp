@@ -42,6 +42,8 @@ LimitedServer::LimitedServer(size_t threads, size_t largest_body) {
   };
 }
 
+void LimitedServer::lengthen_queue() { ::listen(svr_sock_, SOMAXCONN); }
+
 bool LimitedServer::process_and_close_socket(socket_t socket) {
   reception_->room().enter(socket);
   return true;

@@ -16,6 +16,9 @@ namespace attend {
 class LimitedServer : public httplib::Server {
  public:
   LimitedServer(size_t threads, size_t largest_body);
+  /// After the port was taken: httplib lets five connections wait to be accepted, and the system makes any beyond that
+  /// try again after a second.
+  void lengthen_queue();
 
  private:
   class Reception;

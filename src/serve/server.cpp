@@ -163,6 +163,7 @@ struct Server::State {
     }
     if (port == 0) port = server.bind_to_any_port(options.host);
     require<Error>(port > 0, "cannot listen at ", options.host, ": it is no address of this machine");
+    server.lengthen_queue();
   }
 };
 
