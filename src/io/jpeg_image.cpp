@@ -37,7 +37,7 @@ void on_message(j_common_ptr jpeg, int level) {
 
 /// The most scans of a picture, which libjpeg reads as many times. Encoders write about ten.
 constexpr int kMostScans = 100, kUsualScans = 16;
-constexpr int64_t kMostScannedPixels = int64_t{1} << 31;  // by all scans together
+constexpr int64_t kMostScannedPixels = int64_t{1} << 30;  // by all scans together
 // A progressive picture is held as coefficients, 2 bytes for each, until its last scan has come.
 constexpr int64_t kCoefficientBytes = 4, kOtherBytes = 16 << 20;
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -93,6 +94,26 @@ TEST(Api, AnswersWhatTheOfflineFileHolds) {
       EXPECT_EQ(response.headers.at("X-Shape"), shape);
     }
   }
+}
+
+/// While a text is being written, which holds the model's turn, pictures can be uploaded.
+TEST(Api, PicturesAreDecodedOutsideTheModelsTurn) {
+  Api api({tiny_inspected("gpt")}, {});
+  const std::string png = encode_png(*motley_picture(12, 7));
+  std::future<ApiResponse> upload;
+  bool has_begun = false;
+  const ApiResponse text = post(api, "/api/generate", {{"model", "m0"}, {"text", "ab"}});
+  ASSERT_TRUE(text.stream);
+  text.stream([&](std::string_view) {
+    has_begun = true;
+    upload = std::async(std::launch::async, [&] {
+      return api.handle({.method = "POST", .path = "/api/pictures", .query = {}, .body = png});
+    });
+    EXPECT_EQ(upload.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    return false;
+  });
+  ASSERT_TRUE(has_begun);
+  EXPECT_EQ(upload.get().status, 200);
 }
 
 TEST(Api, TakesPicturesByUploadOnly) {
