@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance{100};
+constexpr milliseconds kPause{100};
 constexpr size_t kLongAnswer = 64 << 10;  // pieces of a stream are shorter: those who do not take them are waited for
 
 }  // namespace
@@ -29,7 +29,7 @@ bool Connection::wait(const Deadline& deadline) const {
   for (pollfd ready{.fd = request_.socket, .events = POLLOUT, .revents = 0};;) {
     const milliseconds left = deadline.left();
     if (left.count() <= 0) return false;
-    const int count = poll(&ready, 1, static_cast<int>(std::min(left, kGlance).count()));
+    const int count = poll(&ready, 1, static_cast<int>(std::min(left, kPause).count()));
     if (count > 0) return true;
     if (count < 0 && errno != EINTR) return false;
     if (count == 0 && listening_ == INVALID_SOCKET) return false;
