@@ -9,7 +9,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "
 endif()
 # GCC 12 takes the short buffer of an inlined std::string for what is written to.
 if(is_gcc12)
-  target_compile_options(attend_settings INTERFACE -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+  target_compile_options(attend_settings INTERFACE -Wno-array-bounds -Wno-stringop-overflow
+                                                   -Wno-stringop-overread -Wno-restrict)
   if(ATTEND_WERROR)
     target_compile_options(attend_settings INTERFACE -Werror)
   endif()
