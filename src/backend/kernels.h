@@ -25,7 +25,7 @@ class Kernel<Result(Args...)> {
     return function_(args...);
   }
 
- private:
+ private:  // this pair, and nothing else: tests/backend/table_test.cpp reads a table as an array of them
   Result (*function_)(Args...) = nullptr;
   const char* name_ = "";
 };

@@ -6,6 +6,7 @@
 
 #include "attend/base/threads.h"
 #include "attend/io/json.h"
+#include "backend/cpu/instruction_set.h"
 #include "backend/cpu/machine.h"
 #include "cli/bench_workload.h"
 
@@ -55,7 +56,8 @@ std::string bytes_text(size_t bytes) {
 }
 
 void print_heading() {
-  std::cout << std::left << std::setw(34) << "workload" << std::right << std::setw(26) << "rate" << std::setw(18)
+  std::cout << "instruction set: " << cpu::name_of(cpu::instruction_set()) << "\n\n"
+            << std::left << std::setw(34) << "workload" << std::right << std::setw(26) << "rate" << std::setw(18)
             << "share" << std::setw(14) << "time" << std::setw(14) << "extra memory" << '\n';
 }
 
@@ -106,6 +108,7 @@ void run_bench(const BenchOptions& options) {
                       {"int8_peak_gops", machine.int8_gops},
                       {"bandwidth_gbs", machine.bandwidth_gbs},
                       {"threads", threads()},
+                      {"instruction_set", cpu::name_of(cpu::instruction_set())},
                       {"results", results}};
     std::cout << report.dump(2) << '\n';
     return;
@@ -133,6 +136,8 @@ void add_bench(CLI::App& app) {
       "and a round counts against the better peak of the two, or their mean bandwidth. Extra memory is beyond inputs "
       "and\n"
       "results.\n"
+      "\nATTEND_CPU=sse4, avx2, avx512, avx512bf16 or amx in the environment limits every command to that instruction "
+      "set.\n"
       "\nExample:\n  attend bench attention_forward layer_norm");
   command->callback([options] { run_bench(*options); });
 }

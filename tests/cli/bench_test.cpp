@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "backend/cpu/instruction_set.h"
 #include "testing/process.h"
 
 namespace attend {
@@ -14,9 +15,9 @@ namespace {
 
 using testing::Finished;
 
-Finished bench(std::vector<std::string> words) {
+Finished bench(std::vector<std::string> words, const testing::ProcessOptions& options = {}) {
   words.insert(words.begin(), {ATTEND_BINARY_DIR "/attend", "bench"});
-  return testing::run(words);
+  return testing::run(words, options);
 }
 
 std::set<std::string> listed(std::vector<std::string> words) {
@@ -71,6 +72,7 @@ TEST(Bench, JsonHasWhatWasAsked) {
   EXPECT_GT(report["peak_gflops"].get<double>(), 0);
   EXPECT_GT(report["bandwidth_gbs"].get<double>(), 0);
   EXPECT_EQ(report["threads"], 1);
+  EXPECT_EQ(report["instruction_set"], cpu::name_of(cpu::instruction_set()));
   ASSERT_EQ(report["results"].size(), 1u);
   const auto& row = report["results"][0];
   EXPECT_EQ(row["name"], "softmax");
@@ -85,6 +87,13 @@ TEST(Bench, TrainingCountsTokens) {
   EXPECT_EQ(row["share_of"], "peak");
   EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["seconds"].get<double>(), 273 * 15 - 69, 1e-6);
   EXPECT_NEAR(row["gflops"].get<double>() * row["seconds"].get<double>(), 6e-9 * 2605056 * 273 * 15, 1e-6);
+}
+
+TEST(Bench, SaysWhichInstructionSetItUses) {
+  if (!cpu::may_use(cpu::InstructionSet::sse4)) GTEST_SKIP() << "this processor has no set that ATTEND_CPU can name";
+  const Finished result = bench({"softmax", "--threads", "1"}, {.environment = {{"ATTEND_CPU", "sse4"}}});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(testing::lines_of(result.out)[0], "instruction set: sse4");
 }
 
 TEST(Bench, UnknownNamesAreOneLineAndExit2) {

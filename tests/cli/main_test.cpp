@@ -31,6 +31,14 @@ TEST(Command, HelpAndVersion) {
   }
 }
 
+TEST(Command, AnUnknownInstructionSetIsOneLine) {
+  const Finished result = attend_command({"explain", "x"}, {.environment = {{"ATTEND_CPU", "avx3"}}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "attend: ATTEND_CPU: expected sse4, avx2, avx512, avx512bf16 or amx, got 'avx3'\n");
+  EXPECT_EQ(attend_command({"--version"}, {.environment = {{"ATTEND_CPU", "avx3"}}}).code, 0) << "computes nothing";
+}
+
 TEST(Command, UsageErrorsAreOneLineAndExitTwo) {
   const std::vector<std::pair<Words, std::string>> cases{
       {{}, "attend: expected a command; see attend --help\n"},

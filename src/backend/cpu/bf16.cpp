@@ -4,11 +4,10 @@
 #include <bit>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
+
+#include "backend/cpu/instruction_set.h"
 
 namespace attend::cpu {
 namespace {
@@ -121,12 +120,14 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
   constexpr int kSums = 16;
   const auto value = (__m512bh)_mm512_set1_epi32(static_cast<int>(*sink)), factor = value;
   __m512 sum[kSums];
+#pragma GCC unroll 16
   for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 16
     for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], value, factor);
   }
   __m512 total = _mm512_setzero_ps();  // of all: a sum that nobody reads would not be made
+#pragma GCC unroll 16
   for (int i = 0; i < kSums; ++i) total = _mm512_add_ps(total, sum[i]);
   alignas(64) float lanes[16];
   _mm512_store_ps(lanes, total);
@@ -211,30 +212,14 @@ static_assert(sizeof(TileShapes) == 64);
 
 constexpr Bf16Unit kAmx{"amx_bf16", round_avx512, round_pairs_avx512, begin_amx, end_amx, multiply_amx, spin_amx};
 
-bool has_avx512() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl"); }
-
-bool cpu_has_amx() {
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTile) != 0;
-}
-
-/// The registers are large, so Linux hands them out only to processes that ask.
-bool has_amx() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  static const bool granted =
-      has_avx512() && cpu_has_amx() && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
-}
-
 #endif
 
 /// None where f32 is faster: vdpbf16ps has twice the rate of FMAs on AMD's cores as published, but half of it on
 /// Intel's (measured on Sapphire Rapids), which have AMX instead.
 const Bf16Unit* fastest_unit() {
 #if defined(__x86_64__)
-  if (has_amx()) return &kAmx;
-  if (has_avx512() && __builtin_cpu_is("amd")) return &kAvx512;
+  if (may_use(InstructionSet::amx)) return &kAmx;
+  if (may_use(InstructionSet::avx512bf16) && __builtin_cpu_is("amd")) return &kAvx512;
 #endif
   return nullptr;
 }
@@ -252,8 +237,8 @@ const Bf16Unit* bf16_unit() {
 std::vector<const Bf16Unit*> bf16_units_for_test() {
   std::vector<const Bf16Unit*> units{&kPlain};
 #if defined(__x86_64__)
-  if (has_avx512()) units.push_back(&kAvx512);
-  if (has_amx()) units.push_back(&kAmx);
+  if (may_use(InstructionSet::avx512bf16)) units.push_back(&kAvx512);
+  if (may_use(InstructionSet::amx)) units.push_back(&kAmx);
 #endif
   return units;
 }

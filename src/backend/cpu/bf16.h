@@ -38,10 +38,10 @@ struct Bf16Unit {
   double (*spin)(int64_t steps, float* sink);
 };
 
-/// The fastest of this machine; null where no instruction multiplies bf16.
+/// The fastest that instruction_set() allows; null where no instruction multiplies bf16.
 const Bf16Unit* bf16_unit();
 
-/// Everything that can run here, plain C++ included: tests take each in turn, null puts the machine's own back.
+/// All that instruction_set() allows, plain C++ too: tests take each in turn, null puts the machine's own back.
 std::vector<const Bf16Unit*> bf16_units_for_test();
 void set_bf16_unit_for_test(const Bf16Unit* unit);
 

@@ -5,7 +5,7 @@
 // The CPU's kernels: what each does is said in backend/kernels.h.
 namespace attend::cpu {
 
-const Kernels& table();
+const Kernels& table();  ///< throws DeviceError where ATTEND_CPU is wrong: see instruction_set()
 
 void copy(ConstView x, View y);
 void fill(View y, double value);

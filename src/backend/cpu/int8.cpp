@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cpu/instruction_set.h"
+
 namespace attend::cpu {
 namespace {
 
@@ -55,20 +57,24 @@ void dots_plain(const Int8Dots& dots) {
   }
 }
 
+/// multiply_plain on operands that stay in the first-level cache: what a compiler makes of it no loop of another form
+/// would tell. A step is one of k.
 double spin_plain(int64_t steps, int32_t* sink) {
-  int32_t sums[16] = {};
-  for (int64_t step = 0; step < steps; ++step) {
-    for (int32_t& sum : sums) sum += *sink * static_cast<int32_t>(step & 127);
-  }
-  for (const int32_t sum : sums) *sink += sum & 1;
-  return 2.0 * 16 * static_cast<double>(steps);
+  uint8_t a[kRows * kInt8Step], b[kInt8Step * kColumns];
+  int32_t c[kRows * kColumns] = {};
+  std::fill(std::begin(a), std::end(a), static_cast<uint8_t>(*sink + 1));
+  std::fill(std::begin(b), std::end(b), static_cast<uint8_t>(*sink + 2));
+  const Int8Tile tile{
+      .rows = kRows, .depth = kInt8Step, .a = a, .a_row = kInt8Step, .b = b, .c = c, .c_row = kColumns, .add = true};
+  for (int64_t step = 0; step < steps; step += kInt8Step) multiply_plain(tile);
+  *sink ^= c[0] & 1;
+  return 2.0 * kRows * kColumns * static_cast<double>(steps);
 }
 
 const Int8Unit& fastest_unit() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-    return kInt8Vnni;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kInt8Avx2;
+  if (may_use(InstructionSet::avx512) && __builtin_cpu_supports("avx512vnni")) return kInt8Vnni;
+  if (may_use(InstructionSet::avx2)) return kInt8Avx2;
 #endif
   return kInt8Plain;
 }

@@ -80,7 +80,7 @@ void with_known_rows(int64_t rows, const Use& use) {
   use(std::integral_constant<int, kMost>{});
 }
 
-/// The fastest of this machine.
+/// The fastest that instruction_set() allows.
 const Int8Unit& int8_unit();
 
 /// The bits of the largest magnitude of a row: magnitudes compare as integers do, infinities and NaN above all numbers.
@@ -93,7 +93,7 @@ struct Int8Steps {
 };
 Int8Steps int8_steps(int32_t largest_bits);
 
-/// Everything that can run here, plain C++ included: tests take each in turn, null puts the machine's own back.
+/// All that instruction_set() allows, plain C++ too: tests take each in turn, null puts the machine's own back.
 std::vector<const Int8Unit*> int8_units_for_test();
 void set_int8_unit_for_test(const Int8Unit* unit);
 

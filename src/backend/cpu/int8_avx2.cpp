@@ -280,17 +280,24 @@ void dots_avx2(const Int8Dots& dots) {
   constexpr int kSums = kRows * kVectors;
   __m256i sum[kSums], b[kVectors];
   const __m256i value = _mm256_set1_epi32(*sink);
+#pragma GCC unroll 12
   for (int i = 0; i < kSums; ++i) sum[i] = _mm256_set1_epi32(i);
+#pragma GCC unroll 3
   for (int i = 0; i < kVectors; ++i) b[i] = _mm256_set1_epi32(*sink + i);
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      __m256i factor = b[i % kVectors];
-      asm volatile("" : "+x"(factor));  // or the products, always the same, would be made once
-      sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(value, factor));
+      // As assembly: the compiler would make the products, always the same, once.
+      __m256i product;
+      asm volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+                   : "+x"(sum[i]), "=&x"(product)
+                   : "x"(value), "x"(b[i % kVectors]));
     }
   }
-  for (int i = 0; i < kSums; ++i) *sink ^= sum_lanes(sum[i]) & 1;
+  __m256i total = _mm256_setzero_si256();
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) total = _mm256_xor_si256(total, sum[i]);
+  *sink ^= sum_lanes(total) & 1;
   return 2.0 * kSums * 16 * static_cast<double>(steps);
 }
 

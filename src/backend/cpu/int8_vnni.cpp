@@ -212,13 +212,21 @@ void dots_vnni(const Int8Dots& dots) {
   constexpr int kSums = kRows * kVectors;
   __m512i sum[kSums], b[kVectors];
   const __m512i value = _mm512_set1_epi32(*sink);
+#pragma GCC unroll 24
   for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_epi32(i);
+#pragma GCC unroll 3
   for (int i = 0; i < kVectors; ++i) b[i] = _mm512_set1_epi32(*sink + i);
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 24
-    for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbusd_epi32(sum[i], value, b[i % kVectors]);
+    for (int i = 0; i < kSums; ++i) {
+      sum[i] = _mm512_dpbusd_epi32(sum[i], value, b[i % kVectors]);
+      asm volatile("" : "+v"(sum[i]));  // or GCC 12 would store each sum after each step, at half the rate
+    }
   }
-  for (int i = 0; i < kSums; ++i) *sink ^= sum_lanes(sum[i]) & 1;
+  __m512i total = _mm512_setzero_si512();
+#pragma GCC unroll 24
+  for (int i = 0; i < kSums; ++i) total = _mm512_xor_si512(total, sum[i]);
+  *sink ^= sum_lanes(total) & 1;
   return 2.0 * kSums * 64 * static_cast<double>(steps);
 }
 

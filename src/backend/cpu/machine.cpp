@@ -8,6 +8,7 @@
 
 #include "attend/base/threads.h"
 #include "backend/cpu/bf16.h"
+#include "backend/cpu/instruction_set.h"
 #include "backend/cpu/int8.h"
 #include "backend/cpu/memory.h"
 
@@ -113,7 +114,10 @@ class ColdBuffer {
 
 }  // namespace
 
-double fma_peak_gflops() { return spin_peak<float>(HWY_DYNAMIC_DISPATCH(SpinFma)); }
+double fma_peak_gflops() {
+  instruction_set();
+  return spin_peak<float>(HWY_DYNAMIC_DISPATCH(SpinFma));
+}
 
 double bf16_peak_gflops() {
   const Bf16Unit* unit = bf16_unit();
@@ -129,6 +133,7 @@ double bf16_peak_gflops() {
 double int8_peak_gops() { return spin_peak<int32_t>(int8_unit().spin); }
 
 double read_bandwidth_gbs() {
+  instruction_set();
   static const ColdBuffer buffer;
   std::unique_ptr<float[]> sums = std::make_unique<float[]>(static_cast<size_t>(buffer.pieces()));
   const double bytes = static_cast<double>(buffer.pieces() * kPiece) * sizeof(float);

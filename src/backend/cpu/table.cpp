@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/instruction_set.h"
 #include "backend/cpu/memory.h"
 
 namespace attend::cpu {
@@ -52,6 +53,9 @@ constexpr Kernels kTable{
 
 }  // namespace
 
-const Kernels& table() { return kTable; }
+const Kernels& table() {
+  instruction_set();  // decided before any kernel runs
+  return kTable;
+}
 
 }  // namespace attend::cpu
