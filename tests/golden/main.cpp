@@ -1,10 +1,11 @@
-// goldens DIR…: checks every reference case below the directories (or given directly); see ../shared/goldens/README.md.
+// goldens DIR…: checks every reference case below the directories (or given directly); see cases/README.md.
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 
+#include "backend/cpu/instruction_set.h"
 #include "metrics.h"
 #include "model.h"
 #include "real_models.h"
@@ -76,6 +77,7 @@ Outcome check_and_tell(const std::string& path, const Registry& registry) {
 }
 
 int run(const std::vector<std::string>& places) {
+  cpu::instruction_set();  // where ATTEND_CPU is wrong, once instead of for every case
   Registry registry;
   add_elementary(registry);
   add_attention(registry);
@@ -89,7 +91,7 @@ int run(const std::vector<std::string>& places) {
     failed += outcome == Outcome::failed;
   }
   if (passed + failed == 0) std::cout << "no reference cases found\n";
-  std::cout << passed << " passed, " << failed << " failed" << std::endl;
+  std::cout << passed << " passed, " << failed << " failed on " << cpu::name_of(cpu::instruction_set()) << std::endl;
   return failed == 0 && passed > 0 ? 0 : 1;
 }
 
@@ -99,11 +101,15 @@ int run(const std::vector<std::string>& places) {
 int main(int count, char** arguments) {
   const std::vector<std::string> places(arguments + 1, arguments + count);
   const bool help = count == 2 && (places[0] == "--help" || places[0] == "-h");
-  if (places.empty() || help || places[0].starts_with("--")) {
-    (help ? std::cout : std::cerr) << "usage: goldens DIR…   check every reference case below DIR\n";
+  const bool set = count == 2 && places[0] == "--instruction-set";
+  if (places.empty() || help || (places[0].starts_with("--") && !set)) {
+    (help ? std::cout : std::cerr)
+        << "usage: goldens DIR…              check every reference case below DIR\n"
+           "       goldens --instruction-set  print the instruction set that ATTEND_CPU leaves\n";
     return help ? 0 : 2;
   }
   try {
+    if (set) return std::cout << attend::cpu::name_of(attend::cpu::instruction_set()) << std::endl, 0;
     return attend::golden::run(places);
   } catch (const std::exception& error) {
     std::cerr << "goldens: " << error.what() << '\n';

@@ -54,13 +54,13 @@ Outcome check_case(const json& c) { return check({{"reference", "by hand"}, {"ca
 void expect_failure(const Outcome& outcome, const std::string& reason) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(outcome.output.find("metrics.json: " + reason + "\n"), std::string::npos) << outcome.output;
-  EXPECT_TRUE(outcome.output.ends_with("\n0 passed, 1 failed\n")) << outcome.output;
+  EXPECT_NE(outcome.output.find("\n0 passed, 1 failed on "), std::string::npos) << outcome.output;
 }
 
 TEST(MetricGoldens, PassesWhatIsRight) {
   const Outcome run = check_case(right_case());
   EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(run.output, "1 passed, 0 failed\n");
+  EXPECT_TRUE(run.output.starts_with("1 passed, 0 failed on ")) << run.output;
 }
 
 TEST(MetricGoldens, ComparesEveryValue) {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -68,8 +67,6 @@ void ModelCase::expect_ids(const std::string& name, const std::vector<int64_t>& 
   const auto shown = [](const std::vector<int64_t>& list) { return nlohmann::json(list).dump(); };
   problems_.push_back(name + ": expected " + shown(expected) + ", got " + shown(ours));
 }
-
-void ModelCase::note(const std::string& text) const { std::cout << "NOTE " << folder_ << ": " << text << '\n'; }
 
 std::string ModelCase::finish() const {
   for (const TensorInfo& info : file_.tensors()) {

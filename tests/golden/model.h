@@ -33,9 +33,6 @@ class ModelCase {
   void expect_same(const std::string& what, const Tensor& a, const Tensor& b);
   void expect_ids(const std::string& name, const std::vector<int64_t>& ours);
 
-  /// Says something about the reference that a reader of the result should know.
-  void note(const std::string& text) const;
-
   /// Empty if all is right, else what is wrong. Throws FormatError for what nothing looked at.
   std::string finish() const;
 

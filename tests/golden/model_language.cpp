@@ -58,7 +58,7 @@ void check_causal_lm(ModelCase& reference) {
 
   const auto prompt = first.to_vector<int64_t>();
   reference.expect_ids("out.greedy", greedy(*model, prompt, reference.ids("out.greedy").size()));
-  reference.expect_ids("out.beam4", beam(*model, prompt));
+  if (reference.has("out.beam4")) reference.expect_ids("out.beam4", beam(*model, prompt));
 }
 
 }  // namespace attend::golden
