@@ -142,12 +142,7 @@ TEST(HostileFolder, EveryValueOfEveryConfig) {
                               {"id2label", {{"0", "a"}}}}));
   }
   for (const char* name : {"bart", "bert", "distilbert", "marian", "t5", "vit"}) {
-    const std::string golden = testing::shared_folder(std::string("goldens/models/") + name);
-    if (golden.empty()) continue;
-    HubFiles files{.config = json::parse(std::ifstream(golden + "/config.json")), .tensors = {}};
-    const SafetensorsFile weights = SafetensorsFile::open(golden + "/model.safetensors");
-    for (const TensorInfo& info : weights.tensors()) files.tensors[info.name] = weights.tensor(info.name);
-    all.push_back(files);
+    all.push_back(testing::hub_files(testing::golden_model(name)));
   }
   for (const HubFiles& files : all) {
     files.save(folder.path());

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,12 +14,9 @@
 
 namespace attend::testing {
 
-/// Where reference models lie, or "" where there are none.
-inline std::string shared_folder(const std::string& below) {
-  const char* given = std::getenv("ATTEND_SHARED");
-  const std::string root = given != nullptr ? given : std::string(ATTEND_SOURCE_DIR) + "/../shared";
-  const std::string path = root + "/" + below;
-  return std::filesystem::exists(path) ? path : "";
+/// A small model of each architecture, among the repository's reference cases.
+inline std::string golden_model(const std::string& name) {
+  return std::string(ATTEND_SOURCE_DIR) + "/tests/golden/cases/models/" + name;
 }
 
 /// Small weights, the same for the same seed.
@@ -38,6 +34,14 @@ struct HubFiles {
     write_safetensors(folder + "/model.safetensors", list, {{"format", "pt"}});
   }
 };
+
+/// The files of a folder.
+inline HubFiles hub_files(const std::string& folder) {
+  HubFiles files{.config = nlohmann::json::parse(std::ifstream(folder + "/config.json")), .tensors = {}};
+  const SafetensorsFile weights = SafetensorsFile::open(folder + "/model.safetensors");
+  for (const TensorInfo& info : weights.tensors()) files.tensors[info.name] = weights.tensor(info.name).clone();
+  return files;
+}
 
 /// A GPT-2 of width 8 with two layers.
 inline HubFiles tiny_gpt2() {

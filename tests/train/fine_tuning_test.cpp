@@ -33,26 +33,38 @@ TrainingJob job_from(const std::string& architecture, CorpusKind kind, const std
   return job;
 }
 
-/// A folder of the references as files that can be changed.
-std::string copy_of(const TemporaryFolder& folder, const std::string& model) {
-  const std::string copy = folder.file("theirs");
-  std::filesystem::copy(model, copy);
-  for (const auto& entry : std::filesystem::directory_iterator(copy)) {
-    std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_all);
+/// A model of the repository's reference cases that knows the words of one of their tokenizers: its rows are drawn.
+std::string pretrained(const TemporaryFolder& folder, const std::string& name, const std::string& tokenizer = "llama") {
+  testing::HubFiles files = testing::hub_files(testing::golden_model(name));
+  const std::string words = ATTEND_SOURCE_DIR "/tests/golden/cases/tokenizers/" + tokenizer;
+  const int64_t old = files.config["vocab_size"], count = load_tokenizer(words)->size();
+  uint64_t seed = 1;
+  for (auto& [key, tensor] : files.tensors) {
+    Shape shape;
+    for (int64_t axis = 0; axis < tensor.rank(); ++axis) {
+      shape.push_back(tensor.dim(axis) == old ? count : tensor.dim(axis));
+    }
+    if (shape != tensor.shape()) tensor = testing::random_weights(shape, seed++);
   }
-  std::filesystem::permissions(copy, std::filesystem::perms::owner_all);
-  return copy;
+  files.config["vocab_size"] = count;
+  if (files.config.contains("decoder_start_token_id")) {  // <unk>, <s> and </s> are 0, 1 and 2
+    files.config.update({{"pad_token_id", 0}, {"decoder_start_token_id", name == "bart" ? 2 : 0}, {"eos_token_id", 2}});
+    if (files.config.contains("forced_eos_token_id")) files.config["forced_eos_token_id"] = 2;
+    if (files.config.contains("decoder_vocab_size")) files.config["decoder_vocab_size"] = count;
+  }
+  files.save(folder.file("theirs"));
+  for (const char* file : {"/tokenizer.json", "/tokenizer_config.json"}) {
+    std::filesystem::copy(words + file, folder.file("theirs") + file);
+  }
+  return folder.file("theirs");
 }
 
 nlohmann::json read_json(const std::string& path) { return nlohmann::json::parse(std::ifstream(path)); }
 
 class Pretrained : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    model_ = testing::shared_folder(std::string("goldens/models/") + GetParam());
-    if (model_.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/" << GetParam();
-  }
-  std::string model_;
+  const TemporaryFolder theirs_;
+  const std::string model_ = pretrained(theirs_, GetParam());
 };
 
 /// Batches hold texts of unequal length, and what was learned is written from where the folder's decoder starts.
@@ -88,9 +100,8 @@ INSTANTIATE_TEST_SUITE_P(FineTuning, Pretrained, ::testing::Values("marian", "ba
 
 /// Its prompts begin with a mark of their own, so the lines it learns from do, too.
 TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
-  const std::string llama = testing::shared_folder("goldens/models/llama");
-  if (llama.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/llama";
   const TemporaryFolder folder;
+  const std::string llama = pretrained(folder, "llama");
   std::string text;
   for (int i = 0; i < 60; ++i) text += "The dog runs in the park.\n";
   TrainingJob job = job_from("gpt", CorpusKind::text, llama, save(folder, "t.txt", text));
@@ -111,9 +122,8 @@ TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
 }
 
 TEST(FineTuning, BertLearnsLabels) {
-  const std::string bert = testing::shared_folder("goldens/models/bert");
-  if (bert.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/bert";
   const TemporaryFolder folder;
+  const std::string bert = pretrained(folder, "bert", "bert");
   const std::string file = save(folder, "l.tsv", "good\tI like it\nbad\tnot at all\ngood\tvery nice\nbad\tso sad\n");
   const TrainingJob job = job_from("encoder", CorpusKind::labelled, bert, file);
   const TrainingOutcome outcome = TrainingFolder::create(job, folder.file("m"), false).run();
@@ -127,23 +137,20 @@ TEST(FineTuning, BertLearnsLabels) {
 }
 
 TEST(FineTuning, TheRateGoesByTheWidth) {
-  const std::string bert = testing::shared_folder("goldens/models/bert");
-  if (bert.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/bert";
   const TemporaryFolder folder;
+  const std::string bert = pretrained(folder, "bert", "bert");
   TrainingJob job = job_from("encoder", CorpusKind::labelled, bert, save(folder, "l.tsv", "a\tx y\nb\tz z\n"));
   job.training = fine_tuning("encoder");
   job.training.steps = 2;
   const TrainingFolder made = TrainingFolder::create(job, folder.file("m"), false);
-  EXPECT_DOUBLE_EQ(made.training().lr, 0.04 / 32);
-  EXPECT_DOUBLE_EQ(read_json(folder.file("m/training.json"))["lr"].get<double>(), 0.04 / 32);
+  EXPECT_DOUBLE_EQ(made.training().lr, 0.04 / 16);
+  EXPECT_DOUBLE_EQ(read_json(folder.file("m/training.json"))["lr"].get<double>(), 0.04 / 16);
   EXPECT_EQ(fine_tuning("transformer").schedule, ScheduleKind::linear);
 }
 
 TEST(FineTuning, ATasksPrefixIsLearnedAndWritten) {
-  const std::string t5 = testing::shared_folder("goldens/models/t5");
-  if (t5.empty()) GTEST_SKIP() << "there is no ../shared/goldens/models/t5";
   const TemporaryFolder folder;
-  const std::string copy = copy_of(folder, t5);
+  const std::string copy = pretrained(folder, "t5");
   nlohmann::json config = read_json(copy + "/config.json");
   config["task_specific_params"] = {{"summarization", {{"prefix", "summarize: "}}},
                                     {"translation_en_to_de", {{"prefix", "translate: "}, {"num_beams", 3}}},

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# on_set.sh SET GOLDENS COMMAND…: runs a test limited to one instruction set, or exits with 77 (skipped) where the processor
+# does not have the set.
+set -euo pipefail
+export ATTEND_CPU=$1
+goldens=$2
+shift 2
+if ! answer=$("$goldens" --instruction-set 2>&1); then
+  echo "$answer"
+  [[ $answer == *"this processor does not have $ATTEND_CPU;"* ]] && exit 77
+  exit 1
+fi
+[ "$answer" = "$ATTEND_CPU" ] || { echo "expected the instruction set $ATTEND_CPU, got $answer"; exit 1; }
+echo "instruction set: $answer"
+exec "$@"
