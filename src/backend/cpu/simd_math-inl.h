@@ -150,11 +150,26 @@ HWY_INLINE hn::Vec<D> EachLane(D d, hn::Vec<D> x, F f) {
   return hn::Load(d, lanes);
 }
 
+/// What a² lost when it was rounded to `square`, in single precision and exactly.
+template <class D>
+HWY_INLINE hn::Vec<D> LostBySquare(D d, hn::Vec<D> a, hn::Vec<D> square) {
+#if HWY_NATIVE_FMA
+  (void)d;
+  return hn::MulSub(a, a, square);
+#else  // from halves of 12 bits, whose products are exact (Dekker 1971): without FMA, MulSub rounds a² as well
+  const hn::RebindToUnsigned<D> bits;
+  const auto high = hn::BitCast(d, hn::And(hn::BitCast(bits, a), hn::Set(bits, 0xfffff000u)));
+  const auto low = hn::Sub(a, high);
+  const auto rest = hn::Add(hn::Sub(hn::Mul(high, high), square), hn::Mul(hn::Add(high, high), low));
+  return hn::Add(rest, hn::Mul(low, low));
+#endif
+}
+
 /// e^(−a²/2) for 0 <= a <= 14 in single precision, within 2 ulp although a² has to be rounded: what it lost, which e^
 /// would magnify, is added to the reduced argument. That is kept as −2r, which saves the product with ½.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpHalfSquare(D d, hn::Vec<D> a) {
-  const auto square = hn::Mul(a, a), lost = hn::MulSub(a, a, square);
+  const auto square = hn::Mul(a, a), lost = LostBySquare(d, a, square);
   const auto magic = hn::Set(d, kRoundingMagic);
   const auto shifted = hn::MulAdd(square, hn::Set(d, -0.72134752f), magic);
   const auto n = hn::Sub(shifted, magic);
