@@ -58,7 +58,7 @@ void dots_plain(const Int8Dots& dots) {
 }
 
 /// multiply_plain on operands that stay in the first-level cache: what a compiler makes of it no loop of another form
-/// would tell. A step is one of k.
+/// would tell. A step is a row of the tile at one of k.
 double spin_plain(int64_t steps, int32_t* sink) {
   uint8_t a[kRows * kInt8Step], b[kInt8Step * kColumns];
   int32_t c[kRows * kColumns] = {};
@@ -66,9 +66,9 @@ double spin_plain(int64_t steps, int32_t* sink) {
   std::fill(std::begin(b), std::end(b), static_cast<uint8_t>(*sink + 2));
   const Int8Tile tile{
       .rows = kRows, .depth = kInt8Step, .a = a, .a_row = kInt8Step, .b = b, .c = c, .c_row = kColumns, .add = true};
-  for (int64_t step = 0; step < steps; step += kInt8Step) multiply_plain(tile);
+  for (int64_t step = 0; step < steps; step += kRows * kInt8Step) multiply_plain(tile);
   *sink ^= c[0] & 1;
-  return 2.0 * kRows * kColumns * static_cast<double>(steps);
+  return 2.0 * kColumns * static_cast<double>(steps);
 }
 
 const Int8Unit& fastest_unit() {
