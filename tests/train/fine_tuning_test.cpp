@@ -44,7 +44,7 @@ std::string pretrained(const TemporaryFolder& folder, const std::string& name, c
     for (int64_t axis = 0; axis < tensor.rank(); ++axis) {
       shape.push_back(tensor.dim(axis) == old ? count : tensor.dim(axis));
     }
-    if (shape != tensor.shape()) tensor = testing::random_weights(shape, seed++);
+    if (shape != tensor.shape()) tensor = normal(shape, 0, 1, {seed++, 7});
   }
   files.config["vocab_size"] = count;
   if (files.config.contains("decoder_start_token_id")) {  // <unk>, <s> and </s> are 0, 1 and 2
@@ -70,7 +70,8 @@ class Pretrained : public ::testing::TestWithParam<const char*> {
 /// Batches hold texts of unequal length, and what was learned is written from where the folder's decoder starts.
 TEST_P(Pretrained, LearnsAFewPairs) {
   const TemporaryFolder folder;
-  const TrainingJob job = job_from("transformer", CorpusKind::tsv, model_, save(folder, "p.tsv", kPairs));
+  TrainingJob job = job_from("transformer", CorpusKind::tsv, model_, save(folder, "p.tsv", kPairs));
+  if (std::string(GetParam()) == "t5") job.training.lr = 1e-2, job.training.steps = 300;  // its logits are divided by 4
   const TrainingOutcome outcome = TrainingFolder::create(job, folder.file("m"), false).run();
   const auto lines = testing::journal(folder.file("m"));
   EXPECT_LT(outcome.result.loss, 0.3) << "it began above 6";
@@ -113,12 +114,12 @@ TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
   EXPECT_EQ(open_dataset(folder.file("m")).begin, tokenizer->special().begin) << "when training goes on";
   made.run();
   const LoadedModel loaded = load_any_model(folder.file("m"));
-  const std::vector<std::string> prompts{"", "The dog"};
+  const std::vector<std::string> prompts{"", "The dog "};  // as the line's tokens are cut
   const auto written = generate_text(dynamic_cast<const LanguageModel&>(*loaded.model), *tokenizer, prompts,
                                      {.tokens = 40, .sampling = {.temperature = 0}, .rules = loaded.rules});
   EXPECT_EQ(written[0].text, "The dog runs in the park.");
   EXPECT_EQ(written[0].ending, Ending::end);
-  EXPECT_EQ(written[1].text, " runs in the park.");
+  EXPECT_EQ(written[1].text, "runs in the park.");
 }
 
 TEST(FineTuning, BertLearnsLabels) {
