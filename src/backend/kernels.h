@@ -88,10 +88,16 @@ struct WeightProduct {
   ConstRows bias;  ///< f32 [out], or empty
   Rows y;          ///< f32 [rows, out]
 };
+struct WeightProductOptions {
+  bool bf16 = false;             ///< round x to bf16 where the weights are bf16; small products may stay exact
+  bool batch_invariant = false;  ///< a row of y has the same bits however many rows x has
+};
 struct WeightKernels {
-  /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. With i8 each row of x is rounded to 255 steps of
-  /// max |x| / 127 first, and the sums are exact.
-  Kernel<void(ConstRows x, std::span<const WeightProduct> products)> multiply{"weights.multiply"};
+  /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened on the way and give the
+  /// bits that the same weights in f32 give. With i8 each row of x is rounded to 255 steps of max |x| / 127 first, and
+  /// the sums are exact.
+  Kernel<void(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options)> multiply{
+      "weights.multiply"};
   /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums the steps up. A row with NaN or infinity has scale
   /// NaN.
   Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
@@ -188,6 +194,7 @@ struct AttentionProblem {
   double softcap = 0;  ///< 0: none
   double dropout = 0;
   RandomStream random;
+  bool batch_invariant = false;  ///< a query has the same bits however many queries stand beside it
 };
 struct AttentionGradients {
   ConstView y, dy, lse;  ///< the forward's results and the upstream gradient

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "ops/check.h"
 
@@ -137,7 +138,8 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
       .scale = options.scale.value_or(default_scale),
       .softcap = options.softcap,
       .dropout = options.dropout,
-      .random = options.random};
+      .random = options.random,
+      .batch_invariant = is_batch_invariant()};
   return call;
 }
 

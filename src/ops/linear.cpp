@@ -28,7 +28,7 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       weight.dtype(), " is for inference: it has no gradient");
 }
 
-/// Whether the weights can be multiplied as they lie: nothing is recorded, and no precision but their own is asked for.
+/// Whether the weights can be multiplied as they lie: nothing is recorded, and f32 weights are not to be rounded.
 bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
   if (is_reduced(layer.weight)) return true;
   return x.dtype() == DType::f32 && layer.weight.is_contiguous() && matmul_precision() == MatmulPrecision::f32 &&
@@ -51,7 +51,9 @@ std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> l
                         .bias = layer.bias ? rows(kept.back()) : Rows{},
                         .y = rows(results.back())});
   }
-  kernels(x.device()).weights.multiply(rows(matrix), products);
+  kernels(x.device())
+      .weights.multiply(rows(matrix), products,
+                        {.bf16 = matmul_precision() == MatmulPrecision::bf16, .batch_invariant = is_batch_invariant()});
   return results;
 }
 

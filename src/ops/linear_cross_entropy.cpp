@@ -107,7 +107,8 @@ class ChunkedLoss {
 
   void add_rows(int64_t begin, int64_t end) {
     const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
-    const Tensor logits = is_reduced(weight_)
+    // Without gradients, reduced weights and f32 go the same way: weights held in bf16 then give the bits of f32.
+    const Tensor logits = is_reduced(weight_) || !wanted_.any()
                               ? linear(x, weight_, bias_)
                               : product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
     const TensorOptions kind{x.dtype(), x.device()};

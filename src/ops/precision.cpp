@@ -6,6 +6,7 @@ namespace attend {
 namespace {
 
 thread_local MatmulPrecision current = MatmulPrecision::f32;
+thread_local bool batch_invariant = false;
 
 }  // namespace
 
@@ -18,5 +19,10 @@ MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision, Device dev
 MatmulPrecisionScope::~MatmulPrecisionScope() { current = before_; }
 
 MatmulPrecision matmul_precision() { return current; }
+
+BatchInvariantScope::BatchInvariantScope() : before_(batch_invariant) { batch_invariant = true; }
+BatchInvariantScope::~BatchInvariantScope() { batch_invariant = before_; }
+
+bool is_batch_invariant() { return batch_invariant; }
 
 }  // namespace attend

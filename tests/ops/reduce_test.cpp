@@ -89,6 +89,18 @@ TEST(Sum, SameBitsOnAnyNumberOfThreads) {
   expect_same_bits([](const std::vector<Tensor>& in) { return mean(in[0], 1); }, {x});
 }
 
+TEST(Sum, RowsOfZerosBehindChangeNoBit) {
+  const Tensor x = host_values({300, 37}, 1, DType::f32);
+  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 129, 250}) {
+    const Tensor own = x.as_strided({rows, 37}, {37, 1}, 0).clone();
+    for (const int64_t more : {1, 2, 3, 47}) {
+      Tensor padded = zeros({rows + more, 37});
+      std::ranges::copy(own.data<const float>(), padded.data<float>().begin());
+      EXPECT_EQ(sum(padded, 0).to_vector(), sum(own, 0).to_vector()) << rows << " and " << more;
+    }
+  }
+}
+
 TEST(Sum, Errors) {
   expect_error<ShapeError>([] { sum(zeros({2, 3}), 2); }, "sum: axis 2 is out of range for shape [2, 3]");
   expect_error<ShapeError>([] { mean(zeros({2, 0}), 1); }, "mean: expected at least one element, got shape [2, 0]");

@@ -78,6 +78,8 @@ TEST(WeightFormat, LossFromReducedWeights) {
   for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8}) {
     EXPECT_NEAR(linear_cross_entropy(x, in_format(weight, format), {}, target).item(), exact, 0.02);
   }
+  const Tensor held = in_format(weight, WeightFormat::bf16);
+  EXPECT_EQ(linear_cross_entropy(x, held, {}, target).item(), linear_cross_entropy(x, as_f32(held), {}, target).item());
 }
 
 TEST(WeightFormat, SeveralLayersAtOnceAreTheSame) {

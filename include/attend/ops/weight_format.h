@@ -8,7 +8,7 @@ namespace attend {
 
 enum class WeightFormat {
   f32,
-  bf16,  ///< the upper half of each f32, rounded
+  bf16,  ///< the upper half of each f32, rounded; widened on the way into products, which are those of f32 to the bit
   int8,  ///< each row in 255 steps of its largest magnitude / 127
 };
 const char* name_of(WeightFormat format);

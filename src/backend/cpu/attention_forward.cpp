@@ -248,7 +248,8 @@ namespace attend::cpu {
 HWY_EXPORT(AttentionForward);
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
   constexpr int64_t kFewQueries = 6;  // a beam's, say: keys and values that lie in memory are read faster there
-  if (problem.q.shape[2] <= kFewQueries && !problem.q_offsets) return attention_decode(problem, y, lse);
+  const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
+  if (is_decoding) return attention_decode(problem, y, lse);
   HWY_DYNAMIC_DISPATCH(AttentionForward)(problem, y, lse);
 }
 }  // namespace attend::cpu

@@ -19,7 +19,7 @@ double sum_of_squares(ConstRows x);
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
 bool has_bf16();
 
-void multiply_weights(ConstRows x, std::span<const WeightProduct> products);
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
 void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums);
 void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y);
 

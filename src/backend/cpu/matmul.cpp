@@ -21,6 +21,7 @@ inline constexpr int64_t kDotLines = 16;  // up to so many, dot products beat pa
 
 template <class T>
 void MultiplyOne(const MatrixProduct<T>& in) {
+  if (in.invariant) return BlockedProduct<T>(in).Run();
   const auto store = [&in](int64_t i, int64_t j, T value) {
     T& c = in.turned ? in.c[j * in.c_row + i] : in.c[i * in.c_row + j];
     if (in.bias != nullptr) value += in.bias[in.turned ? i : j];

@@ -7,8 +7,8 @@
 
 namespace attend::cpu {
 
-/// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds. Turned, it is cᵀ that is written and
-/// the bias is one of rows; then n is at most 256, a is contiguous along k and nothing is added.
+/// One matrix product: c[m, n] = a[m, k] · b[k, n] + bias, or added to what c holds. Turned, it is cᵀ that is written
+/// and the bias is one of rows; then n is at most 256, a is contiguous along k and nothing is added.
 template <class T>
 struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
@@ -22,7 +22,9 @@ struct MatrixProduct {
   bool accumulate = false;
   bool turned = false;
   bool bf16 = false;                 ///< round a and b to bf16
-  const BFloat16* b_bf16 = nullptr;  ///< stands in for b, with b_step 1: b is bf16 already
+  bool invariant = false;            ///< c(i, j) has the same bits whatever m and n, turned or not
+  const BFloat16* a_bf16 = nullptr;  ///< stands in for a where turned
+  const BFloat16* b_bf16 = nullptr;  ///< stands in for b, with b_step 1
 };
 
 /// [0, total) cut into equal parts of at most `largest`, each a multiple of `unit` but the last.
@@ -41,6 +43,7 @@ struct Blocks {
 void multiply_f32(const MatrixProduct<float>& product);
 
 /// The product by bf16 instructions; false, with nothing done, where there are none or it is too small to gain by them.
+/// Where the bits must be invariant, m does not count.
 bool multiply_bf16(const MatrixProduct<float>& product);
 
 }  // namespace attend::cpu

@@ -208,14 +208,22 @@ class Bf16Product {
       if (bias != nullptr) block.start = bias, block.start_row = 0;
       return unit_.multiply(block);
     }
-    alignas(64) float sums[kBf16Block * kBf16Block];
+    alignas(64) float sums[kBf16Block * kBf16Block] = {};
     block.c = sums, block.c_row = kBf16Block;
+    const bool both = adds && bias != nullptr;
+    if (in_.invariant && !both) {  // sums begin with what those of a whole block begin with
+      block.start = sums, block.start_row = kBf16Block;
+      for (int64_t i = 0; i < rows && (adds || bias != nullptr); ++i) {
+        std::copy_n(adds ? c + i * in_.c_row : bias, columns, sums + i * kBf16Block);
+      }
+    }
     unit_.multiply(block);
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
-        const float value = sums[i * kBf16Block + j] + (bias != nullptr ? bias[j] : 0);
         float& out = c[i * in_.c_row + j];
-        out = adds ? out + value : value;
+        const float sum = sums[i * kBf16Block + j];
+        const float value = sum + (bias != nullptr ? bias[j] : 0);
+        out = block.start != nullptr ? sum : adds ? out + value : value;
       }
     }
   }
@@ -233,7 +241,8 @@ class Bf16Product {
 
 bool multiply_bf16(const MatrixProduct<float>& product) {
   const Bf16Unit* unit = bf16_unit();
-  if (unit == nullptr || std::min({product.m, product.n, product.k}) < kBf16Block) return false;
+  const int64_t rows = product.invariant ? kBf16Block : product.m;
+  if (unit == nullptr || std::min({rows, product.n, product.k}) < kBf16Block) return false;
   Bf16Product(*unit, product).run();
   return true;
 }

@@ -96,17 +96,36 @@ class BlockedProduct {
 
   /// Elements a task has for itself: its rows of a or its panels of b, packed, or its rows of a c to be turned.
   int64_t OwnSize() const {
-    if (in_.turned) return cuts_.task_rows.size * in_.n;
+    if (in_.turned) return TurnedSize() + (in_.a_bf16 != nullptr ? cuts_.task_rows.size * WidenedRow() : 0);
     if (cuts_.packs_a) return PackedBands(cuts_.task_rows.size, cuts_.depth.size);
     const bool none = cuts_.shares_b || cuts_.packed_from == cuts_.panels.count;
     return none ? 0 : PackedPanels(cuts_.task_panels.size, cuts_.depth.size);
+  }
+
+  int64_t TurnedSize() const { return (cuts_.task_rows.size * in_.n + 15) / 16 * 16; }
+  /// Elements from one widened row of a to the next: rows a power of two apart would share sets of the cache.
+  int64_t WidenedRow() const { return cuts_.depth.size + 16; }
+
+  /// Where the rows of a stripe are read: where they lie, or as f32 in a task's own memory. What comes out of that is
+  /// in L2 just as rows are that were read in place; with 64 rows of x widening takes a twentieth of the time.
+  struct RowsOfA {
+    const T* data;
+    int64_t row;
+  };
+  RowsOfA WidenRows(const Stripe& stripe, Depth part, T* to) const {
+    if constexpr (std::is_same_v<T, float>) {
+      for (int64_t row = stripe.first_row; row < stripe.last_row; ++row) {
+        WidenRow(in_.a_bf16 + row * in_.a_row + part.begin, part.count(), to + (row - stripe.first_row) * WidenedRow());
+      }
+    }
+    return {to - stripe.first_row * WidenedRow(), WidenedRow()};
   }
 
   void MultiplyTurned(Stripe stripe, T* own) {
     const int64_t first = stripe.first_row, rows = stripe.last_row - first;
     stripe.c = own - first * in_.n;
     stripe.c_row = in_.n;
-    MultiplyStripe(stripe, nullptr);
+    MultiplyStripe(stripe, own + TurnedSize());
     // A few lines of cᵀ at a time: these are powers of two apart as often as not, all in one set of the cache.
     constexpr int64_t kLines = 4;
     for (int64_t column = 0; column < in_.n; column += kLines) {
@@ -122,6 +141,8 @@ class BlockedProduct {
       part = {part.end, std::min(part.end + cuts_.depth.size, stripe.range.end)};
       Packed packed{shared_b_.data(), cuts_.packed_from, chunk_};
       if (cuts_.packs_a) PackBands(in_, stripe.first_row, stripe.last_row, part, own);
+      const RowsOfA rows =
+          in_.a_bf16 != nullptr ? WidenRows(stripe, part, own) : RowsOfA{in_.a + part.begin, in_.a_row};
       if (!cuts_.shares_b) {
         packed = {own, std::max(stripe.first_panel, cuts_.packed_from), part};
         PackPanels(in_, cuts_.panels, packed.first, std::max(stripe.last_panel, packed.first), part, own);
@@ -129,7 +150,7 @@ class BlockedProduct {
       for (int64_t row = stripe.first_row; row < stripe.last_row; row += kBlockRows) {
         Stripe block = stripe;
         block.first_row = row, block.last_row = std::min(row + kBlockRows, stripe.last_row);
-        MultiplyBlock(block, part, own, packed, AheadOf(stripe, part));
+        MultiplyBlock(block, part, rows, own, packed, AheadOf(stripe, part));
       }
     } while (part.end < stripe.range.end);
   }
@@ -142,41 +163,46 @@ class BlockedProduct {
     int64_t task = stripe.first_row / cuts_.task_rows.size, begin = part.end;
     if (begin == stripe.range.end) task += threads(), begin = stripe.range.begin;
     if (task >= cuts_.task_rows.count) return {};
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    const bool is_bf16 = in_.a_bf16 != nullptr;
+    const int64_t bytes = is_bf16 ? sizeof(BFloat16) : sizeof(T);
     const int64_t first = cuts_.task_rows.begin(task), bands = (stripe.last_row - stripe.first_row) / kTileRows;
-    return {in_.a + first * in_.a_row + begin, in_.a_row * kBytes, cuts_.task_rows.end(task) - first,
-            std::min(cuts_.depth.size, stripe.range.end - begin) * kBytes,
+    const int64_t place = first * in_.a_row + begin;
+    return {is_bf16 ? static_cast<const void*>(in_.a_bf16 + place) : in_.a + place, in_.a_row * bytes,
+            cuts_.task_rows.end(task) - first, std::min(cuts_.depth.size, stripe.range.end - begin) * bytes,
             bands * (stripe.last_panel - stripe.first_panel)};
   }
 
   /// Rows that stay in L2 with each panel in turn.
-  void MultiplyBlock(const Stripe& block, Depth part, const T* bands, const Packed& packed, FetchAhead ahead) {
+  void MultiplyBlock(const Stripe& block, Depth part, const RowsOfA& a, const T* bands, const Packed& packed,
+                     FetchAhead ahead) {
     for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
       const int64_t column = cuts_.panels.begin(panel);
       TileOperands<T> operands = PanelOperands(panel, part, packed);
-      const bool first = part.begin == 0 && !IsSplit();
+      if (!cuts_.packs_a) operands.a_row = a.row;
+      const bool is_first = part.begin == 0 && !IsSplit(), is_last = part.end == in_.k && !IsSplit();
       TileOutput<T> output{.c_row = block.c_row,
                            .columns = cuts_.panels.used(panel),
-                           .bias = in_.bias != nullptr && first && !in_.turned ? in_.bias + column : nullptr,
-                           .add = part.begin > block.range.begin || chunk_.begin > 0 || (first && in_.accumulate)};
+                           .add = part.begin > block.range.begin || chunk_.begin > 0 || (is_first && in_.accumulate),
+                           .bias = in_.bias != nullptr && is_last && !in_.turned ? in_.bias + column : nullptr};
       const bool is_wide = panel < cuts_.panels.wide;
       const int64_t height = is_wide || cuts_.packs_a ? kTileRows : kNarrowRows;
       for (int64_t row = block.first_row; row < block.last_row; row += height) {
-        operands.a = cuts_.packs_a ? bands + PackedBands(row - block.first_row, part.count())
-                                   : in_.a + row * in_.a_row + part.begin;
+        operands.a = cuts_.packs_a ? bands + PackedBands(row - block.first_row, part.count()) : a.data + row * a.row;
         output.c = block.c + row * block.c_row + column;
         const int64_t rows = std::min(height, block.last_row - row);
         ahead.fetch();
         if (is_wide)
           ProductRows<kTileVectors, kTileRows>(rows, part.count(), operands, output);
-        else
+        else if (cuts_.panels.is_single() && rows == kNarrowRows)
+          ProductTile<kNarrowRows, 1>(part.count(), operands, output);
+        else  // of a single vector, too: what the second reads behind it goes nowhere
           ProductRows<kTileVectors - 1, kNarrowRows>(rows, part.count(), operands, output);
       }
     }
   }
 
   TileOperands<T> PanelOperands(int64_t panel, Depth part, const Packed& packed) const {
-    TileOperands<T> operands{.a_row = cuts_.packs_a ? 1 : in_.a_row, .a_step = cuts_.packs_a ? kTileRows : 1};
+    TileOperands<T> operands{.a_row = 1, .a_step = cuts_.packs_a ? kTileRows : 1};
     if (panel < cuts_.packed_from) {
       operands.b = in_.b + part.begin * in_.b_step + cuts_.panels.begin(panel);
       operands.b_step = in_.b_step;

@@ -34,6 +34,7 @@ inline constexpr int64_t kPartialElements = 1 << 19;  // of c, in all parts toge
 ///   Turned, a task's c stays in its cache until it is whole, and is written out from there.
 /// - c small and k deep (a small weight's gradient): k is split too, each part has a c of its own, and these are added
 ///   in order.
+/// - invariant: k alone decides how a sum is cut, into depths that are the same turned or not.
 template <class T>
 struct Cuts {
   Panels<T> panels;
@@ -49,7 +50,7 @@ struct Cuts {
         packed_from(in.b != nullptr && in.b_col == 1 && in.m <= kFewRows ? panels.whole() : 0),
         shares_b(in.turned || in.a_step != 1 || in.m >= (panels.count <= StripePanels() ? kSharingRows : kManyRows)),
         packs_a(in.a_step != 1 || (shares_b && in.n >= kPackedColumns)),
-        depth(in.k, shares_b && !in.turned ? SharedDepth() : kMostDepth, 8),
+        depth(in.k, shares_b && !in.turned && !in.invariant ? SharedDepth() : kMostDepth, 8),
         chunk(in.k, shares_b && !in.turned ? SharedChunk() : std::max<int64_t>(1, in.k), depth.size),
         splits(in.k, std::max<int64_t>(1, in.k / SplitCount(in)), 8),
         task_rows(in.m, RowsOfTask(in), kTileRows),
@@ -67,8 +68,8 @@ struct Cuts {
   int64_t SharedChunk() const { return std::max(depth.size, DepthPacked() / depth.size * depth.size); }
   int64_t SplitCount(const MatrixProduct<T>& in) const {
     const int64_t stripes = (in.m + kBlockRows - 1) / kBlockRows;
-    if (!shares_b || in.turned || chunk.count != 1 || panels.count > StripePanels() || stripes >= kWantedTasks)
-      return 1;
+    if (!shares_b || in.turned || in.invariant || chunk.count != 1) return 1;
+    if (panels.count > StripePanels() || stripes >= kWantedTasks) return 1;
     const int64_t wanted = (kWantedTasks + stripes - 1) / stripes;
     return std::max<int64_t>(1, std::min({wanted, in.k / kSplitDepth, kPartialElements / (in.m * in.n)}));
   }

@@ -11,6 +11,7 @@
 
 #include "attend/base/threads.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
@@ -49,7 +50,7 @@ HWY_INLINE void DotTile(const Lines<T>& few, const Lines<T>& many, int64_t depth
     for (int j = 0; j < kMany; ++j) {
       T total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
       for (int64_t rest = p; rest < depth; ++rest)
-        total += few.data[i * few.stride + rest] * many.data[j * many.stride + rest];
+        total = AddProduct(few.data[i * few.stride + rest], many.data[j * many.stride + rest], total);
       result[i][j] = total;
     }
   }

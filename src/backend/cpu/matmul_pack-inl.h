@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
 /// The columns of b in panels as wide as a register tile. The last one or two are a vector narrower where that leaves
-/// less over the edge: on AVX2 128 columns of f32 are 4 × 24 + 2 × 16 rather than 6 × 24, 12 % less work.
+/// less over the edge: on AVX2 128 columns of f32 are 4 × 24 + 2 × 16 rather than 6 × 24, 12 % less work. No more than
+/// a vector of columns is a panel of one.
 template <class T>
 struct Panels {
   static_assert(kTileVectors == 3);
@@ -32,7 +33,8 @@ struct Panels {
     count = wide + narrow;
   }
   int64_t widest() const { return 3 * lanes; }
-  int64_t width(int64_t panel) const { return (panel < wide ? 3 : 2) * lanes; }
+  bool is_single() const { return columns <= lanes; }
+  int64_t width(int64_t panel) const { return (panel < wide ? 3 : is_single() ? 1 : 2) * lanes; }
   int64_t begin(int64_t panel) const { return (2 * panel + std::min(panel, wide)) * lanes; }
   int64_t used(int64_t panel) const { return std::min(width(panel), columns - begin(panel)); }
   int64_t whole() const { return columns % lanes == 0 && columns > lanes ? count : count - 1; }  ///< without an edge
@@ -66,43 +68,21 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
   }
 }
 
-/// to[c][r] = from[r][c] for a block of 4 × 4, widened to f32 on the way.
-inline void WidenBlock(const BFloat16* HWY_RESTRICT from, int64_t from_row, float* HWY_RESTRICT to, int64_t to_row) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<uint32_t, 4> words;
-  const hn::FixedTag<uint16_t, 4> halves;
-  const hn::Repartition<double, decltype(d)> pairs;
-  const auto row = [&](int64_t r) HWY_ATTR {
-    const auto bits = hn::PromoteTo(words, hn::LoadU(halves, &from[r * from_row].bits));
-    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+/// A row of bf16 as f32, which is exact. The last vector begins early enough to be whole.
+inline void WidenRow(const BFloat16* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> words;
+  const hn::Rebind<uint16_t, decltype(d)> halves;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto widen = [&](int64_t p) HWY_ATTR {
+    const auto bits = hn::PromoteTo(words, hn::LoadU(halves, &from[p].bits));
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, to + p);
   };
-  const auto a = row(0), b = row(1), e = row(2), f = row(3);
-  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
-             ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-  const auto ef_low = hn::BitCast(pairs, hn::InterleaveLower(d, e, f)),
-             ef_high = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ef_low)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ef_low)), d, to + to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ef_high)), d, to + 2 * to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ef_high)), d, to + 3 * to_row);
-}
-
-/// Columns of a bf16 b, which are contiguous, as a panel of f32. As in TransposeScaled, the last block of each line of
-/// blocks begins early enough to be whole.
-inline void WidenPanel(const BFloat16* from, int64_t from_col, int64_t columns, int64_t depth, float* to,
-                       int64_t width) {
-  if (columns < 4 || depth < 4) {
-    for (int64_t j = 0; j < columns; ++j) {
-      for (int64_t p = 0; p < depth; ++p) to[p * width + j] = to_float(from[j * from_col + p]);
-    }
-    return;
-  }
-  for (int64_t block = 0; block < columns; block += 4) {
-    const int64_t j = HWY_MIN(block, columns - 4);
-    int64_t p = 0;
-    for (; p + 4 <= depth; p += 4) WidenBlock(from + j * from_col + p, from_col, to + p * width + j, width);
-    if (p < depth) WidenBlock(from + j * from_col + depth - 4, from_col, to + (depth - 4) * width + j, width);
-  }
+  int64_t p = 0;
+  for (; p + lanes <= count; p += lanes) widen(p);
+  if (p == count) return;
+  if (count >= lanes) return widen(count - lanes);
+  for (; p < count; ++p) to[p] = to_float(from[p]);
 }
 
 /// One panel of b with any strides; columns over the edge of b become 0.
@@ -112,7 +92,8 @@ void GatherPanel(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t pa
   const int64_t place = part.begin * in.b_step + panels.begin(panel) * in.b_col;
   const T* from = in.b != nullptr ? in.b + place : nullptr;
   if (in.b_bf16 != nullptr) {
-    if constexpr (std::is_same_v<T, float>) WidenPanel(in.b_bf16 + place, in.b_col, columns, depth, to, width);
+    if constexpr (std::is_same_v<T, float>)
+      TransposeScaled(in.b_bf16 + place, in.b_col, columns, depth, T{1}, to, width);
   } else if (in.b_step == 1) {
     TransposeScaled(from, in.b_col, columns, depth, T{1}, to, width);
   } else {

@@ -19,8 +19,8 @@ struct TileOutput {
   T* c = nullptr;
   int64_t c_row = 0;
   int64_t columns = 0;      ///< fewer than the tile is wide at the edge
-  const T* bias = nullptr;  ///< added where given
   bool add = false;         ///< to what c holds
+  const T* bias = nullptr;  ///< added last, where given
 };
 
 inline constexpr int64_t kChain = 256;  // of k: sums of so many at most are added up, so that errors stay small
@@ -57,17 +57,17 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
     rest.a += chain * rest.a_step, rest.b += chain * rest.b_step;
   }
   if (out.columns == kVectors * lanes) {
-    if (out.bias != nullptr) {
-      HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
-        const auto bias = hn::LoadU(d, out.bias + n * lanes);
-        HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) sum[m][n] = hn::Add(sum[m][n], bias);
-      }
-    }
     if (out.add) {
       HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
         HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
           sum[m][n] = hn::Add(sum[m][n], hn::LoadU(d, out.c + m * out.c_row + n * lanes));
         }
+      }
+    }
+    if (out.bias != nullptr) {
+      HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+        const auto bias = hn::LoadU(d, out.bias + n * lanes);
+        HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) sum[m][n] = hn::Add(sum[m][n], bias);
       }
     }
     HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
@@ -83,8 +83,8 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   for (int m = 0; m < kRows; ++m) {
     for (int64_t j = 0; j < out.columns; ++j) {
       T& c = out.c[m * out.c_row + j];
-      const T value = edge[m * kVectors * lanes + j] + (out.bias != nullptr ? out.bias[j] : T{0});
-      c = out.add ? value + c : value;
+      const T value = out.add ? edge[m * kVectors * lanes + j] + c : edge[m * kVectors * lanes + j];
+      c = out.bias != nullptr ? value + out.bias[j] : value;
     }
   }
 }

@@ -82,7 +82,8 @@ void AddRows(const T* const (&rows)[4], int64_t step, int64_t count, T* total) {
   }
 }
 
-/// total[j] = Σ_{r in [begin, end)} x[r][j] for the columns [first, first + count) of one kept row.
+/// total[j] = Σ_{r in [begin, end)} x[r][j] for the columns [first, first + count) of one kept row. The last rows are
+/// added up as if rows of zeros made four of them: a text's mean does not depend on the padding behind it.
 template <class T>
 void SumColumns(const T* x, const Reduction& plan, Range rows, Range columns, T* total) {
   const int64_t step = plan.kept.inner_stride(0), count = columns.count();
@@ -90,9 +91,14 @@ void SumColumns(const T* x, const Reduction& plan, Range rows, Range columns, T*
   const auto row = [&](int64_t r) { return x + plan.reduced_offset(r) + columns.begin * step; };
   int64_t r = rows.begin;
   for (; r + 4 <= rows.end; r += 4) AddRows<T>({row(r), row(r + 1), row(r + 2), row(r + 3)}, step, count, total);
-  for (; r < rows.end; ++r) {
-    const T* values = row(r);
-    for (int64_t j = 0; j < count; ++j) total[j] += values[j * step];
+  if (r == rows.end) return;
+  const int64_t left = rows.end - r;
+  const T *first = row(r), *second = row(std::min(r + 1, rows.end - 1)), *third = row(rows.end - 1);
+  for (int64_t j = 0; j < count; ++j) {
+    T sum = first[j * step];
+    if (left > 1) sum += second[j * step];
+    if (left > 2) sum += third[j * step];
+    total[j] += sum;
   }
 }
 

@@ -10,9 +10,18 @@
 
 #include <cstdint>
 
+#include "attend/base/dtype.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// a · b + sum, rounded as MulAdd rounds it: left to itself a compiler fuses some such sums and not others.
+template <class T>
+HWY_INLINE T AddProduct(T a, T b, T sum) {
+  const hn::CappedTag<T, 1> one;
+  return hn::GetLane(hn::MulAdd(hn::Set(one, a), hn::Set(one, b), hn::Set(one, sum)));
+}
 
 /// A tile is kTileRows × (kTileVectors vectors). With 16 registers 4 × 3 leaves three for b and one for a broadcast
 /// element of a, so each step is 12 FMAs for 7 loads; with 32 registers 8 × 3 makes it 24 for 11.
@@ -118,10 +127,24 @@ HWY_INLINE hn::Vec<D> LoadFours(D d, const T* HWY_RESTRICT from, int64_t from_ro
   }
 }
 
+/// The same of bf16, widened.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFours(D d, const BFloat16* HWY_RESTRICT from, int64_t from_row) {
+  const hn::RebindToUnsigned<D> words;
+  const hn::Rebind<uint16_t, D> halves;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, LoadFours(halves, &from->bits, from_row))));
+}
+
+template <class T>
+T Widened(T value) {
+  return value;
+}
+inline float Widened(BFloat16 value) { return to_float(value); }
+
 /// to[c][r] = factor · from[r][c] + more[r] for four columns and as many rows as D has lanes, through registers, so
 /// that neither side is walked against its grain.
-template <class D, class T>
-HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row, T factor, hn::Vec<D> more,
+template <class D, class From, class T>
+HWY_INLINE void TransposeBlock(D d, const From* HWY_RESTRICT from, int64_t from_row, T factor, hn::Vec<D> more,
                                T* HWY_RESTRICT to, int64_t to_row) {
   const hn::Repartition<double, D> pairs;
   const auto scale = hn::Set(d, factor);
@@ -140,9 +163,9 @@ HWY_INLINE void TransposeBlock(D d, const T* HWY_RESTRICT from, int64_t from_row
 
 /// The same for as many rows as D has lanes, or more, and four columns or more. The last block of a row or column of
 /// blocks begins early enough to be whole: some elements are written twice, with the same value.
-template <class D, class T>
-HWY_INLINE void TransposeBlocks(D d, const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
-                                T* HWY_RESTRICT to, int64_t to_row, const T* more) {
+template <class D, class From, class T>
+HWY_INLINE void TransposeBlocks(D d, const From* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols,
+                                T factor, T* HWY_RESTRICT to, int64_t to_row, const T* more) {
   constexpr auto kRows = static_cast<int64_t>(hn::MaxLanes(D()));
   for (int64_t block = 0; block < rows; block += kRows) {
     const int64_t r = HWY_MIN(block, rows - kRows);
@@ -157,8 +180,8 @@ HWY_INLINE void TransposeBlocks(D d, const T* HWY_RESTRICT from, int64_t from_ro
 }
 
 /// The same for any size; without `more` nothing is added.
-template <class T>
-HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
+template <class From, class T>
+HWY_NOINLINE void TransposeScaled(const From* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
                                   T* HWY_RESTRICT to, int64_t to_row, const T* more = nullptr) {
   if constexpr (sizeof(T) == 4) {
     const hn::ScalableTag<T> wide;
@@ -169,7 +192,7 @@ HWY_NOINLINE void TransposeScaled(const T* HWY_RESTRICT from, int64_t from_row, 
   }
   for (int64_t r = 0; r < rows; ++r) {
     const T added = more != nullptr ? more[r] : T{0};
-    for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * from[r * from_row + c] + added;
+    for (int64_t c = 0; c < cols; ++c) to[c * to_row + r] = factor * Widened(from[r * from_row + c]) + added;
   }
 }
 

@@ -36,54 +36,75 @@ HWY_EXPORT(MultiplyFewBf16);
 
 constexpr int64_t kSomeRows = 256;  // below, and above kDotRows
 
+const float* as_float(const void* data) { return static_cast<const float*>(data); }
+
+/// The weights as one operand of a product: f32 as they lie, bf16 to be widened on the way.
+struct Operand {
+  explicit Operand(const ConstRows& weights)
+      : f32(weights.dtype == DType::bf16 ? nullptr : as_float(weights.data)),
+        bf16(weights.dtype == DType::bf16 ? static_cast<const BFloat16*>(weights.data) : nullptr) {}
+  const float* f32;
+  const BFloat16* bf16;
+};
+
 /// Some rows: yᵀ = weight · xᵀ. Then it is x that is packed, and the weights are read where they lie; packing these
 /// took half of the time with 32 rows.
 void multiply_some(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
+  const Operand held(weights);
   multiply_f32({.m = product.y.cols,
                 .n = x.rows,
                 .k = x.cols,
-                .a = static_cast<const float*>(weights.data),
+                .a = held.f32,
                 .a_row = weights.stride,
                 .a_step = 1,
-                .b = static_cast<const float*>(x.data),
+                .b = as_float(x.data),
                 .b_step = 1,
                 .b_col = x.stride,
                 .c = static_cast<float*>(product.y.data),
                 .c_row = product.y.stride,
-                .bias = static_cast<const float*>(product.bias.data),
-                .turned = true});
+                .bias = as_float(product.bias.data),
+                .turned = true,
+                .invariant = true,
+                .a_bf16 = held.bf16});
 }
 
-/// Many rows: the weights are packed on the way, and bf16 becomes f32 there unless the machine multiplies it.
-void multiply_many(ConstRows x, const WeightProduct& product) {
+/// Many rows: the weights are packed on the way, and bf16 becomes f32 there unless x is to be rounded, too.
+MatrixProduct<float> many_rows(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
-  MatrixProduct<float> all{.m = x.rows,
-                           .n = product.y.cols,
-                           .k = x.cols,
-                           .a = static_cast<const float*>(x.data),
-                           .a_row = x.stride,
-                           .a_step = 1,
-                           .b_step = 1,
-                           .b_col = weights.stride,
-                           .c = static_cast<float*>(product.y.data),
-                           .c_row = product.y.stride,
-                           .bias = static_cast<const float*>(product.bias.data)};
-  if (weights.dtype == DType::bf16) {
-    all.b_bf16 = static_cast<const BFloat16*>(weights.data);
-    all.bf16 = true;
-  } else {
-    all.b = static_cast<const float*>(weights.data);
-  }
-  multiply_f32(all);
+  const Operand held(weights);
+  return {.m = x.rows,
+          .n = product.y.cols,
+          .k = x.cols,
+          .a = as_float(x.data),
+          .a_row = x.stride,
+          .a_step = 1,
+          .b = held.f32,
+          .b_step = 1,
+          .b_col = weights.stride,
+          .c = static_cast<float*>(product.y.data),
+          .c_row = product.y.stride,
+          .bias = as_float(product.bias.data),
+          .invariant = true,
+          .b_bf16 = held.bf16};
 }
 
-void multiply_format(ConstRows x, std::span<const WeightProduct> products) {
+/// By packed panels, each sum in an order of its own that the number of rows does not change.
+void multiply_panels(ConstRows x, const WeightProduct& product, bool bf16) {
+  MatrixProduct<float> many = many_rows(x, product);
+  many.bf16 = bf16;
+  if (bf16 && multiply_bf16(many)) return;
+  if (x.rows < kSomeRows && x.cols > 0) return multiply_some(x, product);
+  many.bf16 = false;
+  multiply_f32(many);
+}
+
+void multiply_format(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (format == DType::i8) return multiply_int8(x, products);
-  if (x.rows > kDotRows) {
-    const bool is_some = format == DType::f32 && x.rows < kSomeRows && x.cols > 0;
-    for (const WeightProduct& product : products) is_some ? multiply_some(x, product) : multiply_many(x, product);
+  if (x.rows > kDotRows || options.batch_invariant) {
+    const bool bf16 = options.bf16 && format == DType::bf16;
+    for (const WeightProduct& product : products) multiply_panels(x, product, bf16);
   } else if (format == DType::bf16) {
     HWY_DYNAMIC_DISPATCH(MultiplyFewBf16)(x, products);
   } else {
@@ -145,14 +166,14 @@ void fetch_next_weights(const std::vector<const void*>& starts) {
   }
 }
 
-void multiply_weights(ConstRows x, std::span<const WeightProduct> products) {
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   if (x.rows == 0) return;
   // Neighbours of one format go together.
   while (!products.empty()) {
     const DType format = products[0].weight.values.dtype;
     size_t count = 1;
     while (count < products.size() && products[count].weight.values.dtype == format) ++count;
-    multiply_format(x, products.first(count));
+    multiply_format(x, products.first(count), options);
     products = products.subspan(count);
   }
 }

@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/fetch_ahead.h"
-#include "backend/cpu/memory.h"
+#include "backend/cpu/tile-inl.h"
 #include "backend/cpu/weights.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,26 +22,17 @@ using F32 = hn::ScalableTag<float>;
 /// Weights that are read as they are.
 struct PlainRows {
   using Element = float;
-  static constexpr int kVectors = 1;
-  static constexpr int64_t kBlock = HWY_LANES(float);
-  static HWY_INLINE void Load(const Element* from, hn::Vec<F32> (&to)[kVectors]) { to[0] = hn::LoadU(F32(), from); }
+  static HWY_INLINE hn::Vec<F32> Load(const Element* from) { return hn::LoadU(F32(), from); }
   static HWY_INLINE float Value(Element element) { return element; }
-  /// The order in which x is multiplied: element p of a block.
-  static constexpr int64_t Place(int64_t p) { return p; }
 };
 
-/// bf16: of each word the lower half is an even place and the upper half the odd one after it; a shift and a mask make
-/// them f32. So x has the even places of each block first.
+/// bf16 is the upper half of an f32: widened in order, so that sums are those of f32 to the bit. To take even and odd
+/// places apart, by a shift and a mask, saves an instruction in six, which memory does not wait for.
 struct Bf16Rows {
   using Element = BFloat16;
-  static constexpr int kVectors = 2;
-  static constexpr int64_t kBlock = 2 * HWY_LANES(float);
-  static HWY_INLINE void Load(const Element* from, hn::Vec<F32> (&to)[kVectors]) {
-    const hn::ScalableTag<uint16_t> halves;
-    const hn::ScalableTag<uint32_t> words;
-    const auto pairs = hn::BitCast(words, hn::LoadU(halves, &from->bits));
-    to[0] = hn::BitCast(F32(), hn::ShiftLeft<16>(pairs));
-    to[1] = hn::BitCast(F32(), hn::And(pairs, hn::Set(words, 0xffff0000u)));
+  static HWY_INLINE hn::Vec<F32> Load(const Element* from) {
+    const auto halves = hn::LoadU(hn::Rebind<uint16_t, F32>(), &from->bits);
+    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<F32>(), halves)));
   }
   static HWY_INLINE float Value(Element element) {
     const uint32_t bits = static_cast<uint32_t>(element.bits) << 16;
@@ -49,22 +40,21 @@ struct Bf16Rows {
     std::memcpy(&value, &bits, sizeof value);
     return value;
   }
-  static constexpr int64_t Place(int64_t p) { return p % 2 * (kBlock / 2) + p / 2; }
 };
 
-/// A few rows of x in the order the weights are multiplied; what is over whole blocks stays as it is.
+/// A few rows of x.
 struct FewRows {
   const float* data;
   int64_t stride, depth, count;
 };
 
-/// sum[s][i] = x_i · weights[s], whole blocks only and still in lanes, for kFew rows of x and one row of each stream of
-/// weights. Rows of one stream come one after the other: neighbours side by side are read at two thirds of the rate.
+/// sum[s][i] = x_i · weights[s], whole vectors only and still in lanes, for kFew rows of x and one row of each stream
+/// of weights. Rows of one stream come one after the other: neighbours side by side are read at two thirds of the rate.
 template <class Format, int kFew, int kStreams>
 HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (&weights)[kStreams], int64_t whole,
                        StreamAhead ahead, hn::Vec<F32> (&sum)[kStreams][kFew]) {
-  constexpr int kVectors = Format::kVectors, kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
-  constexpr int64_t kBlock = Format::kBlock, kLanes = kBlock / kVectors, kBytes = sizeof(typename Format::Element);
+  constexpr int kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
+  constexpr int64_t kBlock = HWY_LANES(float), kBytes = sizeof(typename Format::Element);
   const F32 d;
   hn::Vec<F32> part[kStreams][kChains][kFew];
   HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
@@ -78,24 +68,18 @@ HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (
       const int64_t at = p + c * kBlock;
       HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
         if (c * kBlock * kBytes % 64 == 0) ahead.fetch(weights[s] + at);
-        hn::Vec<F32> weight[kVectors];
-        Format::Load(weights[s] + at, weight);
+        const auto weight = Format::Load(weights[s] + at);
         HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-          HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-            part[s][c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at + v * kLanes), weight[v], part[s][c][i]);
-          }
+          part[s][c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at), weight, part[s][c][i]);
         }
       }
     }
   }
   for (; p < whole; p += kBlock) {
     HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
-      hn::Vec<F32> weight[kVectors];
-      Format::Load(weights[s] + p, weight);
+      const auto weight = Format::Load(weights[s] + p);
       HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-        HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
-          part[s][0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p + v * kLanes), weight[v], part[s][0][i]);
-        }
+        part[s][0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p), weight, part[s][0][i]);
       }
     }
   }
@@ -116,7 +100,7 @@ void DotStreams(const FewRows& x, int64_t row, const WeightProduct& product, int
   const auto* bias = static_cast<const float*>(product.bias.data);
   auto* y = static_cast<float*>(product.y.data) + row * product.y.stride;
   const FewRows rows{x.data + row * x.stride, x.stride, x.depth, kFew};
-  const int64_t whole = x.depth / Format::kBlock * Format::kBlock;
+  const int64_t whole = x.depth / HWY_LANES(float) * HWY_LANES(float);
   const StreamAhead ahead = stream_ahead(product.weight.values.dtype, x.count <= kRowsAtOnce);
   for (int64_t j = first; j < last; ++j) {
     const typename Format::Element* lines[kStreams];
@@ -127,7 +111,9 @@ void DotStreams(const FewRows& x, int64_t row, const WeightProduct& product, int
       const int64_t column = j + s * apart;
       for (int i = 0; i < kFew; ++i) {
         float total = hn::GetLane(hn::SumOfLanes(F32(), sum[s][i]));
-        for (int64_t p = whole; p < x.depth; ++p) total += rows.data[i * x.stride + p] * Format::Value(lines[s][p]);
+        for (int64_t p = whole; p < x.depth; ++p) {
+          total = AddProduct(rows.data[i * x.stride + p], Format::Value(lines[s][p]), total);
+        }
         y[i * product.y.stride + column] = total + (bias != nullptr ? bias[column] : 0);
       }
     }
@@ -144,17 +130,7 @@ void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int
 
 template <class Format>
 void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
-  const Scratch<float> ordered(x.rows * x.cols);
-  for (int64_t i = 0; i < x.rows; ++i) {
-    const float* from = static_cast<const float*>(x.data) + i * x.stride;
-    float* to = ordered.data() + i * x.cols;
-    const int64_t whole = x.cols / Format::kBlock * Format::kBlock;
-    for (int64_t block = 0; block < whole; block += Format::kBlock) {
-      for (int64_t p = 0; p < Format::kBlock; ++p) to[block + Format::Place(p)] = from[block + p];
-    }
-    std::copy(from + whole, from + x.cols, to + whole);
-  }
-  const FewRows rows{ordered.data(), x.cols, x.cols, x.rows};
+  const FewRows rows{static_cast<const float*>(x.data), x.stride, x.cols, x.rows};
   for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
     const int64_t step = x.rows > kRowsAtOnce ? 12 : end - begin;  // a dozen rows stay in cache for all of x
     for (int64_t first = begin; first < end; first += step) {
