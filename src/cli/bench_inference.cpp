@@ -86,20 +86,23 @@ Workload decode_many_workload(WeightFormat format) {
           }};
 }
 
-/// A prompt of 512 tokens up to the logits of the word after it: the head is needed for one row only.
-Workload prompt_workload(WeightFormat format) {
+/// A prompt of 512 tokens up to the logits of the word after it: the head is needed for one row only. In bf16 x is
+/// rounded, too.
+Workload prompt_workload(WeightFormat format, MatmulPrecision precision) {
   constexpr int64_t kTokens = 512;
   constexpr double kLayers = 12.0 * 12 * 768 * 768, kHead = 50257.0 * 768;
   constexpr double kPairs = kTokens * (kTokens + 1) / 2.0, kAttention = 12 * 4 * 768 * kPairs;
-  return {.name = named("prompt_gpt2", format),
+  return {.name = named("prompt_gpt2", format) + (precision == MatmulPrecision::bf16 ? "_rounded" : ""),
           .operations = kTokens * 2 * kLayers + 2 * kHead + kAttention,
           .tokens = kTokens,
           .format = format,
+          .precision = precision,
           .slow = true,
-          .prepare = [format] {
+          .prepare = [format, precision] {
             Prepared prepared;
-            prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words)] {
+            prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words), precision] {
               const NoGrad no_grad;
+              const MatmulPrecisionScope scope(precision);
               return Results{model->start()->step(ids)};
             };
             return prepared;
@@ -185,7 +188,8 @@ std::vector<Workload> inference_workloads() {
   std::vector<Workload> result;
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_workload(format));
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_many_workload(format));
-  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format));
+  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format, MatmulPrecision::f32));
+  if (has_bf16()) result.push_back(prompt_workload(bf16, MatmulPrecision::bf16));
   for (const WeightFormat format : {f32, int8}) {
     result.push_back(translate_workload("translate_base", 1, format));
     result.push_back(translate_workload("translate_base_beam4", 4, format));

@@ -51,14 +51,8 @@ double machine_rate(const Workload& workload, Machine& machine) {
     return now;
   };
   if (workload.bound == Bound::memory) return better(machine.bandwidth_gbs, cpu::read_bandwidth_gbs());
-  switch (workload.format) {
-    case WeightFormat::bf16:
-      return better(machine.bf16_gflops, cpu::bf16_peak_gflops());
-    case WeightFormat::int8:
-      return better(machine.int8_gops, cpu::int8_peak_gops());
-    case WeightFormat::f32:
-      break;
-  }
+  if (workload.format == WeightFormat::int8) return better(machine.int8_gops, cpu::int8_peak_gops());
+  if (workload.precision == MatmulPrecision::bf16) return better(machine.bf16_gflops, cpu::bf16_peak_gflops());
   return better(machine.peak_gflops, cpu::fma_peak_gflops());
 }
 

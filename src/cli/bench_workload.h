@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
 #include "attend/tensor/tensor.h"
 
@@ -33,8 +34,10 @@ struct Workload {
   double operations = 0;                    ///< of one run, counting only what the result needs
   double bytes = 0;                         ///< inputs read once and outputs written once
   int64_t tokens = 0;                       ///< that one run reads, writes or trains on; 0: it is about none
-  WeightFormat format = WeightFormat::f32;  ///< whose peak arithmetic is compared with
-  bool slow = false;                        ///< only when named, or with --all
+  WeightFormat format = WeightFormat::f32;  ///< of the weights
+  MatmulPrecision precision =
+      MatmulPrecision::f32;  ///< of products: its peak is compared with, int8's for int8 weights
+  bool slow = false;         ///< only when named, or with --all
   std::function<Prepared()> prepare;
 };
 

@@ -87,6 +87,7 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
 void run_classify(const ClassifyArguments& arguments) {
   use_threads(arguments.common);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+  const MatmulPrecisionScope precision(arguments.common.weights.precision());
   if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
   const EncoderModel& model = encoder_model(folder);
   const std::vector<std::string> labels = model.labels();

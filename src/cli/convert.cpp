@@ -47,7 +47,7 @@ void save_as_ours(const ModelFolder& folder, const std::string& output) {
 }
 
 void run_convert(const ConvertArguments& arguments) {
-  const ModelFolder folder = open_model(arguments.model);
+  const ModelFolder folder = open_model(arguments.model, {.dtype = "f32", .quantize = ""});
   require<Error>(folder.model->task() != Task::pictures, folder.path,
                  ": a model of pictures cannot be converted; it is used as it is");
   try {

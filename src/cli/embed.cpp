@@ -136,6 +136,7 @@ void run_embed(const EmbedArguments& arguments) {
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
     throw CLI::ValidationError("--npy needs a file: --output FILE");
   }
+  const MatmulPrecisionScope precision(arguments.common.weights.precision());
   EmbedCommand(arguments).run();
 }
 
@@ -154,7 +155,9 @@ void add_embed(CLI::App& app) {
   command->add_flag("--normalize", arguments->normalize, "Vectors of length 1");
   command->add_flag("--npy", arguments->npy, "Write one array of f32 in NumPy's format, [texts, width]");
   command->add_flag("--similarity", arguments->similarity, "Print the cosine of every two texts");
-  command->add_option("--batch", arguments->batch_tokens, "Tokens read together (default 8192)")
+  command
+      ->add_option("--batch", arguments->batch_tokens,
+                   "Tokens read together: changes the speed, not the vectors (default 8192)")
       ->check(whole_number(1, 10000000))
       ->type_name("TOKENS");
   command->footer(kEmbedExamples);

@@ -158,6 +158,7 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
 void evaluate_model(const EvaluateArguments& arguments) {
   if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
   ModelFolder folder = open_model(arguments.files[0], arguments.weights);
+  const MatmulPrecisionScope precision(arguments.weights.precision());
   choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const Task task = folder.model->task();

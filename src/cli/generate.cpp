@@ -99,6 +99,7 @@ void run_generate(GenerateArguments& arguments) {
   if (arguments.beam == 1 && !arguments.is_sampling_given()) options.sampling.temperature = 0;
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+  const MatmulPrecisionScope precision(arguments.common.weights.precision());
   const LanguageModel& model = language_model(folder);
   take_rules(arguments, folder.rules);
   warn_unfollowed(folder);

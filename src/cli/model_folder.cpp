@@ -30,8 +30,6 @@ const Kind& model_as(const ModelFolder& folder) {
   return *model;
 }
 
-const WeightOptions kPlain{.dtype = "f32", .quantize = ""};
-
 /// Where the model itself lies: sentence-transformers once kept it in a folder of its own.
 std::string model_place(const std::string& path) {
   const bool is_outside = !std::filesystem::exists(path + "/config.json") && is_sentence_folder(path);
@@ -70,8 +68,6 @@ void take_tokenizer(ModelFolder& folder) {
 
 }  // namespace
 
-ModelFolder open_model(const std::string& path) { return open_model(path, kPlain); }
-
 ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
   ModelFolder folder = open_weights(path, weights);
   take_tokenizer(folder);
@@ -79,7 +75,7 @@ ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
 }
 
 ModelFolder open_to_describe(const std::string& path) {
-  ModelFolder folder = open_weights(path, kPlain, true);
+  ModelFolder folder = open_weights(path, {}, true);
   try {
     take_tokenizer(folder);
   } catch (const Error& error) {

@@ -20,10 +20,9 @@ struct ModelFolder {
   std::vector<std::string> unused;               ///< see LoadedModel
   std::vector<std::string> notes;                ///< see LoadedModel
 };
-/// Takes a folder of either kind, see load_any_model; all weights as f32, or as the options say. Throws FormatError
-/// that names the folder and what is wrong with it.
-ModelFolder open_model(const std::string& path);
-ModelFolder open_model(const std::string& path, const WeightOptions& weights);
+/// Takes a folder of either kind, see load_any_model, with its weights as the options say: matrices in bf16 stay so by
+/// default. Throws FormatError that names the folder and what is wrong with it.
+ModelFolder open_model(const std::string& path, const WeightOptions& weights = {});
 /// The same to describe, not to compute: where there is no tokenizer that fits, a note says so, and weights that the
 /// model has no place for are listed.
 ModelFolder open_to_describe(const std::string& path);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "attend/base/threads.h"
-#include "attend/ops/precision.h"
 #include "cli/options.h"
 
 namespace attend::cli {
@@ -14,15 +13,17 @@ WeightFormat WeightOptions::format() const {
   return WeightFormat::int8;
 }
 
-bool WeightOptions::keeps_bf16() const {
-  // Where the machine has instructions for it, products with bf16 weights round their other side, too.
-  return dtype.empty() && quantize.empty() ? !has_bf16() : dtype != "f32";
+bool WeightOptions::keeps_bf16() const { return dtype != "f32"; }
+
+MatmulPrecision WeightOptions::precision() const {
+  return dtype == "bf16" && has_bf16() ? MatmulPrecision::bf16 : MatmulPrecision::f32;
 }
 
 void add_weight_options(CLI::App& command, WeightOptions& options) {
   command
       .add_option("--dtype", options.dtype,
-                  "Hold weights as f32 or bf16: half the memory (default: as precisely as the files do)")
+                  "f32: widen bf16 files on loading; bf16: half the memory, and round the other operand of products "
+                  "to bf16 where the processor multiplies it (default: bf16 files stay bf16, products are exact)")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->type_name("TYPE");
   command.add_option("--quantize", options.quantize, "Hold weights as int8: a quarter of the memory, and faster")

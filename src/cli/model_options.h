@@ -6,6 +6,7 @@
 #include <string>
 
 #include "attend/generate/sampling.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
 #include "cli/text_files.h"
 
@@ -14,11 +15,13 @@ namespace attend::cli {
 
 /// How a model's weights are held.
 struct WeightOptions {
-  std::string dtype, quantize;  ///< "": as the files have them, where that changes no result
+  std::string dtype, quantize;  ///< "": bf16 matrices as in the files, everything else as f32
   /// Throws a usage error where the two exclude each other.
   WeightFormat format() const;
   /// Whether bf16 files are held as bf16.
   bool keeps_bf16() const;
+  /// What products are computed in: bf16 if it is asked for and the processor has instructions for it.
+  MatmulPrecision precision() const;
 };
 
 struct CommonOptions {

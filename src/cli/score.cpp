@@ -167,6 +167,7 @@ void run_score(const ScoreArguments& arguments) {
     throw CLI::ValidationError("expected texts or --source and --target, got both");
   }
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+  const MatmulPrecisionScope precision(arguments.common.weights.precision());
   const bool is_pairs = folder.model->task() == Task::translation;
   require<Error>(is_pairs || arguments.source.empty(), folder.path, ": a model of architecture ",
                  folder.model->architecture(), " scores plain text, not --source and --target");

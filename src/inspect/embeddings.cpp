@@ -8,6 +8,7 @@
 #include "attend/base/random.h"
 #include "attend/io/json.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/linear.h"
 #include "attend/ops/matmul.h"
 #include "attend/ops/position.h"
 #include "attend/ops/reduce.h"
@@ -119,6 +120,18 @@ Plane plane_of(const Tensor& table, int64_t limit, const Name& name) {
   return plane;
 }
 
+/// The square of each row's length, some rows at a time: a table in bf16 is never widened as a whole.
+std::vector<float> squared_lengths(const Tensor& table) {
+  constexpr int64_t kRows = 4096;
+  std::vector<float> result;
+  for (int64_t first = 0; first < table.dim(0); first += kRows) {
+    const Tensor part = to(slice(table, 0, first, std::min(first + kRows, table.dim(0))), DType::f32);
+    const std::vector<float> squares = sum(part * part, 1).to_vector<float>();
+    result.insert(result.end(), squares.begin(), squares.end());
+  }
+  return result;
+}
+
 std::vector<TokenNeighbour> nearest(const Tokenizer& tokenizer, std::vector<float> values, int32_t self,
                                     int64_t count) {
   values[static_cast<size_t>(self)] = -INFINITY;
@@ -152,10 +165,9 @@ TokenNeighbours token_neighbours(const Model& model, const Tokenizer& tokenizer,
   require<ShapeError>(id >= 0 && id < tokenizer.size(), "neighbours: there is no token ", id, "; there are ",
                       tokenizer.size(), ", counted from 0");
   const NoGrad scope;
-  const Tensor table = to(slice(vocabulary_of(model), 0, 0, tokenizer.size()), DType::f32);
-  const Tensor row = slice(table, 0, id, id + 1);
-  const std::vector<float> dots = matmul(table, transpose(row, 0, 1)).to_vector<float>();
-  const std::vector<float> squares = sum(table * table, 1).to_vector<float>();
+  const Tensor table = slice(vocabulary_of(model), 0, 0, tokenizer.size());
+  const std::vector<float> dots = linear(to(slice(table, 0, id, id + 1), DType::f32), table).to_vector<float>();
+  const std::vector<float> squares = squared_lengths(table);
   std::vector<float> cosines(dots.size());
   for (size_t i = 0; i < dots.size(); ++i) {
     const float norm = std::sqrt(squares[i] * squares[static_cast<size_t>(id)]);

@@ -133,6 +133,12 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
 
 std::string Encoder::config() const { return config_text(architecture(), settings); }
 
+std::vector<Tensor*> Encoder::matrices() {
+  std::vector<Tensor*> all = matrices_of(*this);
+  if (masked_output) all.push_back(&masked_output);
+  return all;
+}
+
 Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) const {
   check_length("encoder", inputs.ids.dim(1), settings.context);
   const bool is_plain = !context.rng && !context.observer;  // who watches or learns sees the batch as it came

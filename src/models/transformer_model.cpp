@@ -188,6 +188,12 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
   return model;
 }
 
+std::vector<Tensor*> TransformerModel::matrices() {
+  std::vector<Tensor*> all = matrices_of(*this);
+  if (output_weight) all.push_back(&output_weight);
+  return all;
+}
+
 Head TransformerModel::head() const {
   if (output_weight) return {output_weight, output_bias};
   return {target_embedding ? target_embedding->weight : embedding.weight, output_bias};

@@ -48,6 +48,46 @@ TEST(HubCommands, GenerateScoreInfoAndConvert) {
   EXPECT_EQ(attend_command({"generate", folder.file("theirs"), "abc", "--greedy", "--tokens", "5"}).out, text.out);
 }
 
+/// Matrices in bf16 are held as the files have them, and give what they give once widened, to the last digit.
+TEST(HubCommands, Bf16FilesGiveTheNumbersOfF32) {
+  const TemporaryFolder folder;
+  save_gpt2(folder.path(), 11);
+  auto files = testing::tiny_gpt2();
+  for (auto& [name, tensor] : files.tensors) tensor = to(tensor, DType::bf16);
+  files.save(folder.path());
+  std::ofstream(folder.file("text")) << "abcdefghijkabcabdcahgbahdgcabdhagh\nbcabcahdgbca\n";
+  const std::string model = folder.path();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"generate", model, "abcabdgahbdcag", "--greedy", "--tokens", "8", "--json"},
+        {"score", model, "abcabdgahbdcagabcgdhabd", "--json"},
+        {"score", model, "ab", "--json"},
+        {"evaluate", model, folder.file("text"), "--json"},
+        {"embed", model, "abcabdgahbdcagabdchagbdcagdb", "a"}}) {
+    std::vector<std::string> widened = words;
+    widened.insert(widened.end(), {"--dtype", "f32"});
+    const Finished ours = attend_command(words), exact = attend_command(widened);
+    EXPECT_EQ(ours.code, 0) << ours.err;
+    json left = json::parse(ours.out, nullptr, false), right = json::parse(exact.out, nullptr, false);
+    if (left.is_discarded()) {
+      EXPECT_EQ(ours.out, exact.out) << words[0];
+      continue;
+    }
+    for (const char* timing : {"seconds", "tokens_per_second"}) left.erase(timing), right.erase(timing);
+    EXPECT_EQ(left, right) << words[0];
+  }
+  const auto inspected = [&](const std::string& source) {
+    const Finished run = attend_command({"inspect", source, "abcabdgahbdcag", "-o", folder.file("run.json")});
+    EXPECT_EQ(run.code, 0) << run.err;
+    return json::parse(testing::file_text(folder.file("run.json")));
+  };
+  const json kept = inspected(model);
+  for (auto& [name, tensor] : files.tensors) tensor = to(tensor, DType::f32);
+  files.save(model);
+  for (const json& change : json::diff(kept, inspected(model))) {
+    EXPECT_TRUE(change["path"].get<std::string>().ends_with("/milliseconds")) << change;
+  }
+}
+
 TEST(HubCommands, InfoNeedsNoTokenizer) {
   const TemporaryFolder folder;
   save_gpt2(folder.path(), 11);

@@ -85,6 +85,17 @@ TEST(WeightFormats, EveryMatrixIsHeldOnce) {
   }
 }
 
+TEST(WeightFormats, AnOutputMatrixOfItsOwnIsOneOfThem) {
+  const auto expect_reduced = [](Model& model, const std::string& name) {
+    set_weight_format(model, WeightFormat::bf16);
+    int found = 0;
+    for (const auto& [known, tensor] : model.parameters()) found += known == name && is_reduced(tensor) ? 1 : 0;
+    EXPECT_EQ(found, 1) << name;
+  };
+  expect_reduced(*tiny_model("transformer", 30, {{"tied", "false"}}), "output.weight");
+  expect_reduced(*tiny_model("encoder", 30, {{"tied", "false"}, {"masked_head", "true"}}), "masked_output");
+}
+
 TEST(WeightFormats, TiedMatricesStayTied) {
   const Tensor shared = ones({4, 3});
   Tensor head = shared, table = shared, other = ones({4, 3});

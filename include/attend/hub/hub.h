@@ -33,7 +33,7 @@ struct LoadedModel {
 /// How weights are held.
 struct HubOptions {
   /// Matrices of linear layers and embeddings that are bf16 in the files stay so (see attend/nn/weight_formats.h), for
-  /// inference alone: half the memory, and the same results where has_bf16() is false. Else everything becomes f32.
+  /// inference alone: half the memory, and the results of f32 to the bit. Else everything becomes f32.
   bool keep_bf16 = false;
   /// Load a model even if its files hold weights that it has no place for, in LoadedModel::unused. Its results are then
   /// not those of the files: to describe it, never to compute with it.

@@ -97,7 +97,7 @@ struct TransformerModel final : PairModel {
   std::string config() const override;
   std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
   void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
-  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
+  std::vector<Tensor*> matrices() override;
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor encode(const Tensor& source, const Tensor& source_lengths, const ForwardContext& context = {}) const;
