@@ -4,6 +4,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/softmax.h"
 #include "generate/encode.h"
 #include "generate/id_rows.h"
@@ -28,6 +29,7 @@ struct Readings {
 std::vector<Classified> classify_readings(const EncoderModel& model, const Readings& readings, int64_t batch_tokens) {
   require<ShapeError>(batch_tokens >= 1, "classify: batch_tokens must be at least 1, got ", batch_tokens);
   const NoGrad scope;
+  const BatchInvariantScope alone;  // a text has the same scores in any batch
   std::vector<Classified> results(readings.ids.size());
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < results.size(); ++i) {

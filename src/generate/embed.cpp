@@ -6,6 +6,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/models/transformer_model.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "generate/encode.h"
@@ -59,6 +60,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   const Reader read = reader_of(model);
   Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
   const NoGrad scope;
+  const BatchInvariantScope alone;  // a text gives the same vector in any batch
   const int64_t longest =
       options.sentence.longest > 0 ? std::min(options.sentence.longest, model.context()) : model.context();
   std::vector<EmbeddedText> results(texts.size());

@@ -85,6 +85,18 @@ TEST_F(HubEncoders, WeightFormatsReachEveryCommand) {
   }
 }
 
+/// To the last digit: a short text alone is read in another way than many together unless that is seen to.
+TEST_F(HubEncoders, BatchesChangeNoNumber) {
+  std::string lines;
+  for (int i = 1; i < 30; ++i)
+    lines += std::string("the quick brown fox jumps over the lazy dog.").substr(0, 1 + i) + "\n";
+  write("lines.txt", lines);
+  const std::string together = out({"embed", path("bert"), "-i", path("lines.txt")});
+  for (const char* tokens : {"1", "2", "50"}) {
+    EXPECT_EQ(out({"embed", path("bert"), "-i", path("lines.txt"), "--batch", tokens}), together) << tokens;
+  }
+}
+
 TEST_F(HubEncoders, EmbedWritesArraysAndSimilarities) {
   out({"embed", path("bert"), "the fox", "a dog", "-o", path("v.npy"), "--npy"});
   const std::string bytes = testing::file_text(path("v.npy"));
