@@ -1,7 +1,6 @@
 #include "cli/info.h"
 
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "cli/train_print.h"
 #include "io/json_depth.h"
 #include "io/printable.h"
+#include "io/regular_file.h"
 
 namespace attend::cli {
 namespace {
@@ -56,22 +56,22 @@ Json special_tokens(const Tokenizer& tokenizer) {
 
 /// The last whole line of training.jsonl with anything in it; null if there is none.
 Json last_of_training(const std::string& folder) {
-  std::ifstream in(folder + "/training.jsonl");
   Json last;
-  for (std::string line; std::getline(in, line);) {
-    if (!is_shallow_json(line)) continue;
+  for_each_log_line(folder + "/training.jsonl", Links::follow, [&last](std::string_view line) {
+    if (!is_shallow_json(line)) return;
     Json json = Json::parse_or_null(line);
     if (json.is_object()) last = std::move(json);
-  }
+  });
   return last;
 }
 
 Json file_sizes(const std::string& folder) {
   std::vector<std::pair<std::string, int64_t>> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.is_regular_file()) {
-      files.emplace_back(entry.path().filename().string(), static_cast<int64_t>(entry.file_size()));
-    }
+    std::error_code error;  // a link may lead nowhere
+    if (!entry.is_regular_file(error)) continue;
+    const auto size = entry.file_size(error);
+    if (!error) files.emplace_back(entry.path().filename().string(), static_cast<int64_t>(size));
   }
   std::ranges::sort(files);
   Json json = Json::object();

@@ -65,7 +65,6 @@ void begin_with(InspectedModel& model, const ViewArguments& arguments) {
 
 void run_view(const ViewArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
-  const std::atomic<bool>& stop = stop_on_signals();
   std::vector<InspectedModel> models;
   for (const std::string& path : arguments.models) {
     models.push_back(open_inspected(path));
@@ -75,6 +74,7 @@ void run_view(const ViewArguments& arguments) {
                  "--picture is for models of pictures");
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
+  const std::atomic<bool>& stop = stop_on_signals();  // before that, a signal ends it at once
   Server server(api, {.host = arguments.host,
                       .port = static_cast<int>(arguments.port),
                       .other_port = arguments.port_option->count() == 0});

@@ -47,7 +47,7 @@ std::span<const T> as(std::span<const std::byte> bytes) {
 }  // namespace
 
 TokenCache TokenCache::open(const std::string& path, std::optional<std::string_view> fingerprint) {
-  const MappedFile file = map_file(path);
+  const MappedFile file = map_file(path, Links::refuse);
   const Footer footer = read_footer(file.bytes, path);
   const size_t ids_bytes = footer.ids * 4, index_bytes = (footer.examples * footer.columns + 1) * 8;
   const auto index = file.bytes.subspan(sizeof kMagic + padded(ids_bytes), index_bytes);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "attend/io/files.h"
 #include "inspect/json.h"
 #include "io/json_depth.h"
+#include "io/regular_file.h"
 
 namespace attend {
 namespace {
@@ -51,13 +51,11 @@ TrainingFeed::TrainingFeed(int64_t total, WatchedSentence sentence)
     : running_(true), total_(total), sentence_(std::move(sentence)) {}
 
 std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) {
-  std::ifstream in(folder + "/training.jsonl");
-  if (!in) return nullptr;
   std::shared_ptr<TrainingFeed> feed(new TrainingFeed());
-  for (std::string line; std::getline(in, line);) {
-    if (!is_shallow_json(line)) continue;
+  const auto read_line = [&feed](std::string_view line) {
+    if (!is_shallow_json(line)) return;
     const Json json = Json::parse_or_null(line);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return;
     const auto step = json["step"].get<int64_t>();
     feed->total_ = std::max(feed->total_, step);
     if (json.contains("loss")) {
@@ -68,8 +66,8 @@ std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) 
       if (json.contains("bleu")) bleu = number_at(json, "bleu");
       feed->validations_.push_back(json_text(validation_json(step, number_at(json, "validation_loss"), bleu)));
     }
-  }
-  return feed;
+  };
+  return for_each_log_line(folder + "/training.jsonl", Links::follow, read_line) ? feed : nullptr;
 }
 
 void TrainingFeed::add(const StepReport& report) {

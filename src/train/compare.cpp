@@ -10,6 +10,7 @@
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "io/json_depth.h"
+#include "io/regular_file.h"
 #include "train/compare_report.h"
 
 namespace attend {
@@ -101,6 +102,7 @@ std::string text_of(const Lines& lines) {
 
 Lines lines_of(const std::string& path) {
   Lines lines;
+  open_regular(path, Links::refuse);  // a pipe would be waited for
   LineReader reader(path);
   for (std::string line; reader.next(line);) lines.push_back(std::move(line));
   return lines;
@@ -210,7 +212,7 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
   ComparisonFolder result;
   result.folder_ = folder;
   try {
-    const std::string text = read_file(folder + kPlanFile, 1 << 20);
+    const std::string text = read_regular(folder + kPlanFile, 1 << 20, Links::refuse);
     require<FormatError>(is_shallow_json(text), folder + kPlanFile, ": the JSON is nested too deep");
     const Json plan = Json::parse(text);
     result.architectures_ = plan.at("architectures").get<Lines>();

@@ -13,6 +13,7 @@
 #include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "io/json_depth.h"
+#include "io/regular_file.h"
 
 namespace attend {
 namespace {
@@ -333,10 +334,13 @@ Dataset prepare_dataset(const DatasetOptions& given, const std::string& folder, 
 }
 
 Dataset open_dataset(const std::string& folder) {
+  std::error_code error;
+  require<FormatError>(!std::filesystem::is_symlink(cache_folder(folder), error), cache_folder(folder),
+                       ": expected a folder, got a symbolic link");
   const std::string path = cache_folder(folder) + "/dataset.json";
   Plan plan;
   try {
-    const std::string text = read_file(path);
+    const std::string text = read_regular(path, int64_t{1} << 30, Links::refuse);
     require<FormatError>(is_shallow_json(text), path, ": the JSON is nested too deep");
     plan = plan_from(Json::parse(text));
   } catch (const JsonError&) {

@@ -1,8 +1,11 @@
 #include "train/journal.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "attend/base/error.h"
@@ -10,6 +13,7 @@
 #include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "io/json_depth.h"
+#include "io/regular_file.h"
 
 namespace attend {
 namespace {
@@ -27,23 +31,27 @@ std::string line_of(const Json& json) { return json.dump(); }
 /// The lines that can be read, in order: the last one may be cut off by a crash.
 std::vector<Json> lines_of(const std::string& path) {
   std::vector<Json> result;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (!is_shallow_json(line)) continue;
+  for_each_log_line(path, Links::refuse, [&](std::string_view line) {
+    if (!is_shallow_json(line)) return;
     Json json = Json::parse_or_null(line);
     if (json.is_object() && json.contains("step") && json["step"].is_number_integer()) {
       result.push_back(std::move(json));
     }
-  }
+  });
   return result;
 }
 
 }  // namespace
 
 void Journal::append(const std::string& line) const {
-  std::ofstream out(path(), std::ios::app);
-  out << line << '\n' << std::flush;
-  require<Error>(out.good(), path(), ": cannot be written");
+  const Descriptor file = open_for_appending(path());
+  const std::string text = line + '\n';
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t written = write(file.get(), text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    require<Error>(written > 0, path(), ": cannot be written: ", std::strerror(errno));
+    done += static_cast<size_t>(written);
+  }
 }
 
 void Journal::add(const StepReport& report) {
@@ -74,8 +82,9 @@ void Journal::add(const TrainingOutcome& outcome) {
 }
 
 void Journal::forget_after(int64_t step) {
-  if (!std::filesystem::exists(path())) return;
   std::string kept;
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path(), error))) return;
   for (const Json& json : lines_of(path())) {
     if (json["step"].get<int64_t>() <= step && !json.contains("done")) kept += line_of(json) + '\n';
   }

@@ -26,7 +26,8 @@ class TrainingFeed {
  public:
   /// A training in progress, with the steps it will have.
   TrainingFeed(int64_t total, WatchedSentence sentence);
-  /// One that has ended, from its training.jsonl; null if there is no such file.
+  /// One that has ended, from its training.jsonl; null if there is no such file. Throws FormatError if that is not
+  /// a regular file.
   static std::shared_ptr<TrainingFeed> from_log(const std::string& folder);
 
   void add(const StepReport& report);
