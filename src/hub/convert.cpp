@@ -1,7 +1,5 @@
 #include "attend/hub/convert.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "hub/architecture.h"
 #include "hub/describe.h"
 #include "hub/save_tokenizer.h"
+#include "io/scratch_folder.h"
 
 namespace attend {
 namespace {
@@ -87,21 +86,19 @@ void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::s
                                  hub::HubWeights::from_tensors({}, folder)};
   const std::vector<NamedTensor> weights = hub::weights_of(form, architecture.names(described, form));
 
-  const std::string temporary = folder + ".new-" + std::to_string(getpid());
-  try {
-    fs::create_directories(temporary);
-    write_safetensors(temporary + "/model.safetensors", weights, {{"format", "pt"}});
-    write_file(temporary + "/config.json", config.dump(2) + "\n");
-    if (model.task() != Task::classification) {
-      write_file(temporary + "/generation_config.json", hub::generation_json(written).dump(2) + "\n");
-    }
-    hub::save_tokenizer(written, to, temporary);
-    fs::rename(temporary, folder);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(temporary, ignored);
-    throw;
+  std::error_code error;
+  if (const fs::path parent = fs::path(folder).parent_path(); !parent.empty()) fs::create_directories(parent, error);
+  ScratchFolder scratch(folder + ".new", folder + ": cannot make this folder");
+  write_safetensors(scratch.path() + "/model.safetensors", weights, {{"format", "pt"}});
+  write_file(scratch.path() + "/config.json", config.dump(2) + "\n");
+  if (model.task() != Task::classification) {
+    write_file(scratch.path() + "/generation_config.json", hub::generation_json(written).dump(2) + "\n");
   }
+  hub::save_tokenizer(written, to, scratch.path());
+  fs::rename(scratch.path(), folder, error);
+  require<Error>(!error, folder, ": cannot make this folder: ", error.message());
+  scratch.release();
+  remove_mark(folder);
 }
 
 }  // namespace attend

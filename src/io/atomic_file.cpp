@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "attend/base/error.h"
+#include "io/scratch_folder.h"
 
 namespace attend {
 namespace {
@@ -35,18 +34,6 @@ int create_nameless(const std::string& path) {
   return -1;
 }
 
-/// Calls make(name) with names next to `path` until one is new; the process number alone may recur after a crash.
-template <class Make>
-int with_new_name(const std::string& path, std::string& name, Make make) {
-  static std::atomic<uint64_t> count{0};
-  int result = -1;
-  do {
-    name = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-    result = make(name.c_str());
-  } while (result < 0 && errno == EEXIST);
-  return result;
-}
-
 /// The new name itself reaches the disk with its folder. Not every file system can sync one, hence no error.
 void sync_folder(const std::string& path) {
   const int folder = open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -61,21 +48,29 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   // A rename would put a plain file in the place of a device: as root, for everyone.
   std::error_code unknown;
   const auto status = std::filesystem::status(path_, unknown);
-  require<Error>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
-                     std::filesystem::is_directory(status),
-                 path_, ": cannot create: a device or pipe has this name");
+  require<Error>(!std::filesystem::is_directory(status), path_, ": cannot create: a folder has this name");
+  require<Error>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), path_,
+                 ": cannot create: a device or pipe has this name");
   file_ = create_nameless(path_);
   if (file_ >= 0) return;
-  file_ = with_new_name(path_, temporary_, [](const char* name) {
-    return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  });
+  make_scratch();
+  file_ = open(scratch_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail("create");
 }
 
 AtomicFile::~AtomicFile() {
-  if (file_ < 0) return;
-  close(file_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (file_ >= 0) close(file_);
+}
+
+void AtomicFile::make_scratch() {
+  scratch_ = std::make_unique<ScratchFolder>(folder_of(path_) + "/.attend", path_ + ": cannot create");
+}
+
+std::string AtomicFile::scratch_path() const { return scratch_->path() + "/file"; }
+
+/// Gives a nameless file its own name, where nothing has it yet.
+bool AtomicFile::take_free_name() const {
+  return linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 void AtomicFile::fail(const char* what) const { throw Error(path_ + ": cannot " + what + ": " + std::strerror(errno)); }
@@ -94,15 +89,15 @@ void AtomicFile::write(const void* data, size_t bytes) {
 
 void AtomicFile::commit() {
   if (fsync(file_) != 0) fail("sync");
-  if (temporary_.empty()) {
-    // A name can be given only where there is none yet; a rename can replace.
-    const std::string place = place_of(file_);
-    const int linked = with_new_name(path_, temporary_, [&](const char* name) {
-      return linkat(AT_FDCWD, place.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
-    });
-    if (linked != 0) fail("name");
+  if (scratch_ || !take_free_name()) {
+    if (!scratch_) {  // a name can be given only where there is none yet; a rename can replace
+      make_scratch();
+      const int linked = linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, scratch_path().c_str(), AT_SYMLINK_FOLLOW);
+      if (linked != 0) fail("name");
+    }
+    if (std::rename(scratch_path().c_str(), path_.c_str()) != 0) fail("rename");
+    scratch_.reset();
   }
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename");
   close(file_);
   file_ = -1;
   sync_folder(path_);

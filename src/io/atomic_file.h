@@ -1,13 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace attend {
 
-/// A file that appears whole or not at all: it is written without a name (or, where the file system cannot do that, under
-/// a temporary one in the same folder) and takes its own in commit(). Destroyed before that, or the process killed, it
-/// leaves no trace. Every failure throws Error naming the path.
+class ScratchFolder;
+
+/// A file that appears whole or not at all: it is written without a name (or, where the file system cannot do that, in
+/// a scratch folder beside its place) and takes its own in commit(). A link that has the name is replaced, not
+/// followed. Destroyed before that it leaves no trace, and a killed process at most a scratch folder, which carries its
+/// mark. Every failure throws Error naming the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -20,8 +24,12 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* what) const;
+  void make_scratch();
+  std::string scratch_path() const;
+  bool take_free_name() const;
 
-  std::string path_, temporary_;  ///< no temporary name: it has none
+  std::string path_;
+  std::unique_ptr<ScratchFolder> scratch_;  ///< null while the file has no name
   int file_ = -1;
 };
 

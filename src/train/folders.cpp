@@ -1,14 +1,12 @@
 #include "train/folders.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <utility>
 #include <vector>
 
 #include "attend/base/error.h"
@@ -18,105 +16,103 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// The number of the process, and of the file where one process makes several.
-bool is_temporary_file(const std::string& name) {
-  const size_t mark = name.rfind(".tmp-");
-  if (mark == std::string::npos) return false;
-  const std::string_view numbers = std::string_view(name).substr(mark + 5);
-  const size_t dash = numbers.find('-');
-  return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) && is_number(numbers.substr(dash + 1));
-}
-
-bool is_beside(const std::string& name, const std::string& folder) {
-  for (const char* mark : {".new-", ".old-"}) {
-    if (name.starts_with(folder + mark) && is_number(std::string_view(name).substr(folder.size() + 5))) return true;
-  }
-  return false;
-}
-
-void remove_if_nobody_works_in(const fs::path& folder) {
+std::string made_above(const std::string& path) {
   std::error_code error;
-  try {
-    const FolderLock lock(folder.string());
-    fs::remove_all(folder, error);
-  } catch (const Error&) {  // somebody does
+  const fs::path parent = fs::path(path).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  require<Error>(!error, path, ": cannot make this folder: ", error.message());
+  return path;
+}
+
+/// Gives `from` the name `to`, which nothing may have. False with the reason in errno.
+bool rename_to_free(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;  // the file system cannot ask and rename at once
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(to, error))) return errno = EEXIST, false;
+  return std::rename(from.c_str(), to.c_str()) == 0;
+}
+
+/// The name that a folder gets while another one takes its place.
+std::string free_old_name(const std::string& path) {
+  const std::string first = path + ".old-" + std::to_string(getpid());
+  std::string name = first;
+  std::error_code error;
+  for (int number = 1; fs::exists(fs::symlink_status(name, error)); ++number) {
+    name = first + "-" + std::to_string(number);
   }
+  return name;
+}
+
+std::string name_of(const std::string& path) { return fs::path(path).filename().string(); }
+
+/// Renames what is at `path`, if anything is, then `made` to `path`: where the file system cannot exchange the two, for
+/// a moment neither has the name. Returns the name of what was replaced, which carries the mark for it.
+std::string replace(const std::string& made, const std::string& path) {
+  const std::string old = free_old_name(path);
+  std::error_code error;
+  const bool is_there = fs::exists(path, error);
+  const bool is_moved = is_there && add_mark(path, name_of(old)) && rename_to_free(path, old);
+  if ((!is_there || is_moved) && rename_to_free(made, path)) return old;
+  const std::string why = std::strerror(errno);
+  if (is_moved) rename_to_free(old, path);
+  remove_mark(path);
+  throw Error(path + ": cannot make this folder: " + why);
 }
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (file_ < 0 || flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  close(std::exchange(file_, -1));
-  throw Error(folder + ": another process is training this model");
+FolderLock lock_for_training(const std::string& folder) {
+  FolderLock lock(folder);
+  require<Error>(!lock.is_busy(), folder, ": another process is training this model");
+  return lock;
 }
 
-FolderLock::~FolderLock() {
-  if (file_ >= 0) close(file_);
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  std::swap(file_, other.file_);
-  return *this;
-}
-
-NewFolder::NewFolder(const std::string& path) : path_(path), temporary_(path + ".new-" + std::to_string(getpid())) {
-  std::error_code error;
-  fs::remove_all(temporary_, error);
-  fs::create_directories(temporary_, error);
-  require<Error>(!error, path_, ": cannot make this folder: ", error.message());
-  lock_ = FolderLock(temporary_);
-}
-
-NewFolder::~NewFolder() {
-  std::error_code error;
-  if (!temporary_.empty()) fs::remove_all(temporary_, error);
-}
+NewFolder::NewFolder(const std::string& path)
+    : path_(made_above(path)), scratch_(path + ".new", path + ": cannot make this folder") {}
 
 FolderLock NewFolder::keep(bool overwrite) {
+  const std::string made = scratch_.path();
   if (!overwrite) {  // rename replaces an empty folder and nothing else: of two at once, the second is told
     std::error_code error;
-    fs::rename(temporary_, path_, error);
+    fs::rename(made, path_, error);
     require<Error>(error != std::errc::directory_not_empty && error != std::errc::file_exists, path_,
                    ": another process has made this folder meanwhile");
     require<Error>(!error, path_, ": cannot make this folder: ", error.message());
-    temporary_.clear();
-    return std::move(lock_);
+    remove_mark(path_);
+    return scratch_.release();
   }
-  const FolderLock replaced = fs::exists(path_) ? FolderLock(path_) : FolderLock();
-  if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
-    // There is nothing to replace, or the file system cannot exchange: then for a moment neither has the name.
-    const std::string old = path_ + ".old-" + std::to_string(getpid());
-    std::error_code error;
-    if (fs::exists(path_)) fs::rename(path_, old, error);
-    if (!error) fs::rename(temporary_, path_, error);
-    require<Error>(!error, path_, ": cannot make this folder: ", error.message());
-    temporary_ = old;
-  }
+  const FolderLock replaced = lock_for_training(path_);
+  // What is replaced gets the mark for the name it will have: should this process be killed, it will be removed.
   std::error_code error;
-  fs::remove_all(std::exchange(temporary_, ""), error);
-  return std::move(lock_);
+  std::string old = made;
+  if (fs::exists(path_, error)) add_mark(path_, name_of(old));
+  if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) old = replace(made, path_);
+  remove_mark(path_);
+  FolderLock lock = scratch_.release();
+  fs::remove_all(old, error);
+  return lock;
 }
 
 void remove_leftovers(const std::string& folder) {
   const fs::path path(folder);
+  const std::string name = path.filename().string();
   std::error_code error;
-  std::vector<fs::path> files, folders;
-  for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
-    if (is_temporary_file(entry.path().filename().string())) files.push_back(entry.path());
+  std::vector<std::string> found;
+  const auto skip = fs::directory_options::skip_permission_denied;
+  for (auto entry = fs::recursive_directory_iterator(path, skip, error); !error && entry != end(entry);
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(".attend-")) found.push_back(entry->path().string());
   }
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  for (const auto& entry : fs::directory_iterator(parent, error)) {
-    if (is_beside(entry.path().filename().string(), path.filename().string())) folders.push_back(entry.path());
+  for (auto entry = fs::directory_iterator(parent, error); !error && entry != end(entry); entry.increment(error)) {
+    const std::string beside = entry->path().filename().string();
+    if (beside.starts_with(name + ".new-") || beside.starts_with(name + ".old-")) {
+      found.push_back(entry->path().string());
+    }
   }
-  for (const fs::path& file : files) fs::remove(file, error);
-  for (const fs::path& left : folders) remove_if_nobody_works_in(left);
+  for (const std::string& left : found) remove_if_abandoned(left);
+  remove_mark(folder);  // of a process that was killed once the folder had its name
 }
 
 }  // namespace attend

@@ -2,43 +2,31 @@
 
 #include <string>
 
+#include "io/scratch_folder.h"
+
 namespace attend {
 
-/// Says that this process works in a folder; ends with the process, however that ends.
-class FolderLock {
- public:
-  FolderLock() = default;
-  /// Throws Error if another one works there. Where the file system has no locks nothing is locked.
-  explicit FolderLock(const std::string& folder);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
+/// The lock of a model folder. Throws Error if another process trains the model.
+FolderLock lock_for_training(const std::string& folder);
 
- private:
-  int file_ = -1;
-};
-
-/// A folder that appears whole under its name or not at all: it is made under a temporary name beside it, and gone
-/// unless it is kept.
+/// A folder that appears whole under its name or not at all: it is a scratch folder beside its place, NAME.new-PROCESS,
+/// which is removed unless it is kept.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path);
-  ~NewFolder();
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
 
-  const std::string& path() const { return temporary_; }  ///< where to write until it is kept
-  /// Takes its name; only with `overwrite` in place of a folder that has it and is not empty. The lock goes on under the
-  /// new name. Throws Error otherwise.
+  const std::string& path() const { return scratch_.path(); }  ///< where to write until it is kept
+  /// Takes its name; only with `overwrite` in place of a folder that has it and is not empty. The lock goes on under
+  /// the new name. Throws Error otherwise.
   FolderLock keep(bool overwrite);
 
  private:
-  std::string path_, temporary_;
-  FolderLock lock_;
+  std::string path_;
+  ScratchFolder scratch_;
 };
 
-/// Removes what processes that were killed left beside and in a folder: temporary folders nobody works in, and
-/// temporary files, so the folder has to be locked.
+/// Removes what killed processes left beside and in a folder: scratch folders that carry their mark and that nobody
+/// holds. Call it with the lock of the folder.
 void remove_leftovers(const std::string& folder);
 
 }  // namespace attend

@@ -273,7 +273,8 @@ TEST(Safetensors, FilesThatCannotBeRead) {
   const std::string missing = folder.file("missing");
   expect_error<FormatError>([&] { SafetensorsFile::open(missing); },
                             missing + ": cannot open: No such file or directory");
-  expect_error<FormatError>([&] { SafetensorsFile::open(folder.path()); }, folder.path() + ": expected a regular file");
+  expect_error<FormatError>([&] { SafetensorsFile::open(folder.path()); },
+                            folder.path() + ": expected a regular file, got a folder");
   write_all(folder.file("x"), "");
   expect_error<FormatError>([&] { SafetensorsFile::open(folder.file("x")); },
                             folder.file("x") + ": expected at least 8 bytes, got 0");
@@ -369,7 +370,7 @@ TEST(SafetensorsWriter, ANameTakenByAFolderLeavesNothingBehind) {
   const TemporaryFolder folder;
   const std::string path = folder.file("taken");
   std::filesystem::create_directory(path);
-  expect_error<Error>([&] { write_safetensors(path, {}); }, path + ": cannot rename: Is a directory");
+  expect_error<Error>([&] { write_safetensors(path, {}); }, path + ": cannot create: a folder has this name");
   EXPECT_EQ(entries(folder.path()), 1u);
 }
 
