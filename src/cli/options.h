@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace attend::cli {
 
@@ -31,6 +32,19 @@ inline CLI::Validator number_between(double smallest, double largest) {
     std::ostringstream message;
     message << "expected a number from " << smallest << " to " << largest << ", got '" << text << "'";
     return message.str();
+  };
+  return CLI::Validator(check, "");
+}
+
+/// Accepts one of these words and lists them otherwise.
+inline CLI::Validator one_of(const std::vector<std::string>& words) {
+  const auto check = [words](std::string& text) -> std::string {
+    std::string list;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == text) return "";
+      list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    }
+    return "expected " + list + ", got '" + text + "'";
   };
   return CLI::Validator(check, "");
 }

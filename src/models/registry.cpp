@@ -155,7 +155,7 @@ std::string with_settings(const std::string& config, const std::map<std::string,
   const std::vector<SettingInfo> known = settings_of(architecture);
   for (const auto& [name, text] : settings) {
     const auto info = std::ranges::find(known, name, &SettingInfo::name);
-    require<Error>(info != known.end(), "a model of architecture ", architecture, " has no setting '", name, "'");
+    require<SettingError>(info != known.end(), "'", name, "' is not a setting of architecture ", architecture);
     json[name] = setting_value(*info, text);
   }
   return json.dump();

@@ -5,6 +5,7 @@
 
 #include "attend/base/error.h"
 #include "attend/io/json.h"
+#include "attend/models/setting_error.h"
 #include "attend/models/settings.h"
 
 // A config struct to JSON and back, by its list of settings.
@@ -26,15 +27,15 @@ Json setting_json(const T& value) {
 
 inline std::string up_to(double most) {
   std::ostringstream text;
-  text.precision(12);
-  if (most < kNoLimit) text << " to " << most;
+  text.precision(16);
+  text << " to " << most;
   return text.str();
 }
 
 template <class T>
 void read_setting(const Json& json, const char* name, double most, T& value) {
   const auto wrong = [&](const std::string& expected) {
-    throw FormatError(std::string("'") + name + "' must be " + expected + ", got " + json.dump().substr(0, 60));
+    throw SettingError(std::string("'") + name + "' must be " + expected + ", got " + json.dump().substr(0, 60));
   };
   if constexpr (Choice<T>) {
     std::string all;
@@ -109,7 +110,7 @@ Config config_from(const Json& json) {
       [&](const auto&... s) {
         for (const auto& [key, value] : json.items()) {
           const bool known = key == "architecture" || ((key == s.name) || ...);
-          require<FormatError>(known, "there is no setting '", key, "'");
+          require<SettingError>(known, "there is no setting '", key, "'");
         }
         const auto read = [&](const auto& one) {
           if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, one.most, config.*(one.member));

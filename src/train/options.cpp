@@ -62,7 +62,7 @@ TrainingOptions with_training(const TrainingOptions& options, const std::map<std
   const std::vector<SettingInfo> known = training_settings();
   for (const auto& [name, text] : settings) {
     const auto info = std::ranges::find(known, name, &SettingInfo::name);
-    require<Error>(info != known.end(), "there is no training option '", name, "'");
+    require<SettingError>(info != known.end(), "there is no training option '", name, "'");
     json[name] = setting_value(*info, text);
   }
   return config_from<TrainingOptions>(json);

@@ -386,7 +386,7 @@ TEST(Registry, ErrorsNameTheSetting) {
     return message_of([&] { tiny(architecture, settings); });
   };
   EXPECT_NE(create("transformer", {{"heads", "3"}}).find("dim 128 is not divisible by heads 3"), std::string::npos);
-  EXPECT_NE(create("transformer", {{"legs", "3"}}).find("no setting 'legs'"), std::string::npos);
+  EXPECT_NE(create("transformer", {{"legs", "3"}}).find("'legs' is not a setting of architecture"), std::string::npos);
   EXPECT_NE(create("gpt", {{"positions", "everywhere"}}).find("'positions' must be one of none, sinusoidal"),
             std::string::npos);
   EXPECT_NE(create("gpt", {{"dim", "-4"}}).find("'dim' must be a whole number"), std::string::npos);

@@ -22,6 +22,9 @@ constexpr std::array<std::string_view, 2> names_of(Precision) { return {"float32
 /// Adam divides by 1 − beta.
 constexpr double kMostBeta = 0.999999;
 
+/// The largest learning rate: far beyond any that trains.
+constexpr double kMostRate = 1e6;
+
 /// How a model is trained. The names of the settings are those of the command line and of training.json.
 struct TrainingOptions {
   int64_t steps = 0;
@@ -59,10 +62,10 @@ struct TrainingOptions {
         setting("batch", &T::batch, "most sentences of a batch; for running text the windows of one", 1048576),
         setting("accumulate", &T::accumulate, "batches whose gradients make one update", 65536),
         setting("optimizer", &T::optimizer, "how gradients change the parameters"),
-        setting("lr", &T::lr, "learning rate at its peak (0: by the model's width)"),
+        setting("lr", &T::lr, "learning rate at its peak (0: by the model's width)", kMostRate),
         setting("schedule", &T::schedule, "how the learning rate goes after the warm-up"),
         setting("warmup", &T::warmup, "steps in which the learning rate rises", 1e12),
-        setting("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)"),
+        setting("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)", kMostRate),
         setting("momentum", &T::momentum, "of sgd", 1),
         setting("beta1", &T::beta1, "of adam and adamw", kMostBeta),
         setting("beta2", &T::beta2, "of adam and adamw", kMostBeta),

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace attend {
+
+/// The context of the model that a config describes. Throws SettingError, in the words of the config, for sizes that do
+/// not fit together.
+int64_t checked_context(const std::string& config);
+
+}  // namespace attend
