@@ -7,6 +7,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/io/safetensors.h"
 #include "attend/tensor/creation.h"
+#include "io/mapped_file.h"
 
 namespace attend {
 namespace {
@@ -31,6 +32,12 @@ int64_t count(const Metadata& metadata, const std::string& name) {
   const double value = number(metadata, name);
   require<FormatError>(value >= -1 && value < 0x1p53, "'", name, "' is not a number of something");
   return static_cast<int64_t>(value);
+}
+
+/// A file of this training run, which is never a link.
+SafetensorsFile open_own(const std::string& path) {
+  MappedFile file = map_file(path, Links::refuse);
+  return SafetensorsFile::parse(file.bytes, path, std::move(file.owner));
 }
 
 std::vector<NamedTensor> detached(const Model& model, const std::string& prefix) {
@@ -79,13 +86,15 @@ void write_checkpoint(const std::string& path, const Model& model, const Updater
                      {"tokens", exact(state.tokens)},
                      {"window_loss", exact(state.window.weighted_loss)},
                      {"window_tokens", exact(state.window.tokens)},
+                     {"window_counted", exact(state.window.counted)},
                      {"window_seconds", exact(state.window.seconds)}});
 }
 
 std::optional<TrainingState> read_checkpoint(const std::string& path, const Model& model, Updater& updater) {
-  if (!fs::exists(path)) return std::nullopt;
+  std::error_code error_code;
+  if (!fs::exists(fs::symlink_status(path, error_code))) return std::nullopt;
   try {
-    const SafetensorsFile file = SafetensorsFile::open(path);
+    const SafetensorsFile file = open_own(path);
     std::map<std::string, Tensor> parameters, moments;
     for (const TensorInfo& info : file.tensors()) {
       if (info.name.starts_with(kModel)) parameters[info.name.substr(kModel.size())] = file.tensor(info.name);
@@ -94,16 +103,18 @@ std::optional<TrainingState> read_checkpoint(const std::string& path, const Mode
     load_values(model.parameters(), parameters);
     updater.load_state(moments);
     const Metadata& about = file.metadata();
-    return TrainingState{.step = count(about, "step"),
-                         .random = static_cast<uint64_t>(count(about, "random")),
-                         .best = number(about, "best"),
-                         .best_step = count(about, "best_step"),
-                         .stale = count(about, "stale"),
-                         .seconds = number(about, "seconds"),
-                         .tokens = number(about, "tokens"),
-                         .window = {.weighted_loss = number(about, "window_loss"),
-                                    .tokens = number(about, "window_tokens"),
-                                    .seconds = number(about, "window_seconds")}};
+    return TrainingState{
+        .step = count(about, "step"),
+        .random = static_cast<uint64_t>(count(about, "random")),
+        .best = number(about, "best"),
+        .best_step = count(about, "best_step"),
+        .stale = count(about, "stale"),
+        .seconds = number(about, "seconds"),
+        .tokens = number(about, "tokens"),
+        .window = {.weighted_loss = number(about, "window_loss"),
+                   .tokens = number(about, "window_tokens"),
+                   .counted = number(about, about.contains("window_counted") ? "window_counted" : "window_tokens"),
+                   .seconds = number(about, "window_seconds")}};
   } catch (const Error& error) {
     const std::string what = error.what();
     throw FormatError(what.starts_with(path) ? what : path + ": " + what);
@@ -131,7 +142,7 @@ void Snapshots::average_into(const Model& model) const {
   const std::vector<std::string> known = files();
   std::vector<SafetensorsFile> all;  // the last few: an earlier run may have kept more
   for (auto i = std::ssize(known) - count(); i < std::ssize(known); ++i) {
-    all.push_back(SafetensorsFile::open(known[static_cast<size_t>(i)]));
+    all.push_back(open_own(known[static_cast<size_t>(i)]));
   }
   std::map<std::string, Tensor> means;
   for (const auto& [name, tensor] : model.parameters()) {
@@ -150,7 +161,10 @@ void Snapshots::average_into(const Model& model) const {
 
 std::vector<std::string> Snapshots::files() const {
   std::vector<std::string> result;
-  if (!fs::is_directory(folder_)) return result;
+  std::error_code error;
+  const auto kind = fs::symlink_status(folder_, error);
+  if (!fs::exists(kind)) return result;
+  require<FormatError>(fs::is_directory(kind), folder_, ": expected a folder, got a file or a link");
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("step-") && name.ends_with(".safetensors")) result.push_back(entry.path().string());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,7 +30,8 @@ class Updater {
 /// Sums over the steps since the last report.
 struct ReportWindow {
   double weighted_loss = 0;
-  double tokens = 0;
+  double tokens = 0;   ///< that the loss is a mean over
+  double counted = 0;  ///< that the speed counts
   double seconds = 0;
 };
 
@@ -37,11 +39,12 @@ struct ReportWindow {
 struct TrainingState {
   int64_t step = 0;
   uint64_t random = 0;  ///< streams drawn from the seed
-  double best = 0;      ///< of the validations so far: larger is better
+  /// Of the validations so far: larger is better.
+  double best = -std::numeric_limits<double>::infinity();
   int64_t best_step = -1;
   int64_t stale = 0;  ///< validations since
   double seconds = 0;
-  double tokens = 0;
+  double tokens = 0;  ///< that the speed counts
   ReportWindow window;
 };
 

@@ -5,6 +5,7 @@
 #include "attend/base/error.h"
 #include "attend/base/random.h"
 #include "attend/data/windows.h"
+#include "attend/models/setting_error.h"
 #include "attend/tensor/creation.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
@@ -38,7 +39,10 @@ class LabelObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     ClassBatch batch = class_batch(data_.training, training_.batch(index), data_.tokenizer->special());
-    return {.tokens = batch.labels.dim(0), .read = batch.tokens, .loss = [this, batch](const ForwardContext& context) {
+    return {.tokens = batch.labels.dim(0),
+            .read = batch.tokens,
+            .counted = batch.tokens,
+            .loss = [this, batch](const ForwardContext& context) {
               return cross_entropy(model_.classify({batch.ids, batch.lengths}, context), batch.labels,
                                    {.label_smoothing = smoothing_});
             }};
@@ -95,16 +99,18 @@ class MaskedObjective final : public Objective {
         validation_(data.validation, window_options(model, data, options, Part::validation)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
     require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
-    require<Error>(share_ > 0, "masked-word training needs a share of masked words above 0");
+    require<SettingError>(share_ > 0, "'masked' must be above 0 for masked-word training, got 0");
   }
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
 
   MicroBatch batch(int64_t index) const override {
     const Masked masked = mask(training_.window(index), static_cast<uint64_t>(index));
-    return {.tokens = masked.count, .read = masked.ids.numel(), .loss = [this, masked](const ForwardContext& context) {
-              return loss(masked, context);
-            }};
+    const int64_t read = masked.ids.numel();
+    return {
+        .tokens = masked.count, .read = read, .counted = read, .loss = [this, masked](const ForwardContext& context) {
+          return loss(masked, context);
+        }};
   }
 
   Evaluation evaluate(bool) const override {

@@ -7,8 +7,10 @@
 #include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
-#include "attend/nn/init.h"
 #include "attend/tensor/creation.h"
+#include "io/regular_file.h"
+#include "train/check_settings.h"
+#include "train/checkpoint.h"
 #include "train/folders.h"
 
 namespace attend {
@@ -16,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kOptionsFile = "/training.json";
+constexpr const char* kCheckpointFile = "/checkpoint.safetensors";
 constexpr double kFineTuningRate = 0.04;  // times 1 / width: 5e-5 at BERT's 768, where 5e-4 forgets what was learned
 
 std::string without_slash(std::string folder) {
@@ -28,7 +31,10 @@ std::string folder_to_make(const std::string& given) {
   std::error_code error;
   const std::string folder = without_slash(given);
   require<Error>(!fs::equivalent(folder, ".", error), given, ": is the folder you are in; name another one to make");
-  return fs::is_symlink(folder, error) ? without_slash(fs::weakly_canonical(folder, error).string()) : folder;
+  if (!fs::is_symlink(folder, error)) return folder;
+  const std::string real = without_slash(fs::weakly_canonical(folder, error).string());
+  require<Error>(!error && !real.empty(), given, ": cannot follow this link: ", error.message());
+  return real;
 }
 
 /// What the settings are made on top of: a preset, or the model to start from.
@@ -75,13 +81,9 @@ void take_weights(const Model& model, const Model& from) {
 
 /// Also refuses settings that do not fit.
 int64_t context_of(const TrainingJob& job) {
-  const BlankParameters scope;
-  Rng rng;
   std::map<std::string, std::string> settings = job.model;
   settings["words"] = "8";
-  const int64_t context = create_model(with_settings(base_config(job), settings), rng)->context();
-  require<Error>(context >= 1, "the context must be at least 1 token, got ", context);
-  return context;
+  return checked_context(with_settings(base_config(job), settings));
 }
 
 bool is_within(const std::string& file, const std::string& folder) {
@@ -108,12 +110,24 @@ LoadedModel start_of(const TrainingJob& job) {
 
 TrainingOptions saved_options(const std::string& folder) {
   const std::string path = folder + kOptionsFile;
-  require<Error>(fs::exists(path), folder, ": this model was not trained here; there is nothing to resume");
+  std::error_code error_code;
+  require<Error>(fs::exists(fs::symlink_status(path, error_code)), folder,
+                 ": this model was not trained here; there is nothing to resume");
+  const std::string text = read_regular(path, 1 << 20, Links::refuse);
   try {
-    return training_from(read_file(path, 1 << 20));
+    return training_from(text);
   } catch (const FormatError& error) {
     throw FormatError(path + ": " + error.what());
   }
+}
+
+/// Without its checkpoint a training would begin again, over the best model and the log.
+void require_checkpoint(const std::string& folder) {
+  std::error_code error;
+  require<Error>(fs::exists(fs::symlink_status(folder + kCheckpointFile, error)), folder,
+                 ": there is no checkpoint.safetensors to resume from; start over with -o and --overwrite, or train a "
+                 "new model from these weights with --from ",
+                 folder);
 }
 
 }  // namespace
@@ -134,7 +148,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
       }
     }
   }
-  if (fs::exists(folder)) const FolderLock nobody_works_in(folder);  // said now, not after all the reading
+  lock_for_training(folder);  // whoever else trains there is told of now, not after all the reading
   DatasetOptions data = job.data;
   data.seed = static_cast<uint64_t>(job.training.seed);
   data.max_length = context_of(job);
@@ -156,18 +170,22 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   if (from.rules.as_transformers && result.options_.lr == 0) result.options_.lr = gentle_rate(*result.model_);
   result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(result.options_) + "\n");
+  write_checkpoint(fresh.path() + kCheckpointFile, *result.model_,
+                   Updater(result.model_->parameters(), result.options_), {});
   save_model(*result.model_, fresh.path());
   result.lock_ = std::make_shared<FolderLock>(fresh.keep(overwrite));
   remove_leftovers(folder);
+  result.data_ = open_dataset(folder);  // so that errors name the files as they are called now
   return result;
 }
 
 TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std::string, std::string>& settings) {
   TrainingFolder result;
   result.folder_ = without_slash(given);
+  result.lock_ = std::make_shared<FolderLock>(lock_for_training(result.folder_));
   result.model_ = load_model(result.folder_);
-  result.lock_ = std::make_shared<FolderLock>(result.folder_);
   const TrainingOptions before = saved_options(result.folder_);
+  require_checkpoint(result.folder_);
   result.options_ = with_training(before, settings);
   require<Error>((before.optimizer == OptimizerKind::sgd) == (result.options_.optimizer == OptimizerKind::sgd),
                  "the optimizer cannot change between adam and sgd on --resume: what it remembers is not the same");

@@ -26,7 +26,10 @@ class LanguageObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     TextBatch batch = training_.window(index);
-    return {.tokens = batch.tokens, .read = batch.tokens, .loss = [this, batch](const ForwardContext& context) {
+    return {.tokens = batch.tokens,
+            .read = batch.tokens,
+            .counted = batch.tokens,
+            .loss = [this, batch](const ForwardContext& context) {
               return loss(batch, {.label_smoothing = smoothing_}, context);
             }};
   }

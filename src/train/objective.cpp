@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/error.h"
+#include "attend/models/setting_error.h"
 #include "train/objectives.h"
 
 namespace attend {
@@ -54,6 +55,33 @@ WindowOptions window_options(const Model& model, const Dataset& data, const Trai
           .seed = static_cast<uint64_t>(options.seed)};
 }
 
+namespace {
+
+/// At least one example has to fit into the model's context; said in the words of a user.
+template <class Make>
+std::unique_ptr<Objective> made_of_examples(const Model& model, const Dataset& data, Make&& make) {
+  try {
+    return make();
+  } catch (const ShapeError&) {
+    const auto too_long = [&](const TokenCache& cache, const std::vector<int64_t>& examples) {
+      return std::ranges::all_of(examples, [&](int64_t example) {
+        int64_t longest = 0;
+        for (int64_t column = 0; column < 2; ++column) longest = std::max(longest, cache.length(example, column));
+        return longest + 1 > model.context();
+      });
+    };
+    require<SettingError>(!too_long(data.training, data.training_examples), "none of the ",
+                          data.training_examples.size(), " training examples fits into a 'context' of ",
+                          model.context(), " tokens");
+    require<SettingError>(!too_long(data.validation, data.validation_examples), "none of the ",
+                          data.validation_examples.size(), " validation examples fits into a 'context' of ",
+                          model.context(), " tokens");
+    throw;
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options) {
   require<Error>(model.words() >= data.tokenizer->size(), "the model knows ", model.words(),
                  " words but the tokenizer has ", data.tokenizer->size());
@@ -63,7 +91,8 @@ std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& dat
     case Task::translation:
       require<Error>(pairs, "a model of architecture ", model.architecture(),
                      " learns from pairs: two aligned files, or one of lines with a tab");
-      return pair_objective(dynamic_cast<const PairModel&>(model), data, options);
+      return made_of_examples(model, data,
+                              [&] { return pair_objective(dynamic_cast<const PairModel&>(model), data, options); });
     case Task::language:
       require<Error>(data.kind == CorpusKind::text, "a model of architecture ", model.architecture(),
                      " learns from plain text");

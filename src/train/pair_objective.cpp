@@ -30,6 +30,7 @@ class PairObjective final : public Objective {
     PairBatch batch = pair_batch(data_.training, training_.batch(index), data_.tokenizer->special());
     return {.tokens = batch.target_tokens,
             .read = batch.source_tokens + batch.target_tokens,
+            .counted = batch.target_tokens,
             .loss = [this, batch](const ForwardContext& context) {
               return loss(batch, {.label_smoothing = smoothing_}, context);
             }};

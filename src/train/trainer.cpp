@@ -8,6 +8,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
+#include "attend/models/setting_error.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/precision.h"
 #include "attend/optim/clip.h"
@@ -70,20 +71,23 @@ class Run {
         validate_every_(options.validate_every) {
     const int64_t epoch = std::max<int64_t>(1, objective.batches_per_epoch() / options.accumulate);
     if (validate_every_ == 0) validate_every_ = std::min<int64_t>(500, epoch);
-    if (const auto found = read_checkpoint(checkpoint_path(), model_, updater_)) {
+    const auto found = read_checkpoint(checkpoint_path(), model_, updater_);
+    const bool has_checkpoint = found.has_value();
+    if (has_checkpoint) {
       state_ = *found;
       snapshots_.forget_after(state_.step);
       journal_.forget_after(state_.step);
-      if (observer_.note) observer_.note("Going on from step " + std::to_string(state_.step));
+      const bool continues = state_.step > 0 && state_.step < steps_ && !is_stale();
+      if (continues && observer_.note) observer_.note("Continuing from step " + std::to_string(state_.step));
     } else {
       snapshots_.forget_after(-1);
       journal_.forget_after(-1);
-      state_.best = -std::numeric_limits<double>::infinity();
     }
+    first_step_ = state_.step;
     rng_ = {static_cast<uint64_t>(options.seed), state_.random};
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
     // The model's own file will hold the best weights: what training began with has to be kept elsewhere.
-    if (state_.step == 0) save_checkpoint();
+    if (!has_checkpoint) save_checkpoint();
   }
 
   TrainingOutcome run(const std::atomic<bool>* stop) {
@@ -131,10 +135,12 @@ class Run {
     const MatmulPrecisionScope precision(options_.precision == Precision::bfloat16 ? MatmulPrecision::bf16
                                                                                    : MatmulPrecision::f32);
     std::vector<MicroBatch> batches;
-    int64_t tokens = 0;
+    int64_t tokens = 0, counted = 0;
     for (int64_t i = 0; i < options_.accumulate; ++i) {
       batches.push_back(objective_.batch(state_.step * options_.accumulate + i));
-      tokens += batches.back().tokens;
+      const MicroBatch& batch = batches.back();
+      tokens += batch.tokens;
+      counted += batch.counted > 0 ? batch.counted : batch.tokens;
     }
     double loss = 0;
     for (const MicroBatch& batch : batches) {
@@ -151,9 +157,10 @@ class Run {
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
     const double seconds = since(start);
     state_.seconds += seconds;
-    state_.tokens += static_cast<double>(tokens);
+    state_.tokens += static_cast<double>(counted);
     state_.window.weighted_loss += loss * static_cast<double>(tokens);
     state_.window.tokens += static_cast<double>(tokens);
+    state_.window.counted += static_cast<double>(counted);
     state_.window.seconds += seconds;
   }
 
@@ -167,7 +174,7 @@ class Run {
         .loss = window.weighted_loss / std::max(window.tokens, 1.0),
         .lr = schedule_.at(state_.step),
         .gradient_norm = norm_,
-        .tokens_per_second = window.seconds > 0 ? window.tokens / window.seconds : 0,
+        .tokens_per_second = window.seconds > 0 ? window.counted / window.seconds : 0,
         .seconds = state_.seconds,
         .seconds_left = static_cast<double>(steps_ - state_.step) * state_.seconds / static_cast<double>(state_.step)};
   }
@@ -180,10 +187,12 @@ class Run {
     told_ = Clock::now();
   }
 
+  /// Early enough at first that nobody waits for a sign of life longer than the first step takes.
   void show_progress() {
-    if (!observer_.progress || since(told_) < 1) return;
+    if (!observer_.progress || since(told_) < (has_shown_ ? 1.0 : 0.4)) return;
     observer_.progress(report_so_far());
     told_ = Clock::now();
+    has_shown_ = true;
   }
 
   /// Keeps the model if it is the best so far; true when there has been no better one for too long.
@@ -214,12 +223,26 @@ class Run {
   void save_checkpoint() {
     state_.random = rng_.next;
     write_checkpoint(checkpoint_path(), model_, updater_, state_);
-    journal_.draw();
+    draw();
     saved_ = Clock::now();
+  }
+
+  /// Training does not depend on its curve: where that cannot be written, it is said once.
+  void draw() {
+    try {
+      journal_.draw();
+    } catch (const Error& error) {
+      if (!has_curve_failed_ && observer_.note) {
+        observer_.note(std::string("The loss curve is not drawn: ") + error.what());
+      }
+      has_curve_failed_ = true;
+    }
   }
 
   void fill(TrainingOutcome& outcome) const {
     outcome.step = state_.step;
+    outcome.steps = steps_;
+    outcome.made_now = state_.step - first_step_;
     outcome.seconds = state_.seconds;
     outcome.tokens_per_second = state_.seconds > 0 ? state_.tokens / state_.seconds : 0;
     outcome.best_step = state_.best_step;
@@ -249,7 +272,7 @@ class Run {
                      " was; more steps between checkpoints, or none averaged, may do better");
     }
     journal_.add(outcome);
-    journal_.draw();
+    draw();
   }
 
   Model& model_;
@@ -267,6 +290,8 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
+  int64_t first_step_ = 0;  // where this run began
+  bool has_shown_ = false, has_curve_failed_ = false;
   Clock::time_point saved_ = Clock::now(), told_ = saved_;
 };
 
@@ -274,9 +299,10 @@ class Run {
 
 Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions& options, std::string folder)
     : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
-  require<Error>(options.accumulate >= 1 && options.log_every >= 1, "accumulate and log_every must be at least 1");
-  require<Error>(options.stop_on != StopMetric::bleu || model.task() == Task::translation,
-                 "there is no BLEU for a model of architecture ", model.architecture(), "; stop_on has to be loss");
+  require<SettingError>(options.accumulate >= 1, "'accumulate' must be at least 1, got ", options.accumulate);
+  require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
+  require<SettingError>(options.stop_on != StopMetric::bleu || model.task() == Task::translation,
+                        "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
   require<Error>(options.precision == Precision::float32 || has_bf16(),
                  "this processor cannot multiply in bfloat16; leave out --precision, or say float32");
   steps_ = options.steps;
@@ -284,7 +310,7 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
     steps_ = static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(objective.batches_per_epoch()) /
                                             static_cast<double>(options.accumulate)));
   }
-  require<Error>(steps_ >= 1, "there is nothing to train: give --steps or --epochs");
+  require<SettingError>(steps_ >= 1, "there is nothing to train: give 'steps' or 'epochs'");
 }
 
 TrainingOutcome Trainer::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {

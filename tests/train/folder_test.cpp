@@ -8,6 +8,7 @@
 #include "attend/base/error.h"
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
+#include "io/scratch_folder.h"
 #include "train_testing.h"
 
 namespace attend {
@@ -66,34 +67,129 @@ TEST(ModelFolder, HasRoomForOneProcess) {
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "p"}));
 }
 
-TEST(ModelFolder, WhatKilledProcessesLeftIsClearedAway) {
+TEST(ModelFolder, WhatKilledProcessesLeftIsClearedAwayAndNothingElse) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   const std::string model = folder.file("m");
+  // Somebody's own, whatever it is called.
+  const std::vector<std::string> own{"m.new-123456", "m.new-ideas", "m.old-20240101", "mm.new-1"};
+  for (const std::string& name : own) {
+    fs::create_directories(folder.file(name));
+    write_file(folder.file(name + "/note"), "mine");
+  }
   TrainingFolder::create(job, model, false);
-  const auto leave = [&] {
-    fs::create_directories(folder.file("m.new-123456/cache"));
-    write_file(folder.file("m.new-123456/cache/training.ids"), "half");
-    fs::create_directories(folder.file("m.old-77"));
-    fs::create_directories(model + "/averages");
-    for (const char* name : {"/model.safetensors.tmp-1-0", "/averages/step-000000002.safetensors.tmp-99-3"}) {
-      write_file(model + name, "half");
-    }
+  const std::vector<std::string> files{"/checkpoint.safetensors.tmp-1-0", "/notes.tmp-2-3", "/.attend-notes"};
+  for (const std::string& name : files) write_file(model + name, "mine");
+  const auto leave = [&](const std::string& path) {
+    fs::create_directories(path);
+    ASSERT_TRUE(add_mark(path, fs::path(path).filename().string()));
+    write_file(path + "/half", "half");
   };
-  // What only looks alike is somebody's own.
-  fs::create_directories(folder.file("m.new-ideas"));
-  fs::create_directories(folder.file("mm.new-1"));
-  write_file(model + "/notes.tmp-today", "mine");
-  leave();
-  TrainingFolder::open(model);
-  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "m.new-ideas", "mm.new-1", "p"}));
-  EXPECT_EQ(names_in(model + "/averages"), std::vector<std::string>{});
-  EXPECT_TRUE(fs::exists(model + "/notes.tmp-today"));
-  EXPECT_FALSE(fs::exists(model + "/model.safetensors.tmp-1-0"));
-  leave();
-  TrainingFolder::create(job, model, true);
-  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "m.new-ideas", "mm.new-1", "p"}));
-  EXPECT_FALSE(fs::exists(model + "/averages"));
+  std::vector<std::string> expected = own;
+  expected.insert(expected.begin(), "m");
+  expected.push_back("p");
+  for (const bool overwrite : {false, true}) {
+    leave(folder.file("m.new-77"));
+    leave(folder.file("m.old-77"));
+    leave(model + "/.attend-77");
+    leave(model + "/averages/.attend-77-2");
+    if (overwrite) {
+      TrainingFolder::create(job, model, true);
+    } else {
+      TrainingFolder::open(model);
+      EXPECT_EQ(names_in(model + "/averages"), std::vector<std::string>{});
+      for (const std::string& name : files) EXPECT_EQ(file_text(model + name), "mine");
+    }
+    EXPECT_EQ(names_in(folder.path()), expected);
+    EXPECT_FALSE(fs::exists(model + "/.attend-77"));
+    for (const std::string& name : own) EXPECT_EQ(file_text(folder.file(name + "/note")), "mine");
+  }
+}
+
+TEST(ModelFolder, WithoutItsCheckpointIsNotResumed) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("m");
+  TrainingFolder::create(tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40))), model,
+                         false)
+      .run();
+  fs::remove(model + "/checkpoint.safetensors");
+  const std::string weights = file_text(model + "/model.safetensors"), log = file_text(model + "/training.jsonl");
+  EXPECT_EQ(error_of([&] { TrainingFolder::open(model); }),
+            model +
+                ": there is no checkpoint.safetensors to resume from; start over with -o and --overwrite, or train "
+                "a new model from these weights with --from " +
+                model);
+  EXPECT_EQ(file_text(model + "/model.safetensors"), weights);
+  EXPECT_EQ(file_text(model + "/training.jsonl"), log);
+}
+
+/// What training reads and writes of its own state stays in the folder.
+TEST(ModelFolder, NeverFollowsLinksOfItsTrainingState) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("m"), outside = folder.file("outside");
+  TrainingFolder::create(tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40))), model,
+                         false)
+      .run();
+  for (const char* name : {"checkpoint.safetensors", "training.json", "training.jsonl", "cache/training.ids",
+                           "cache/dataset.json", "cache"}) {
+    const std::string path = model + "/" + name;
+    fs::rename(path, outside);
+    fs::create_symlink(outside, path);
+    const std::string before = fs::is_directory(outside) ? "" : file_text(outside);
+    const std::string what = error_of([&] { TrainingFolder::open(model).run(); });
+    EXPECT_NE(what.find(path + ": expected a "), std::string::npos) << what;
+    EXPECT_NE(what.find("got a symbolic link"), std::string::npos) << what;
+    if (!before.empty()) {
+      EXPECT_EQ(file_text(outside), before) << name;
+    }
+    fs::remove(path);
+    fs::rename(outside, path);
+  }
+  write_file(outside, "mine");
+  fs::remove(model + "/loss.svg");
+  fs::create_symlink(outside, model + "/loss.svg");
+  fs::create_directory(folder.file("elsewhere"));
+  write_file(folder.file("elsewhere/step-000000099.safetensors"), "mine");
+  TrainingFolder::open(model).run();
+  EXPECT_EQ(file_text(outside), "mine");
+  fs::create_directory_symlink(folder.file("elsewhere"), model + "/averages");
+  EXPECT_EQ(error_of([&] { TrainingFolder::open(model).run(); }),
+            model + "/averages: expected a folder, got a file or a link");
+  EXPECT_EQ(file_text(folder.file("elsewhere/step-000000099.safetensors")), "mine");
+}
+
+TEST(ModelFolder, IsTrainedWithoutItsCurveToo) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("m");
+  TrainingFolder made = TrainingFolder::create(
+      tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40))), model, false);
+  fs::create_directory(model + "/loss.svg");
+  std::vector<std::string> notes;
+  TrainingObserver observer;
+  observer.note = [&](const std::string& note) { notes.push_back(note); };
+  EXPECT_EQ(made.run(observer).end, TrainingOutcome::End::finished);
+  EXPECT_EQ(notes, std::vector<std::string>{"The loss curve is not drawn: " + model +
+                                            "/loss.svg: cannot create: a folder has this name"});
+  EXPECT_TRUE(fs::is_directory(model + "/loss.svg"));
+}
+
+/// A damaged model would be an error of its own: the lock is asked for first.
+TEST(ModelFolder, IsLockedBeforeItIsRead) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("m");
+  const TrainingFolder held = TrainingFolder::create(
+      tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40))), model, false);
+  write_file(model + "/model.safetensors", "half");
+  EXPECT_EQ(error_of([&] { TrainingFolder::open(model); }), model + ": another process is training this model");
+}
+
+TEST(ModelFolder, BehindALoopOfLinksIsRefused) {
+  const TemporaryFolder folder;
+  fs::create_symlink("loop", folder.file("loop"));
+  const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
+  EXPECT_EQ(error_of([&] { TrainingFolder::create(job, folder.file("loop"), false); }),
+            folder.file("loop") + ": cannot follow this link: Too many levels of symbolic links");
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"loop", "p"}));
 }
 
 TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
@@ -108,22 +204,28 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
     return what;
   };
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["heads"] = "3"; }),
-            "MultiheadAttention: dim 16 is not divisible by heads 3");
+            "'dim' must be a multiple of 'heads', got 16 and 3");
+  EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["key_heads"] = "3"; }),
+            "'heads' must be a multiple of 'key_heads', got 2 and 3");
+  EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.model["hidden"] = "15"; }),
+            "'hidden' must be even where 'bidirectional' is on, got 15");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["context"] = "500"; }),
             "the text to learn from has 43 tokens, it needs more than the context of 500");
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "0"; }),
-            "the context must be at least 1 token, got 0");
+            "'context' must be at least 1, got 0");
+  EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "2"; }),
+            "none of the 39 training examples fits into a 'context' of 2 tokens");
   EXPECT_EQ(refused("transformer", CorpusKind::text, [](TrainingJob&) {}),
             "a model of architecture transformer learns from pairs: two aligned files, or one of lines with a tab");
   EXPECT_EQ(refused("gpt", CorpusKind::tsv, [](TrainingJob&) {}), "a model of architecture gpt learns from plain text");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.training.stop_on = StopMetric::bleu; }),
-            "there is no BLEU for a model of architecture gpt; stop_on has to be loss");
+            "'stop_on' must be loss for architecture gpt, which has no BLEU");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.steps = 0, job.training.epochs = 0; }),
-            "there is nothing to train: give --steps or --epochs");
+            "there is nothing to train: give 'steps' or 'epochs'");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.accumulate = 0; }),
-            "accumulate and log_every must be at least 1");
+            "'accumulate' must be at least 1, got 0");
   EXPECT_EQ(refused("encoder", CorpusKind::text, [](TrainingJob& job) { job.training.masked = 0; }),
-            "masked-word training needs a share of masked words above 0");
+            "'masked' must be above 0 for masked-word training, got 0");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.data.validation_share = 1; }),
             "the share of validation must be between 0 and 1, got 1");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.from = "/no/such/model"; }),

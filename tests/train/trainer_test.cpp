@@ -41,7 +41,8 @@ TEST(TrainerSchedule, TheLogHasTheRatesOfEachSchedule) {
   job.training.lr = 0.01;
   job.training.lr_end = 0.002;
   job.training.warmup = 4;
-  for (const ScheduleKind kind : {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::noam}) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::noam}) {
     job.training.schedule = kind;
     const auto lr = rates(job, folder.file("m"));
     ASSERT_EQ(lr.size(), 10u);
@@ -66,7 +67,8 @@ TEST(TrainerSchedule, AShortRunReachesThePeakToo) {
   job.training.log_every = 1;
   job.training.validate_every = 20;
   job.training.warmup = 2000;
-  for (const ScheduleKind kind : {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::noam}) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::noam}) {
     job.training.schedule = kind;
     job.training.lr = 0.01;
     EXPECT_NEAR(rates(job, folder.file("m")).at(2), 0.01, 1e-12);
@@ -251,8 +253,29 @@ TEST(TrainerDraws, TheLossCurve) {
   TrainingFolder::create(job, folder.file("m"), false).run();
   const std::string svg = testing::file_text(folder.file("m/loss.svg"));
   EXPECT_NE(svg.find("<svg"), std::string::npos);
-  for (const char* word : {"training", "validation", "step", "loss"}) EXPECT_NE(svg.find(word), std::string::npos) << word;
+  for (const char* word : {"training", "validation", "step", "loss"})
+    EXPECT_NE(svg.find(word), std::string::npos) << word;
   EXPECT_TRUE(is_well_formed(svg)) << svg;
+}
+
+/// A classifier's speed is that of the text it reads, not of the one label each text has.
+TEST(TrainerSpeed, CountsTheTokensOfTheText) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("m");
+  TrainingFolder made = TrainingFolder::create(
+      tiny_job("encoder", CorpusKind::labelled, testing::save(folder, "l", testing::labelled_letters(60))), model,
+      false);
+  const auto objective = make_objective(made.model(), made.data(), made.training());
+  double read = 0, labels = 0;
+  for (int64_t i = 0; i < made.training().steps; ++i) {
+    const MicroBatch batch = objective->batch(i);
+    read += static_cast<double>(batch.read);
+    labels += static_cast<double>(batch.tokens);
+  }
+  EXPECT_EQ(read, 8 * labels) << "six letters between two marks";
+  made.run();
+  const auto checkpoint = SafetensorsFile::open(model + "/checkpoint.safetensors");
+  EXPECT_EQ(std::strtod(checkpoint.metadata().at("tokens").c_str(), nullptr), read);
 }
 
 }  // namespace

@@ -28,10 +28,11 @@ struct TrainingJob {
 class TrainingFolder {
  public:
   /// Prepares everything in a new folder, which appears under its name once it is whole. Throws Error if `folder` is
-  /// there and not empty, unless `overwrite`.
+  /// there and not empty, unless `overwrite`; SettingError for settings that do not fit together.
   static TrainingFolder create(const TrainingJob& job, const std::string& folder, bool overwrite,
                                const Progress& progress = {});
-  /// One that was created before; `settings` replace training options.
+  /// One that was created before, with its checkpoint; `settings` replace training options. Throws Error if there is no
+  /// checkpoint to continue from, SettingError for settings that cannot be.
   static TrainingFolder open(const std::string& folder, const std::map<std::string, std::string>& settings = {});
 
   const Model& model() const { return *model_; }

@@ -17,7 +17,7 @@ struct StepReport {
   double loss = 0;  ///< mean since the last report
   double lr = 0;
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< labels, without padding
+  double tokens_per_second = 0;  ///< of text, without padding; of pairs the target's
   double seconds = 0;            ///< of training so far, over all runs
   double seconds_left = 0;
 };
@@ -34,7 +34,7 @@ struct ValidationReport {
 struct TrainingObserver {
   std::function<void()> started;  ///< the checkpoint has been read; nothing has been learned yet
   std::function<void(const StepReport&)> step;
-  std::function<void(const StepReport&)> progress;  ///< the report so far, once a second
+  std::function<void(const StepReport&)> progress;  ///< the report so far: soon after the first step, then every second
   std::function<void(int64_t)> stepped;             ///< after each update: its number
   std::function<void(const ValidationReport&)> validation;
   std::function<void(const std::string&)> note;
@@ -43,7 +43,8 @@ struct TrainingObserver {
 struct TrainingOutcome {
   enum class End { finished, stopped_early, interrupted };
   End end = End::finished;
-  int64_t step = 0;
+  int64_t step = 0, steps = 0;  ///< updates made so far, and to make in all
+  int64_t made_now = 0;         ///< of them by this run: none if training was over before
   double seconds = 0;
   double tokens_per_second = 0;
   Evaluation result;      ///< of the model that was saved
