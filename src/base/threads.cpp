@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -18,6 +20,7 @@ namespace {
 /// Workers spin this often before they sleep: kernels follow each other within microseconds, and waking a sleeping
 /// thread costs more than most of them run.
 constexpr int kSpins = 4000;
+constexpr int kMostThreads = 1024;
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -161,9 +164,14 @@ Pool& pool() {
 }
 
 int initial_threads() {
-  if (const char* text = std::getenv("ATTEND_THREADS")) {
-    const int count = std::atoi(text);
-    if (count >= 1 && count <= 1024) return count;
+  const char* text = std::getenv("ATTEND_THREADS");
+  if (text != nullptr && *text != '\0') {
+    int count = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, count);
+    require<Error>(error == std::errc() && stop == end && count >= 1 && count <= kMostThreads,
+                   "ATTEND_THREADS: expected a whole number from 1 to ", kMostThreads, ", got '", text, "'");
+    return count;
   }
   const auto hardware = static_cast<int>(std::thread::hardware_concurrency());
   return hardware > 0 ? hardware : 1;
@@ -179,7 +187,8 @@ std::atomic<int>& wanted_threads() {
 int threads() { return wanted_threads().load(); }
 
 void set_threads(int count) {
-  require<ShapeError>(count >= 1 && count <= 1024, "set_threads: expected 1 to 1024 threads, got ", count);
+  require<ShapeError>(count >= 1 && count <= kMostThreads, "set_threads: expected 1 to ", kMostThreads,
+                      " threads, got ", count);
   wanted_threads().store(count);
 }
 

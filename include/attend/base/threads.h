@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// How many threads parallel work may use: hardware concurrency at first, or ATTEND_THREADS from the environment.
+/// How many threads parallel work may use: at first ATTEND_THREADS (1 to 1024, or Error), or the hardware's number.
 int threads();
 /// Throws ShapeError unless 1 <= count <= 1024.
 void set_threads(int count);
