@@ -34,7 +34,7 @@ struct TokenizeArguments {
   std::string tokenizer, bench, kind = "bpe", output;
   std::vector<std::string> texts, corpus;
   TokenizerTraining training;
-  bool ids = false, json = false, decode = false, special = false, lossy = false;
+  bool ids = false, json = false, decode = false, special = false, lossy = false, overwrite = false;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -125,10 +125,25 @@ void run_bench(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   }
 }
 
+/// Another vocabulary makes a trained model useless: its numbers mean other words then.
+void refuse_model(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string(), kind = entry.path().extension().string();
+    const bool is_weights = kind == ".safetensors" || kind == ".gguf" || kind == ".onnx" ||
+                            (kind == ".bin" && !name.starts_with("tok"));  // llama2.c's tokenizers: tokenizer.bin
+    const bool is_model = is_weights || name == "config.json" || name == "training.json";
+    require<Error>(!is_model, folder, ": holds a model (", name,
+                   "), which needs the tokenizer it was trained with; choose another folder with -o, or replace the "
+                   "tokenizer with --overwrite");
+  }
+}
+
 void run_training(TokenizeArguments& arguments) {
   if (arguments.output.empty()) throw CLI::ValidationError("--train needs -o DIR to write the tokenizer to");
   if (!arguments.tokenizer.empty()) throw CLI::ValidationError("--train and a tokenizer exclude each other");
   arguments.training.kind = tokenizer_kind(arguments.kind);
+  if (!arguments.overwrite) refuse_model(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   const auto tokenizer = train_tokenizer(line_source(arguments.corpus, {.lossy = arguments.lossy}), arguments.training);
   std::filesystem::create_directories(arguments.output);
@@ -171,6 +186,7 @@ void add_training_options(CLI::App& command, TokenizeArguments& arguments) {
       ->type_name("N");
   command.add_flag("--lowercase", training.lowercase, "Make the text lower case first");
   command.add_option("-o,--output", arguments.output, "Folder for the trained tokenizer")->type_name("DIR");
+  command.add_flag("--overwrite", arguments.overwrite, "Replace the tokenizer of a model that is in that folder");
 }
 
 }  // namespace

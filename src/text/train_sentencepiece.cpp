@@ -1,6 +1,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "attend/base/error.h"
@@ -10,6 +11,8 @@
 
 namespace attend::text {
 namespace {
+
+constexpr int64_t kLongestLine = 1000000;  // in bytes; longer ones are left out
 
 /// Hands lines to the trainer; what a line throws comes out of train_sentencepiece, not through the library.
 class Lines final : public sentencepiece::SentenceIterator {
@@ -52,15 +55,28 @@ std::unordered_map<std::string, std::string> trainer_options(const TokenizerTrai
           {"bos_id", "2"},
           {"eos_id", "3"},
           {"control_symbols", kSpecialNames[4]},
-          {"max_sentence_length", "1000000"},
+          {"max_sentence_length", std::to_string(kLongestLine)},
           {"shuffle_input_sentence", "false"},
           {"num_threads", "1"},
           {"minloglevel", "3"}};
 }
 
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return text;
+/// SentencePiece reports `Internal: file(line) [the check that failed] reason`: what a user can do about it.
+[[noreturn]] void refuse(std::string report, int64_t vocabulary) {
+  std::ranges::replace(report, '\n', ' ');
+  const std::string too_small = "smaller than required_chars. ", versus = " vs ";
+  if (const size_t at = report.find(too_small); at != std::string::npos) {
+    const size_t least = report.find(versus, at);
+    throw_error<Error>("tokenizer: sentencepiece needs a vocabulary of at least ",
+                       least == std::string::npos ? 0 : std::atoll(report.c_str() + least + versus.size()),
+                       " tokens for this corpus (its characters, all bytes and the special ones), got ", vocabulary);
+  }
+  require<Error>(report.find("sentences_.empty()") == std::string::npos,
+                 "tokenizer: sentencepiece can use no line of the corpus: all are blank, or longer than ", kLongestLine,
+                 " bytes");
+  const size_t reason = report.rfind("] ");
+  throw_error<Error>("tokenizer: sentencepiece cannot learn ", vocabulary,
+                     " tokens from this corpus: ", reason == std::string::npos ? report : report.substr(reason + 2));
 }
 
 }  // namespace
@@ -71,8 +87,7 @@ Trained train_sentencepiece(const LineSource& lines, const TokenizerTraining& op
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(trainer_options(options), &iterator, &model);
   iterator.rethrow();
-  require<Error>(status.ok(), "tokenizer: SentencePiece cannot learn ", options.vocabulary,
-                 " tokens from this corpus: ", one_line(status.ToString()));
+  if (!status.ok()) refuse(status.ToString(), options.vocabulary);
   Json config = trained_config();
   config["tokenizer_class"] = "LlamaTokenizer";
   config["add_bos_token"] = config["add_eos_token"] = true;

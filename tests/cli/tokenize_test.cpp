@@ -108,6 +108,10 @@ TEST_F(Tokenize, MistakesAreOneLine) {
       {{"--train", corpus_, "--vocabulary", "100", "-o", folder_.file("none")},
        1,
        "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 100"},
+      {{"--train", corpus_, "--kind", "sentencepiece", "--vocabulary", "100", "-o", folder_.file("none")},
+       1,
+       "tokenizer: sentencepiece needs a vocabulary of at least 276 tokens for this corpus (its characters, all bytes "
+       "and the special ones), got 100\n"},
   };
   for (const auto& [words, code, message] : mistakes) {
     const Finished result = tokenize(words);
