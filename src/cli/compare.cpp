@@ -100,6 +100,7 @@ void run_compare(const CompareArguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   survive_file_limits();
+  if (!arguments.quiet) acknowledge_signals(kStopping);
   std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   TrainingPrinter printer(std::cerr, arguments.quiet);

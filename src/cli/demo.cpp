@@ -1,9 +1,13 @@
 #include "cli/demo.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
@@ -18,6 +22,7 @@
 #include "attend/tensor/creation.h"
 #include "attend/text/segment.h"
 #include "attend/train/job.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/page.h"
 #include "cli/terminal.h"
@@ -28,7 +33,7 @@ namespace attend::cli {
 namespace {
 
 constexpr int64_t kTrainingPairs = 20000, kUnseen = 1000, kShown = 8;
-constexpr const char* kMark = "/demo.json";
+constexpr const char *kMark = "/demo.json", *kMarkText = "{\"made_by\": \"attend demo\"}\n";
 
 struct DemoArguments {
   std::string output = "date-model";
@@ -92,11 +97,15 @@ class TemporaryFile {
   std::string folder_;
 };
 
-TrainingFolder prepare(const DemoArguments& arguments) {
+TrainingFolder prepare(const DemoArguments& arguments, TrainingPrinter& printer) {
   const std::string lines = date_lines(static_cast<uint64_t>(arguments.seed));
   const TemporaryFile pairs(lines);
-  TrainingFolder folder = TrainingFolder::create(date_job(arguments, pairs.path()), arguments.output, true);
-  write_file(arguments.output + kMark, "{\"made_by\": \"attend demo\"}\n");
+  const Progress progress = [shown = printer.progress()](const std::string& what, double share) {
+    shown(what.starts_with("Reading") ? "Reading the dates" : what, share);
+  };
+  TrainingFolder folder =
+      TrainingFolder::create(date_job(arguments, pairs.path()), arguments.output, true, stoppable(progress));
+  write_file(arguments.output + kMark, kMarkText);
   write_file(arguments.output + "/dates.tsv", lines);
   return folder;
 }
@@ -176,7 +185,7 @@ std::string write_page(const TrainingFolder& folder, const std::string& path) {
   return file;
 }
 
-void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer, const std::string& path) {
+void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer) {
   const Terminal terminal = standard_terminal("auto");
   std::ostream& out = terminal.out;
   out << '\n' << bold(terminal, "Dates it has never seen") << '\n';
@@ -190,18 +199,73 @@ void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer, 
       << "   Each row is a character as it is written, each column one it read: attention of the\n"
          "   decoder's last layer, all heads together, in percent.\n";
   print_table(terminal, attention_table(model, tokenizer, shown_date()));
-  out << '\n'
-      << bold(terminal, "What next") << '\n'
-      << "   attend translate " << path << " \"二〇二五年五月三日\"            use this model\n"
-      << "   attend train transformer train.en train.de -o en-de     train one on two aligned files of yours\n"
-      << "   attend train gpt novel.txt -o novel                     or a language model on any text\n"
-      << "   attend train --help                                     and the rest\n";
+}
+
+/// The command as a user can type it: its name where the shell finds it, otherwise where it is.
+std::string command_word() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((folder + "/attend").c_str(), X_OK) == 0) return "attend";
+  }
+  if (error || own.empty()) return "attend";
+  const fs::path near = fs::proximate(own, error);
+  return shell_word(error || near.string().size() > own.string().size() ? own.string() : near.string());
+}
+
+/// Where everything is, and commands to try.
+void show_next(const std::string& model, const std::string& page) {
+  const Terminal terminal = standard_terminal("auto");
+  std::ostream& out = terminal.out;
+  const std::string program = command_word(), path = shell_word(model);
+  out << '\n' << bold(terminal, "What next") << '\n' << "   The model is in " << model << ".\n";
+  if (!page.empty()) out << "   The page " << page << " shows it inside: open it in a browser.\n";
+  const std::vector<std::pair<std::string, std::string>> commands{
+      {"view " + path, "the same page, for any date you type"},
+      {"translate " + path + " \"二〇二五年五月三日\"", "use the model"},
+      {"train transformer train.en train.de -o en-de", "train one on two aligned files of yours"},
+      {"train gpt novel.txt -o novel", "or a language model on any text"},
+      {"train --help", "and the rest"}};
+  int widest = 0;
+  for (const auto& [command, about] : commands) widest = std::max(widest, display_width(command));
+  for (const auto& [command, about] : commands) {
+    const auto gap = static_cast<size_t>(widest + 3 - display_width(command));
+    out << "   " << program << ' ' << command << std::string(gap, ' ') << about << '\n';
+  }
+}
+
+/// Whether the demonstration wrote this folder: its mark says so.
+bool is_demo(const std::string& path) {
+  try {
+    return read_file(path + kMark, 4096) == kMarkText;
+  } catch (const FormatError&) {
+    return false;
+  }
 }
 
 void check_output(const std::string& path) {
   namespace fs = std::filesystem;
-  const bool other = fs::exists(path) && !fs::exists(path + kMark) && !(fs::is_directory(path) && fs::is_empty(path));
+  const bool other = fs::exists(path) && !is_demo(path) && !(fs::is_directory(path) && fs::is_empty(path));
   require<Error>(!other, path, ": is there already and was not made by attend demo; choose another with -o");
+}
+
+/// Trains as `attend train` does: a signal saves, says how to continue, and ends the process.
+TrainingFolder train_dates(const DemoArguments& arguments) {
+  TrainingPrinter printer(std::cerr, arguments.json);
+  if (!arguments.json) acknowledge_signals(kStopping);
+  try {
+    TrainingFolder folder = prepare(arguments, printer);
+    if (!arguments.json) printer.start(folder);
+    const TrainingOutcome outcome = folder.run(printer.observer(), &stop_on_signals());
+    if (outcome.end != TrainingOutcome::End::interrupted) return folder;
+    printer.finish(folder, outcome, arguments.output);
+  } catch (const StoppedTooSoon&) {
+    printer.line("Stopped before training began; nothing was written.");
+  }
+  exit_by_signal();
 }
 
 void run_demo(const DemoArguments& arguments) {
@@ -209,15 +273,12 @@ void run_demo(const DemoArguments& arguments) {
   check_output(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   const auto seed = static_cast<uint64_t>(arguments.seed);
-  TrainingPrinter printer(std::cerr, arguments.json);
+  survive_file_limits();
   if (!arguments.json) {
     std::cout << "Training a small Transformer to read dates in English, German and Chinese:\n"
               << "   " << date_pair(seed, 0).text << " → " << date_pair(seed, 0).iso << std::endl;
   }
-  TrainingFolder folder = prepare(arguments);
-  if (!arguments.json) printer.start(folder);
-  folder.run(printer.observer());
-
+  const TrainingFolder folder = train_dates(arguments);
   const auto& model = dynamic_cast<const PairModel&>(folder.model());
   const Exam exam = examine(model, *folder.data().tokenizer, seed);
   const std::string page = write_page(folder, arguments.output);
@@ -226,9 +287,8 @@ void run_demo(const DemoArguments& arguments) {
     std::cout << Json{{"seconds", seconds}, {"accuracy", exam.accuracy()}, {"model", arguments.output}}.dump() << '\n';
     return;
   }
-  show(exam, model, *folder.data().tokenizer, arguments.output);
-  if (!page.empty())
-    std::cout << "\nSee inside it: open " << page << " in a browser, or attend view " << arguments.output << '\n';
+  show(exam, model, *folder.data().tokenizer);
+  show_next(arguments.output, page);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "attend/base/error.h"
+#include "attend/base/threads.h"
 #include "cli/bench.h"
 #include "cli/classify.h"
 #include "cli/compare.h"
@@ -17,6 +20,7 @@
 #include "cli/generate.h"
 #include "cli/info.h"
 #include "cli/inspect.h"
+#include "cli/interrupt.h"
 #include "cli/score.h"
 #include "cli/tokenize.h"
 #include "cli/train.h"
@@ -31,6 +35,12 @@ int fail(int code, std::string message) {
   std::ranges::replace(message, '\n', ' ');
   std::cerr << "attend: " << message << '\n';
   return code;
+}
+
+/// The path and the system's reason, without the library's wrapping.
+std::string plain_message(const std::filesystem::filesystem_error& error) {
+  const std::string path = error.path1().string();
+  return (path.empty() ? "" : path + ": ") + error.code().message();
 }
 
 /// Levenshtein's distance: how many letters to change, add or drop.
@@ -104,8 +114,18 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  attend::cli::explain_bus_errors();
+  try {
+    attend::threads();
+  } catch (const attend::Error& error) {  // the environment is part of how a command is called
+    return fail(kUsage, error.what());
+  }
   try {
     return run(argc, argv);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(kFailure, plain_message(error));
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, "there is not enough memory");
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }

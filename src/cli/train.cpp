@@ -9,6 +9,7 @@
 #include "attend/hub/hub.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
+#include "attend/models/setting_error.h"
 #include "attend/serve/watch.h"
 #include "attend/train/job.h"
 #include "cli/interrupt.h"
@@ -40,6 +41,17 @@ struct TrainArguments {
   std::string watch_text;
   std::map<std::string, std::string> model, training;
 };
+
+/// A kind of tokenizer to train, or one to load.
+CLI::Validator known_tokenizer() {
+  const auto check = [](std::string& text) -> std::string {
+    const std::vector<std::string> kinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
+    std::error_code error;
+    if (std::ranges::find(kinds, text) != kinds.end() || std::filesystem::exists(text, error)) return "";
+    return "expected char, word, bpe, wordpiece, sentencepiece, or a file or folder that exists, got '" + text + "'";
+  };
+  return CLI::Validator(check, "");
+}
 
 const Architecture& architecture_of(const std::string& name) {
   std::string names;
@@ -134,7 +146,27 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
   std::cout << json.dump() << '\n';
 }
 
-TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer) {
+std::string option_name(std::string setting) {
+  std::ranges::replace(setting, '_', '-');
+  return "--" + setting;
+}
+
+/// The message with its settings, in single quotes, as the options they were given by.
+std::string with_option_names(std::string message) {
+  std::vector<SettingInfo> known = training_settings();
+  for (const Architecture& architecture : architectures()) {
+    std::ranges::copy(settings_of(architecture.name), std::back_inserter(known));
+  }
+  for (const SettingInfo& info : known) {
+    const std::string quoted = "'" + info.name + "'";
+    for (size_t at = message.find(quoted); at != std::string::npos; at = message.find(quoted)) {
+      message.replace(at, quoted.size(), option_name(info.name));
+    }
+  }
+  return message;
+}
+
+TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer) try {
   if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
   try {
     return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
@@ -143,6 +175,8 @@ TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer
     printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();
   }
+} catch (const SettingError& error) {
+  throw CLI::ValidationError(with_option_names(error.what()));
 }
 
 /// The page, where it was asked for; it ends with the training.
@@ -162,6 +196,7 @@ void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   survive_file_limits();
+  if (!arguments.quiet) acknowledge_signals(kStopping);
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
@@ -173,11 +208,6 @@ void run_train(const TrainArguments& arguments) {
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);
   if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
-}
-
-std::string option_name(std::string setting) {
-  std::ranges::replace(setting, '_', '-');
-  return "--" + setting;
 }
 
 using Configs = std::vector<std::pair<std::string, Json>>;  // of each architecture
@@ -251,13 +281,18 @@ void add_train(CLI::App& app) {
       ->type_name("MODEL");
   command->add_option("--task", arguments->task, "Which task of that model to go on with (T5: translation_en_to_de)")
       ->type_name("NAME");
-  command->add_option("--preset", arguments->preset, "Size of the model: tiny, small or base (default tiny)");
+  command->add_option("--preset", arguments->preset, "Size of the model: tiny, small or base (default tiny)")
+      ->check(one_of({"tiny", "small", "base"}));
   command->add_option("--validation", arguments->validation, "Files to validate with, as the training files")
       ->type_name("FILES");
-  command->add_option("--validation-share", arguments->validation_share,
-                      "Part of the corpus held out if there are none (0.02; of plain text 0.1)");
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load");
+  command
+      ->add_option("--validation-share", arguments->validation_share,
+                   "Part of the corpus held out if there are none (0.02; of plain text 0.1)")
+      ->check(number_between(0, 0.99));
+  command
+      ->add_option("--tokenizer", arguments->tokenizer,
+                   "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load")
+      ->check(known_tokenizer());
   command->add_option("--vocabulary", arguments->vocabulary, "Largest number of tokens to learn (default 10000)")
       ->check(whole_number(16, 10000000));
   command->add_flag("--lowercase", arguments->lowercase, "Make all text lower-case");

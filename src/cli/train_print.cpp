@@ -15,6 +15,8 @@
 namespace attend::cli {
 namespace {
 
+constexpr auto kSilence = std::chrono::seconds(30);  // in a log
+
 template <class... Parts>
 std::string format(const char* pattern, Parts... parts) {
   char text[256];
@@ -42,17 +44,6 @@ std::string evaluation_text(const Evaluation& result) {
   return text;
 }
 
-/// The path as one types it in a shell.
-std::string shell_word(const std::string& path) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c);
-  };
-  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
-  std::string word = "'";
-  for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
-
 std::string next_command(const Model& model, const std::string& path) {
   switch (model.task()) {
     case Task::translation:
@@ -73,6 +64,16 @@ std::string clock_time(double seconds) {
   const auto total = static_cast<long long>(std::llround(std::max(seconds, 0.0)));
   if (total >= 3600) return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
   return format("%lld:%02lld", total / 60, total % 60);
+}
+
+std::string shell_word(const std::string& path) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c);
+  };
+  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
+  std::string word = "'";
+  for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
 }
 
 std::string grouped(double number) {
@@ -103,6 +104,7 @@ void TrainingPrinter::line(const std::string& text) {
   if (quiet_) return;
   clear();
   out_ << text << '\n' << std::flush;
+  told_ = std::chrono::steady_clock::now();
 }
 
 Progress TrainingPrinter::progress() {
@@ -135,10 +137,18 @@ void TrainingPrinter::start(const TrainingFolder& folder) {
 TrainingObserver TrainingPrinter::observer() {
   TrainingObserver observer;
   observer.note = [this](const std::string& text) { line(text); };
-  observer.progress = [this](const StepReport& report) { status(report_text(report)); };
+  has_told_ = false;
+  observer.started = [this] { status("Starting …"); };
+  observer.progress = [this](const StepReport& report) {
+    status(report_text(report));
+    if (live_ || (has_told_ && std::chrono::steady_clock::now() - told_ < kSilence)) return;
+    line(report_text(report));
+    has_told_ = true;
+  };
   observer.step = [this](const StepReport& report) {
     if (live_) status(report_text(report));
     if (!live_) line(report_text(report));
+    has_told_ = true;
   };
   observer.validation = [this](const ValidationReport& report) {
     line(format("step %lld: ", static_cast<long long>(report.step)) + evaluation_text(report.result) +
@@ -159,7 +169,17 @@ void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome
     line("Go on with: attend train --resume " + shell_word(path));
     return;
   }
-  if (outcome.end == TrainingOutcome::End::stopped_early) line("No better validation for a while: stopped early.");
+  const bool early = outcome.end == TrainingOutcome::End::stopped_early;
+  if (outcome.made_now == 0) {
+    line(format("Training was already over: %s at step %lld of %lld; ", early ? "it stopped early" : "it ended",
+                static_cast<long long>(outcome.step), static_cast<long long>(outcome.steps)) +
+         evaluation_text(outcome.result));
+    const int64_t more = early ? 2 * folder.training().patience : 2 * outcome.steps;
+    line("Train further with: attend train --resume " + shell_word(path) + (early ? " --patience " : " --steps ") +
+         std::to_string(more));
+    return;
+  }
+  if (early) line("No better validation for a while: stopped early.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");

@@ -8,7 +8,8 @@
 
 namespace attend::cli {
 
-/// Shows training as it goes: on a terminal one line that is written over, elsewhere a line for each report.
+/// Shows training as it goes: on a terminal one line that is written over, elsewhere a line for each report, one soon
+/// after the first step, and one whenever there has been none for half a minute.
 class TrainingPrinter {
  public:
   TrainingPrinter(std::ostream& out, bool quiet);
@@ -29,13 +30,17 @@ class TrainingPrinter {
   std::ostream& out_;
   bool quiet_, live_;
   size_t shown_ = 0;
-  std::string phase_;  // of the preparations
+  std::chrono::steady_clock::time_point told_;  // the last line
+  bool has_told_ = false;                       // how training goes
+  std::string phase_;                           // of the preparations
   std::chrono::steady_clock::time_point phase_began_;
   bool phase_told_ = false;
 };
 
 /// 1:02:03, 4:05.
 std::string clock_time(double seconds);
+/// The path as one types it in a shell.
+std::string shell_word(const std::string& path);
 /// 12,345.
 std::string grouped(double number);
 

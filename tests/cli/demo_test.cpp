@@ -48,7 +48,10 @@ TEST(Demo, ShowsDatesAttentionAndWhatIsNext) {
     EXPECT_NE(result.out.find(text), std::string::npos) << text;
   }
   const std::string page = folder.file("m") + "/inside.html";  // where the program has a page to write
-  EXPECT_EQ(result.out.find("See inside it: open " + page) != std::string::npos, std::filesystem::exists(page));
+  EXPECT_EQ(result.out.find("The page " + page) != std::string::npos, std::filesystem::exists(page));
+  EXPECT_NE(result.out.find("The model is in " + folder.file("m") + ".\n"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("attend view " + folder.file("m") + " "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("attend translate " + folder.file("m") + " "), std::string::npos) << result.out;
 }
 
 TEST(Demo, LeavesAFolderOfSomebodyElseAlone) {

@@ -15,8 +15,9 @@ Words job(const TemporaryFolder& folder, const std::string& model, const Words& 
   const std::string pairs = folder.file("pairs.tsv");
   if (!fs::exists(pairs)) save(folder, "pairs.tsv", reversed_digits(200));
   return Words{"transformer", pairs, "-o", folder.file(model)} + kTinyTransformer +
-         Words{"--steps", "120", "--validate-every", "6", "--log-every", "4", "--average", "3", "--accumulate", "2",
-               "--batch-tokens", "256", "--dropout", "0.1", "--schedule", "constant", "--warmup", "5"} +
+         Words{"--steps",   "120", "--validate-every", "6",        "--log-every",    "4",
+               "--average", "3",   "--accumulate",     "2",        "--batch-tokens", "256",
+               "--dropout", "0.1", "--schedule",       "constant", "--warmup",       "5"} +
          more;
 }
 
@@ -71,19 +72,20 @@ TEST(TrainSignals, SaveAndSayHowToGoOn) {
   const std::string model = folder.file("my model");
   const Words endless{"--steps", "10000000", "--json", "--log-every", "1"};
   int64_t before = -1;
-  for (const auto& [signal, code] : std::vector<std::pair<int, int>>{{SIGINT, 130}, {SIGTERM, 143}}) {
+  for (const auto& [signal, code] : std::vector<std::pair<int, int>>{{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
     const auto log = [&] { return file_text(model + "/training.jsonl").size(); };
     const size_t lines = log();
-    Running process(train_command(before < 0 ? job(folder, "my model", endless)
-                                             : Words{"--resume", model, "--json"}));
+    Running process(train_command(before < 0 ? job(folder, "my model", endless) : Words{"--resume", model, "--json"}));
     ASSERT_TRUE(wait_until([&] { return log() > lines + 500; }));
     const Finished result = process.end(signal);
     EXPECT_EQ(result.code, code);
     const int64_t step = last_step(model);
     EXPECT_GT(step, before);
     before = step;
-    EXPECT_NE(result.err.find("Stopped at step " + std::to_string(step) + "; everything is saved.\n"
-                              "Go on with: attend train --resume '" + model + "'\n"),
+    EXPECT_NE(result.err.find("Stopped at step " + std::to_string(step) +
+                              "; everything is saved.\n"
+                              "Go on with: attend train --resume '" +
+                              model + "'\n"),
               std::string::npos)
         << result.err;
     const auto json = nlohmann::json::parse(result.out);

@@ -65,22 +65,30 @@ TEST_F(TrainRefuses, CorporaThatAreNone) {
 }
 
 TEST_F(TrainRefuses, ModelsThatCannotBe) {
-  expect(Words{"rnn", file("pairs.tsv"), "--beta2", "1"} + output(), 1, "'beta2' must be a number from 0 to 0.999999, got 1");
-  const Words pairs{"transformer", file("pairs.tsv")};
-  expect(pairs + kTinyTransformer + output() + Words{"--heads", "3"}, 1,
-         "MultiheadAttention: dim 16 is not divisible by heads 3");
-  expect(pairs + kTinyTransformer + output() + Words{"--context", "2"}, 1,
-         "batches: none of 39 examples is within max_length 2");
-  expect(pairs + kTinyTransformer + output() + Words{"--bidirectional", "yes"}, 1,
-         "a model of architecture transformer has no setting 'bidirectional'");
-  expect(pairs + output() + Words{"--preset", "huge"}, 1, "there is no preset 'huge'; there are tiny, small, base");
-  expect(pairs + output() + Words{"--tokenizer", "nonsense"}, 1,
-         "tokenizer: expected char, word, bpe, wordpiece or sentencepiece, got 'nonsense'");
+  expect_usage(Words{"rnn", file("pairs.tsv"), "--beta2", "1"} + output(),
+               "--beta2 must be a number from 0 to 0.999999, got 1");
+  const Words pairs{"transformer", file("pairs.tsv")}, tiny = pairs + kTinyTransformer + output();
+  expect_usage(tiny + Words{"--heads", "3"}, "--dim must be a multiple of --heads, got 16 and 3");
+  expect_usage(tiny + Words{"--heads", "0"}, "--heads must be at least 1, got 0");
+  expect_usage(tiny + Words{"--key-heads", "3"}, "--heads must be a multiple of --key-heads, got 2 and 3");
+  expect_usage(tiny + Words{"--positions", "relative", "--buckets", "3"},
+               "the settings of the model do not fit together: buckets must be an even number from 4, got 3");
+  expect_usage(tiny + Words{"--context", "2"}, "none of the 39 training examples fits into a --context of 2 tokens");
+  expect_usage(tiny + Words{"--bidirectional", "yes"}, "--bidirectional is not a setting of architecture transformer");
+  expect_usage(tiny + Words{"--log-every", "0"}, "--log-every must be at least 1, got 0");
+  expect_usage(Words{"gpt", file("ten"), "--stop-on", "bleu"} + kTinyGpt + output(),
+               "--stop-on must be loss for architecture gpt, which has no BLEU");
+  expect_usage(pairs + output() + Words{"--preset", "huge"}, "--preset: expected tiny, small or base, got 'huge'");
+  expect_usage(pairs + output() + Words{"--tokenizer", "nonsense"},
+               "--tokenizer: expected char, word, bpe, wordpiece, sentencepiece, or a file or folder that exists, got "
+               "'nonsense'");
   expect(
       pairs + output() + Words{"--tokenizer", file("full")}, 1,
       file("full") + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
-  expect(pairs + output() + Words{"--dim", "wide"}, 1, "'dim' must be a whole number from 0 to 1048576, got \"wide\"");
-  expect(pairs + output() + Words{"--lr", "-1"}, 1, "'lr' must be a number from 0, got -1");
+  expect_usage(pairs + output() + Words{"--dim", "wide"},
+               "--dim must be a whole number from 0 to 1048576, got \"wide\"");
+  expect_usage(pairs + output() + Words{"--lr", "-1"}, "--lr must be a number from 0 to 1000000, got -1");
+  expect_usage(pairs + output() + Words{"--lr", "1e30"}, "--lr must be a number from 0 to 1000000, got 1e+30");
   expect(pairs + output() + Words{"--from", file("full")}, 1,
          file("full") + ": this is not a model folder, it has no config.json");
 }

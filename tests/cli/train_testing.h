@@ -29,8 +29,9 @@ inline Words operator+(Words words, const Words& more) {
 }
 
 /// Options that make the smallest model of each architecture.
-inline const Words kTinyTransformer{"--tokenizer", "char", "--dim", "16", "--heads", "2", "--hidden", "32",
-                                    "--encoder-layers", "1", "--decoder-layers", "1"};
+inline const Words kTinyTransformer{
+    "--tokenizer",      "char", "--dim", "16", "--heads", "2", "--hidden", "32", "--encoder-layers", "1",
+    "--decoder-layers", "1"};
 inline const Words kTinyGpt{"--tokenizer", "char", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "16"};
 inline const Words kTinyRnn{"--tokenizer", "char", "--dim", "16", "--hidden", "16"};
 
@@ -67,6 +68,9 @@ class Running {
 
   pid_t pid() const { return pid_; }
   std::string out() const { return file_text(folder_.file("out")); }  ///< so far
+  std::string err() const { return file_text(folder_.file("err")); }
+  /// Waits for it to end by itself.
+  Finished wait() { return end(0); }
   /// Sends a signal and waits for the end.
   Finished end(int signal) {
     kill(pid_, signal);
