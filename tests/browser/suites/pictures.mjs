@@ -65,13 +65,13 @@ async function withPicture(harness, address, file, label) {
     await page.click(".patches .behind summary");
     await page.waitForSelector(".patches .behind table");
     const columns = await page.$$eval(".patches thead th", (cells) => cells.map((cell) => cell.textContent));
-    assert.deepEqual(columns.slice(0, 3), ["Patch", "Mean of heads", "Head 1"]);
+    assert.deepEqual(columns.slice(0, 3), ["Patch", "Mean of heads", "Head 0"]);
     assert.equal(columns.at(-1), "Rollout, all layers");
     const rows = await page.$$eval(".patches tbody tr", (list) =>
       list.map((row) => [...row.querySelectorAll("td")].map((cell) => Number(cell.textContent))),
     );
     const shown = (column) => rows.map((row) => row[column]);
-    near(shown(1), file.arrays["weights/1/0"].values[11], 1e-5, "head 1");
+    near(shown(1), file.arrays["weights/1/0"].values[11], 1e-5, "head 0");
     near(shown(0), file.arrays["average/1"].values[11], 1e-5, "the mean");
     near(shown(columns.length - 2), file.arrays["rollout/stack"].values[11], 1e-5, "rollout");
     await page.focus("#patches-picture");

@@ -17,6 +17,25 @@ export default async function state(harness) {
     await settled(page, "neurons");
     assert.deepEqual(await exported(page), shown);
   });
+  await harness.test("state: layers and heads are counted from 0, as in the address", async (page, { address }) => {
+    for (const [lang, layer, head] of [
+      ["en", (i) => `Layer ${i}`, (i) => `Head ${i}`],
+      ["zh", (i) => `第 ${i} 层`, (i) => `头 ${i}`],
+    ]) {
+      await open(page, address, { view: "matrix", model: ids.language, text: "A small dog runs", lang });
+      const texts = (select) => page.$$eval(`${select} option`, (list) => list.map((one) => one.textContent));
+      for (const [select, text] of [
+        ["#layer", layer],
+        ["#head", head],
+      ]) {
+        const shown = await texts(select);
+        assert.ok(shown.length > 1);
+        assert.deepEqual(shown, shown.map((_, i) => text(i)));
+      }
+    }
+    await open(page, address, { view: "ablate", model: ids.language, text: "A small dog runs" });
+    assert.equal(await page.textContent("#off-0-0"), "0");
+  });
   await harness.test("state: back and forward between views", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
     await page.click("#view-matrix");

@@ -10,7 +10,7 @@ type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
 const stack = (name: Attention["stack"]) =>
   ({ encoder: "Encoder", decoder: "Decoder", stack: "Layers", rnn: "Recurrent network" })[name];
 const attention = (one: Place) =>
-  one.stack === "rnn" ? "Attention" : `Layer ${one.layer + 1} · ${one.kind === "self" ? "self" : "cross"}`;
+  one.stack === "rnn" ? "Attention" : `Layer ${one.layer} · ${one.kind === "self" ? "self" : "cross"}`;
 const views: Record<ViewName, ViewText> = {
   heads: {
     name: "Heads",
@@ -101,12 +101,12 @@ export const en = {
   attentionFull: (one: Place) =>
     one.stack === "rnn"
       ? "Attention"
-      : `${one.stack === "stack" ? "Layer" : stack(one.stack)} ${one.layer + 1}${one.stack === "stack" ? "" : ` · ${one.kind}`}`,
+      : `${one.stack === "stack" ? "Layer" : stack(one.stack)} ${one.layer}${one.stack === "stack" ? "" : ` · ${one.kind}`}`,
   side: (name: Side["name"]) => ({ source: "Source", target: "Target", text: "Text", image: "Image" })[name],
   layer: "Layer",
   heads: "Heads",
   headLabel: "Head",
-  head: (index: number) => `Head ${index + 1}`,
+  head: (index: number) => `Head ${index}`,
   switchedOff: "switched off",
   threshold: "Weights from",
   groupWords: "Whole words",
@@ -183,7 +183,7 @@ export const en = {
   stripPosition: "with position",
   stripInput: "before",
   stripNormed: "normed",
-  stripContext: (head: number) => `head ${head + 1}`,
+  stripContext: (head: number) => `head ${head}`,
   stripJoined: "all heads",
   stripProjected: "projected",
   stripResidual: "sum",

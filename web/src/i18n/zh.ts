@@ -72,16 +72,16 @@ export const zh: Messages = {
   tooLong: "此视图适合约一千个词元以内的文本；更长的请看“矩阵”。",
   stack,
   attention: (one: Place) =>
-    one.stack === "rnn" ? "注意力" : `第 ${one.layer + 1} 层 · ${one.kind === "self" ? "自注意力" : "交叉注意力"}`,
+    one.stack === "rnn" ? "注意力" : `第 ${one.layer} 层 · ${one.kind === "self" ? "自注意力" : "交叉注意力"}`,
   attentionFull: (one: Place) =>
     one.stack === "rnn"
       ? "注意力"
-      : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer + 1} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自" : "交叉"}`}`,
+      : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自" : "交叉"}`}`,
   side: (name) => ({ source: "源文", target: "译文", text: "文本", image: "图像" })[name],
   layer: "层",
   heads: "头",
   headLabel: "头",
-  head: (index) => `头 ${index + 1}`,
+  head: (index) => `头 ${index}`,
   switchedOff: "已关闭",
   threshold: "权重下限",
   groupWords: "合并成词",
@@ -151,7 +151,7 @@ export const zh: Messages = {
   stripPosition: "加上位置",
   stripInput: "之前",
   stripNormed: "归一化后",
-  stripContext: (head) => `头 ${head + 1}`,
+  stripContext: (head) => `头 ${head}`,
   stripJoined: "所有头",
   stripProjected: "投影后",
   stripResidual: "和",

@@ -94,7 +94,7 @@ function headRow({ run, state, t, theme, update }: Context, index: number): HTML
         },
         on: { click: () => update({ off: togglePair(state.off, index, head) }) },
       },
-      String(head + 1),
+      String(head),
     );
     one.style.setProperty("--chip", headColour(theme, head));
     return one;

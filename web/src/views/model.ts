@@ -198,7 +198,7 @@ function drawThumbnail(
   if (off) pen.line([x, y, x + width, y + height], { colour: theme.warm, width: 2 });
   pen.circle(x + 4, y + height + 10, 3.5, { fill: headColour(theme, place.head) });
   const one = summary.get(`${place.attention.index}/${place.head}`);
-  const text = one && side > 60 ? `${place.head + 1}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head + 1);
+  const text = one && side > 60 ? `${place.head}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head);
   pen.text(text, x + 11, y + height + 14, { colour: focused ? theme.ink : theme.soft, size: 11 });
 }
 
