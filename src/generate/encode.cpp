@@ -26,6 +26,25 @@ size_t template_tail(const Tokenizer& tokenizer) {
   return static_cast<size_t>(framed.end() - found.end());
 }
 
+std::vector<int32_t> pieces_and_masks(const Tokenizer& tokenizer, std::string_view text) {
+  const int32_t mask = tokenizer.special().mask;
+  std::vector<int32_t> ids = tokenizer.encode(text);
+  const std::string name = mask >= 0 ? tokenizer.token(mask) : "";
+  if (name.empty() || std::ranges::find(ids, mask) != ids.end() || text.find(name) == text.npos) return ids;
+  ids.clear();
+  const bool has_blanks = tokenizer.find(" ").has_value();  // as tokens of their own
+  while (true) {
+    const size_t at = text.find(name);
+    std::string_view part = text.substr(0, at);
+    while (at != text.npos && !has_blanks && part.ends_with(' ')) part.remove_suffix(1);
+    const std::vector<int32_t> pieces = tokenizer.encode(part);
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+    if (at == text.npos) return ids;
+    ids.push_back(mask);
+    text.remove_prefix(at + name.size());
+  }
+}
+
 }  // namespace
 
 EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int64_t longest,
@@ -42,6 +61,10 @@ EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int
 
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
   return between(tokenizer, tokenizer.encode(text), longest, tokenizer.special().begin);
+}
+
+EncodedText encode_masked(const Tokenizer& tokenizer, std::string_view text, int64_t longest) {
+  return between(tokenizer, pieces_and_masks(tokenizer, text), longest, tokenizer.special().begin);
 }
 
 int32_t text_start(const Tokenizer& tokenizer) {

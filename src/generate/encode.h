@@ -24,6 +24,9 @@ EncodedText encode_source(const Tokenizer& tokenizer, std::string_view text, int
 EncodedText encode_target(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a classifier reads: begin, pieces, end, where the vocabulary has them. At most `longest` ids.
 EncodedText encode_classified(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
+/// The same for a text with masks in it. The mask token's name means a mask also where the tokenizer takes the names of
+/// special tokens in a text for plain characters; a blank before it then belongs to the masked word.
+EncodedText encode_masked(const Tokenizer& tokenizer, std::string_view text, int64_t longest);
 /// What a language model goes on from: the pieces of a prompt. Training puts the end between texts, so a new text is
 /// what follows an end; a vocabulary without one has the begin. With GenerationRules::as_transformers it is what the
 /// tokenizer's template makes of the prompt, without the end that the template has. Throws FormatError if there is

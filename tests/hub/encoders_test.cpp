@@ -3,7 +3,7 @@
 #include "attend/models/encoder.h"
 #include "attend/models/registry.h"
 #include "hub/hub_files.h"
-#include "naive.h"
+#include "hub/naive_bert.h"
 
 namespace attend {
 namespace {
@@ -16,38 +16,6 @@ using testing::TemporaryFolder;
 
 constexpr int64_t kWords = 17, kDim = testing::kEncoderDim, kHidden = testing::kEncoderHidden,
                   kContext = testing::kEncoderContext;
-
-/// The last layer for one text, by loops.
-naive::Matrix naive_bert(const HubFiles& files, const std::string& prefix, const std::vector<int64_t>& ids,
-                         const std::vector<int64_t>& types, int64_t first_position) {
-  const naive::Weights w(files.tensors);
-  const double eps = files.config["layer_norm_eps"];
-  const auto words = w.matrix(prefix + "embeddings.word_embeddings.weight"),
-             places = w.matrix(prefix + "embeddings.position_embeddings.weight"),
-             kinds = w.matrix(prefix + "embeddings.token_type_embeddings.weight");
-  naive::Matrix x;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    naive::Row row;
-    for (size_t c = 0; c < kDim; ++c) {
-      row.push_back(words[static_cast<size_t>(ids[i])][c] + places[i + static_cast<size_t>(first_position)][c] +
-                    kinds[static_cast<size_t>(types.empty() ? 0 : types[i])][c]);
-    }
-    x.push_back(std::move(row));
-  }
-  x = naive::layer_norm(w, prefix + "embeddings.LayerNorm", x, eps);
-  for (const std::string number : {"0", "1"}) {
-    const std::string layer = prefix + "encoder.layer." + number + ".";
-    const naive::Matrix attended = naive::attention(naive::linear(w, layer + "attention.self.query", x),
-                                                    naive::linear(w, layer + "attention.self.key", x),
-                                                    naive::linear(w, layer + "attention.self.value", x), {.heads = 2});
-    x = naive::layer_norm(w, layer + "attention.output.LayerNorm",
-                          naive::add(x, naive::linear(w, layer + "attention.output.dense", attended)), eps);
-    const auto up = naive::map(naive::linear(w, layer + "intermediate.dense", x), naive::gelu);
-    x = naive::layer_norm(w, layer + "output.LayerNorm", naive::add(x, naive::linear(w, layer + "output.dense", up)),
-                          eps);
-  }
-  return x;
-}
 
 void expect_near(const Tensor& ours, const naive::Matrix& expected) {
   std::vector<double> all;
@@ -79,7 +47,7 @@ TEST(Bert, ClassifiesPairsByTypes) {
   const Encoder& model = encoder_of(loaded);
   EXPECT_EQ(model.labels(), (std::vector<std::string>{"no", "yes", "也许"}));
   const naive::Weights w(files.tensors);
-  const auto hidden = naive_bert(files, "bert.", kText, kTypes, 0);
+  const auto hidden = naive::bert(files, "bert.", kText, kTypes, 0);
   expect_near(model.hidden({.ids = ids_of(kText), .lengths = {}, .types = ids_of(kTypes)}), hidden);
   const auto pooled =
       naive::map(naive::linear(w, "bert.pooler.dense", {hidden[0]}), [](double x) { return std::tanh(x); });
@@ -104,7 +72,7 @@ TEST(Bert, GuessesMaskedWords) {
     EXPECT_FALSE(model.pooler.has_value());
     EXPECT_TRUE(model.labels().empty());
     const naive::Weights w(files.tensors);
-    auto x = naive::map(naive::linear(w, "cls.predictions.transform.dense", naive_bert(files, "bert.", kText, {}, 0)),
+    auto x = naive::map(naive::linear(w, "cls.predictions.transform.dense", naive::bert(files, "bert.", kText, {}, 0)),
                         naive::gelu);
     x = naive::layer_norm(w, "cls.predictions.transform.LayerNorm", x, 1e-5);
     const auto output = w.matrix(tied ? "bert.embeddings.word_embeddings.weight" : "cls.predictions.decoder.weight");
@@ -121,7 +89,7 @@ TEST(Bert, GuessesMaskedWords) {
 
 TEST(Bert, OldNamesOfNormsAndNoPrefix) {
   HubFiles files = bert_files("bert", "");
-  const auto expected = naive_bert(files, "", kText, {}, 0);
+  const auto expected = naive::bert(files, "", kText, {}, 0);
   std::map<std::string, Tensor> old;
   for (const auto& [name, tensor] : files.tensors) {
     const size_t at = name.find("LayerNorm.");
@@ -215,7 +183,7 @@ TEST(Roberta, PositionsBeginBehindThePadding) {
     const LoadedModel loaded = load(files, folder);
     const Encoder& model = encoder_of(loaded);
     EXPECT_EQ(model.context(), kContext);
-    expect_near(model.hidden({.ids = ids_of(kText), .lengths = {}}), naive_bert(files, "roberta.", kText, {}, 2));
+    expect_near(model.hidden({.ids = ids_of(kText), .lengths = {}}), naive::bert(files, "roberta.", kText, {}, 2));
   }
 }
 
@@ -232,7 +200,7 @@ TEST(Roberta, ClassifiesAndGuessesWords) {
   const LoadedModel loaded = load(files, folder);
   const Encoder& model = encoder_of(loaded);
   const naive::Weights w(files.tensors);
-  const auto hidden = naive_bert(files, "roberta.", kText, {}, 2);
+  const auto hidden = naive::bert(files, "roberta.", kText, {}, 2);
   const auto dense =
       naive::map(naive::linear(w, "classifier.dense", {hidden[0]}), [](double x) { return std::tanh(x); });
   expect_near(model.classify({.ids = ids_of(kText), .lengths = {}}), naive::linear(w, "classifier.out_proj", dense));

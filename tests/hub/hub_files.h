@@ -80,6 +80,29 @@ inline HubFiles bert_classifier(int64_t words, int64_t context) {
   return files;
 }
 
+/// A BERT that guesses masked words.
+inline HubFiles bert_masked(int64_t words, int64_t context) {
+  HubFiles files = bert_files("bert", "bert.", words, context);
+  files.config["architectures"] = {"BertForMaskedLM"};
+  Filler fill(files, kEncoderDim, "cls.predictions.");
+  fill.both("transform.dense", kEncoderDim, kEncoderDim);
+  fill.norm("transform.LayerNorm");
+  fill.add("bias", {words});
+  return files;
+}
+
+/// BERT's vocabulary file, of a few words: loaded as a tokenizer it splits Chinese into characters.
+inline const std::vector<std::string>& bert_words() {
+  static const std::vector<std::string> words{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the",    "cat",
+                                              "dog",   "sat",   "on",    "mat",   "##s",    "##ting", "今",
+                                              "天",    "气",    "很",    "好",    ".",      "。"};
+  return words;
+}
+inline void save_bert_words(const std::string& folder) {
+  std::ofstream file(folder + "/vocab.txt");
+  for (const std::string& word : bert_words()) file << word << '\n';
+}
+
 /// A ViT of width 8 with one layer for pictures of 6 × 6 pixels in patches of 3 × 3.
 inline HubFiles vit_files() {
   constexpr int64_t dim = 8;

@@ -91,6 +91,7 @@ struct Encoder final : EncoderModel {
   /// The vector that stands for each text, after the pooler: [batch, dim].
   Tensor pooled(const TextInputs& inputs, const ForwardContext& context = {}) const;
   Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const override;
+  bool has_masked_head() const override { return settings.masked; }
   Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
   Head masked_head() const override;
 

@@ -123,6 +123,8 @@ class EncoderModel : public Model {
   virtual Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   /// What the numbers of classify() mean.
   virtual LabelScores label_scores() const { return LabelScores::shares; }
+  /// Whether it has the layers that guess masked words: masked_hidden() and masked_head() throw Error otherwise.
+  virtual bool has_masked_head() const = 0;
   /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
   virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
   virtual Head masked_head() const = 0;
