@@ -8,8 +8,8 @@
 #include "attend/generate/classify.h"
 #include "attend/hub/hub.h"
 #include "cli/json_text.h"
+#include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
 
 namespace attend::cli {
 namespace {
@@ -70,18 +70,18 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
   const ImageModel& model = image_model(folder);
   const std::vector<std::string> labels = model.labels();
   const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size(), model.channels());
-  TextInput input(arguments.common.input);  // names of files
-  TextOutput output(arguments.common.output);
-  for (auto files = input.chunk(); !files.empty(); files = input.chunk()) {
+  LineWork work("classify", arguments.common, {.unit = "pictures", .chunk = {.lines = 1}, .are_texts_files = true});
+  for (auto files = work.next(); !files.empty(); files = work.next()) {
     for (const std::string& file : files) {
       const Classified result = classify(model, preparation, read_image(file));
-      output.line(arguments.common.json
-                      ? json_line(to_json(result, file, labels))
-                      : in_one_line(file) + "\t" + text_line(result, labels, arguments.probabilities));
-      output.flush();
+      work.output().line(arguments.common.json
+                             ? json_line(to_json(result, file, labels))
+                             : in_one_line(file) + "\t" + text_line(result, labels, arguments.probabilities));
+      work.flush();
+      work.done();
     }
   }
-  output.finish();
+  work.finish(model.context());
 }
 
 void run_classify(const ClassifyArguments& arguments) {
@@ -89,23 +89,22 @@ void run_classify(const ClassifyArguments& arguments) {
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const MatmulPrecisionScope precision(arguments.common.weights.precision());
   if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
-  const EncoderModel& model = encoder_model(folder);
+  const EncoderModel& model = labelled_model(folder);
   const std::vector<std::string> labels = model.labels();
-  TextInput input(arguments.common.input);
-  TextOutput output(arguments.common.output);
-  Speed speed;
-  for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) {
+  LineWork work("classify", arguments.common);
+  for (auto lines = work.next(); !lines.empty(); lines = work.next()) {
     const auto results =
         arguments.pairs ? classify_pairs(model, *folder.tokenizer, lines) : classify(model, *folder.tokenizer, lines);
     for (size_t i = 0; i < lines.size(); ++i) {
-      speed.add(results[i].tokens);
-      output.line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels, model.label_scores()))
-                                        : text_line(results[i], labels, arguments.probabilities));
+      if (results[i].is_cut) work.cut(static_cast<int64_t>(i));
+      work.speed().add(results[i].tokens);
+      work.output().line(arguments.common.json ? json_line(to_json(results[i], lines[i], labels, model.label_scores()))
+                                               : text_line(results[i], labels, arguments.probabilities));
     }
-    output.flush();
+    work.flush();
+    work.done(std::ssize(lines));
   }
-  output.finish();
-  speed.print(arguments.common.bench);
+  work.finish(model.context());
 }
 
 }  // namespace

@@ -1,15 +1,14 @@
 #include "cli/embed.h"
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
 
 #include "attend/base/error.h"
 #include "attend/generate/embed.h"
 #include "attend/hub/sentence_transformers.h"
 #include "cli/json_text.h"
+#include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
 #include "cli/options.h"
 #include "io/npy.h"
 
@@ -50,10 +49,12 @@ std::string text_line(const std::vector<float>& vector) {
 /// Embeds chunk by chunk.
 class EmbedCommand {
  public:
-  explicit EmbedCommand(const EmbedArguments& arguments) : arguments_(arguments), output_(arguments.common.output) {
+  explicit EmbedCommand(const EmbedArguments& arguments) : arguments_(arguments) {
     const std::string& path = arguments.common.model;
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
     folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
+    require<Error>(folder_.tokenizer != nullptr, folder_.path,
+                   ": this is an image classifier, which gives no vectors of texts: use attend classify");
     options_ = {.sentence = sentence_.settings, .rules = folder_.rules, .batch_tokens = arguments.batch_tokens};
     for (const auto& [name, pooling] : kPoolings) {
       if (arguments.pooling == name) options_.sentence.pooling = {pooling};
@@ -62,46 +63,43 @@ class EmbedCommand {
   }
 
   void run() {
-    TextInput input(arguments_.common.input);
-    for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) add(lines);
-    if (arguments_.npy) write_npy();
-    if (arguments_.similarity) write_similarity();
-    output_.finish();
-    if (cut_ > 0) {
-      std::cerr << "attend: " << cut_ << (cut_ == 1 ? " line was" : " lines were")
-                << " too long and not read to the end\n";
-    }
-    speed_.print(arguments_.common.bench);
+    const bool is_joint = arguments_.npy || arguments_.similarity;
+    LineWork work("embed", arguments_.common, {.is_continuable = !is_joint});
+    for (auto lines = work.next(); !lines.empty(); lines = work.next()) add(lines, work);
+    if (arguments_.npy) work.output().bytes(npy());
+    if (arguments_.similarity) write_similarity(work.output());
+    const int64_t context = folder_.model->context(), longest = options_.sentence.longest;
+    work.finish(longest > 0 ? std::min(longest, context) : context);
   }
 
  private:
-  void add(const std::vector<std::string>& lines) {
+  void add(const std::vector<std::string>& lines, LineWork& work) {
     std::vector<std::string> texts = lines;
     for (std::string& text : texts) text.insert(0, sentence_.prompt);
-    require<Error>(folder_.tokenizer != nullptr, folder_.path, ": a model of pictures is used by attend classify");
     const auto results = embed(*folder_.model, *folder_.tokenizer, texts, options_);
     for (size_t i = 0; i < results.size(); ++i) {
-      cut_ += results[i].is_cut ? 1 : 0;
-      speed_.add(results[i].tokens);
+      if (results[i].is_cut) work.cut(static_cast<int64_t>(i));
+      work.speed().add(results[i].tokens);
       if (arguments_.npy || arguments_.similarity) {
         texts_.push_back(lines[i]);
         vectors_.push_back(results[i].vector);
       } else {
-        output_.line(arguments_.common.json ? json_line(Json{{"text", lines[i]}, {"vector", results[i].vector}})
-                                            : text_line(results[i].vector));
+        work.output().line(arguments_.common.json ? json_line(Json{{"text", lines[i]}, {"vector", results[i].vector}})
+                                                  : text_line(results[i].vector));
       }
     }
-    output_.flush();
+    work.flush();
+    work.done(std::ssize(lines));
   }
 
-  void write_npy() {
+  std::string npy() const {
     std::vector<float> all;
     for (const auto& vector : vectors_) all.insert(all.end(), vector.begin(), vector.end());
     const int64_t rows = std::ssize(vectors_), width = rows > 0 ? std::ssize(vectors_[0]) : 0;
-    output_.bytes(npy_bytes(all, rows, width));
+    return npy_bytes(all, rows, width);
   }
 
-  void write_similarity() {
+  void write_similarity(TextOutput& output) const {
     for (size_t i = 0; i < vectors_.size(); ++i) {
       Json row = Json::array();
       std::string line;
@@ -112,8 +110,8 @@ class EmbedCommand {
         row.push_back(value);
         line.append(number).append("\t");
       }
-      output_.line(arguments_.common.json ? json_line(Json{{"text", texts_[i]}, {"similarity", row}})
-                                          : line + in_one_line(texts_[i]));
+      output.line(arguments_.common.json ? json_line(Json{{"text", texts_[i]}, {"similarity", row}})
+                                         : line + in_one_line(texts_[i]));
     }
   }
 
@@ -121,11 +119,8 @@ class EmbedCommand {
   SentenceFolder sentence_;
   ModelFolder folder_;
   EmbedOptions options_;
-  TextOutput output_;
   std::vector<std::string> texts_;
   std::vector<std::vector<float>> vectors_;
-  int64_t cut_ = 0;
-  Speed speed_;
 };
 
 void run_embed(const EmbedArguments& arguments) {

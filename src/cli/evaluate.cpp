@@ -1,7 +1,5 @@
 #include "cli/evaluate.h"
 
-#include <unistd.h>
-
 #include <iostream>
 
 #include "attend/base/error.h"
@@ -13,7 +11,10 @@
 #include "cli/model_folder.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/status_line.h"
+#include "cli/stop.h"
 #include "cli/text_files.h"
+#include "cli/train_print.h"
 
 namespace attend::cli {
 namespace {
@@ -45,29 +46,6 @@ MetricOptions metric_options(const EvaluateArguments& arguments) {
   if (!arguments.metric_tokenizer.empty()) options.tokenizer = bleu_tokenizer(arguments.metric_tokenizer);
   return options;
 }
-
-/// A line on a terminal's standard error that says how far it has come, and goes away.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::string what) : what_(std::move(what)), is_shown_(isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() {
-    if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void show(double share) {
-    const int percent = static_cast<int>(100 * share);
-    if (!is_shown_ || percent == percent_ || share < 0) return;
-    percent_ = percent;
-    std::cerr << '\r' << what_ << " … " << percent << " %" << std::flush;
-  }
-
- private:
-  std::string what_;
-  bool is_shown_;
-  int percent_ = -1;
-};
 
 template <class Measures>
 void report(const EvaluateArguments& arguments, Json head, const Measures& measures, int64_t beam = 1) {
@@ -102,6 +80,32 @@ void evaluate_hypotheses(const EvaluateArguments& arguments) {
   report(arguments, Json{}, text_metrics(hypotheses, references, metric_options(arguments)));
 }
 
+/// The translations that are kept.
+class KeptTranslations {
+ public:
+  /// Refuses now what it cannot write later.
+  explicit KeptTranslations(const std::string& path) : output_(path) {}
+
+  void add(const std::string& hypothesis) {
+    output_.line(in_one_line(hypothesis));
+    output_.flush();
+    ++count_;
+  }
+  void finish() { output_.finish(); }
+  /// After a signal: writes what there is of `total`, says so, and ends the process.
+  [[noreturn]] void stop(size_t total) {
+    if (count_ > 0) output_.finish();
+    std::cerr << "attend: stopped after " << grouped(static_cast<double>(count_)) << " of "
+              << grouped(static_cast<double>(total)) << " sentences; nothing was measured"
+              << (count_ > 0 ? ", the translations so far are in " + shell_word(output_.path()) : "") << '\n';
+    exit_stopped();
+  }
+
+ private:
+  TextOutput output_;
+  int64_t count_ = 0;
+};
+
 void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
   if (files.size() > 2) throw CLI::ValidationError("expected two aligned files or one with tabs, got more");
   Corpus corpus{
@@ -113,24 +117,35 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
     sources.push_back(std::move(example.source));
     targets.push_back(std::move(example.target));
   }
-  std::optional<TextOutput> output;
-  if (!arguments.output.empty()) output.emplace(arguments.output);  // refuses now what it cannot write later
-  SearchOptions search = search_by(folder.rules);                   // as translate does
+  std::optional<KeptTranslations> kept;
+  if (!arguments.output.empty()) kept.emplace(arguments.output);
+  SearchOptions search = search_by(folder.rules);  // as translate does
   search.beam = arguments.beam.value_or(search.beam);
   search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
   warn_unfollowed(folder);
-  ProgressLine line("Translating");
-  const TranslationMeasures measures = measure_translation(
-      pair_model(folder), *folder.tokenizer, sources, targets,
-      {.search = search, .metrics = metric_options(arguments), .progress = [&](double share) { line.show(share); }});
-  if (output) {
-    for (const std::string& hypothesis : measures.hypotheses) output->line(in_one_line(hypothesis));
-    output->finish();
+  StatusLine status;
+  TranslationMeasuring measuring{.search = search, .metrics = metric_options(arguments), .progress = [&](double share) {
+                                   status.share("Translating", share);
+                                 }};
+  if (kept) {
+    stop_when_signalled();
+    measuring.search.on_step = check_stop;
+    measuring.on_hypothesis = [&](const std::string& hypothesis) { kept->add(hypothesis); };
   }
+  TranslationMeasures measures;
+  try {
+    measures = measure_translation(pair_model(folder), *folder.tokenizer, sources, targets, measuring);
+  } catch (const StopRequested&) {
+    status.clear();
+    kept->stop(sources.size());
+  }
+  if (kept) kept->finish();
+  status.clear();
   report(arguments, {{"model", folder.path}, {"beam", search.beam}}, measures, search.beam);
   if (measures.cut_sources > 0) {
-    std::cerr << "attend: " << measures.cut_sources << " of the sources longer than the model's "
-              << folder.model->context() << " tokens were not read to the end\n";
+    std::cerr << "attend: " << measures.cut_sources << (measures.cut_sources == 1 ? " source is" : " sources are")
+              << " longer than the " << folder.model->context() << " tokens that the model reads; the rest of "
+              << (measures.cut_sources == 1 ? "it" : "each") << " was ignored\n";
   }
 }
 
@@ -138,21 +153,23 @@ void evaluate_text(const EvaluateArguments& arguments, const ModelFolder& folder
   const Corpus corpus{.kind = CorpusKind::text, .files = files, .targets = {}, .lossy = arguments.lossy};
   LanguageMeasures measures;
   {
-    ProgressLine line("Reading");
+    StatusLine status;
     measures = measure_language(
-        language_model(folder), *folder.tokenizer, corpus, arguments.by_line, [&](double share) { line.show(share); },
-        folder.rules);
+        language_model(folder), *folder.tokenizer, corpus, arguments.by_line,
+        [&](double share) { status.share("Reading", share); }, folder.rules);
   }
   report(arguments, {{"model", folder.path}}, measures);
 }
 
 void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
-  const EncoderModel& model = encoder_model(folder);
-  require<Error>(!model.labels().empty(), folder.path,
-                 ": this encoder knows masked words but no labels; train it on labelled text with --from ",
-                 folder.path);
+  const EncoderModel& model = labelled_model(folder);
   const Corpus corpus{.kind = CorpusKind::labelled, .files = files, .targets = {}, .lossy = arguments.lossy};
-  report(arguments, {{"model", folder.path}}, measure_labels(model, *folder.tokenizer, corpus));
+  LabelMeasures measures;
+  {
+    StatusLine status;
+    measures = measure_labels(model, *folder.tokenizer, corpus, [&](double share) { status.share("Reading", share); });
+  }
+  report(arguments, {{"model", folder.path}}, measures);
 }
 
 void evaluate_model(const EvaluateArguments& arguments) {
@@ -165,6 +182,7 @@ void evaluate_model(const EvaluateArguments& arguments) {
   if (!arguments.output.empty() && task != Task::translation) {
     throw CLI::ValidationError("--output keeps translations; " + folder.path + " is no translator");
   }
+  say_when_signalled("stopped; nothing was measured");
   switch (task) {
     case Task::translation:
       return evaluate_pairs(arguments, folder, files);
@@ -173,7 +191,8 @@ void evaluate_model(const EvaluateArguments& arguments) {
     case Task::classification:
       return evaluate_labels(arguments, folder, files);
     case Task::pictures:
-      throw Error(folder.path + ": a model of pictures is used by attend classify");
+      throw Error(folder.path +
+                  ": this is an image classifier, which attend evaluate does not support: use attend classify");
   }
 }
 

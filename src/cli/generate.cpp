@@ -1,17 +1,18 @@
 #include "cli/generate.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <iostream>
+#include <algorithm>
 #include <memory>
 
 #include "attend/base/error.h"
 #include "attend/generate/generate_text.h"
-#include "attend/text/utf8.h"
 #include "cli/json_text.h"
+#include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/stop.h"
 
 namespace attend::cli {
 namespace {
@@ -21,21 +22,22 @@ Examples:
   attend generate shakespeare "ROMEO:"
   attend generate novel "从前有" --temperature 0.8 --top-p 0.9 --tokens 300
   attend generate shakespeare --count 3 --seed 7 --json
-  attend generate shakespeare - <prompt.txt
+  attend generate shakespeare -i prompts.txt -o texts.jsonl --json
+  attend generate shakespeare --whole-text < prompt.txt
 
-Text appears as it is written, after its prompt; with --beam, which searches for the likeliest text, when it is done. The
-same seed gives the same text. When the model's context is full, it goes on from the last half of it. A Hugging Face
-folder may say itself how long a text becomes, what is not repeated or written, and how wide the beam is; options go
-before that.)";
+Each PROMPT, or each line of a file or of standard input, is continued. The text for a single prompt appears word by word;
+with --beam, which searches for the likeliest text, when it is finished. Several texts are separated by a line of three
+dashes; --json writes one object for each, in one line. Without a prompt the model begins a new text. The same seed gives
+the same text. When the model's context is full, it continues from the last half of it. generation_config.json of a
+Hugging Face folder applies unless an option overrides it.)";
 
 struct GenerateArguments {
   CommonOptions common;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::optional<int64_t> beam;
-  std::string prompt;
-  bool greedy = false, no_cache = false;
+  bool greedy = false, no_cache = false, whole_text = false;
   std::function<bool()> is_sampling_given;
-  CLI::Option* penalty_option = nullptr;
+  CLI::Option *penalty_option = nullptr, *input_option = nullptr;
 };
 
 /// What the folder says, then what the user does.
@@ -65,18 +67,6 @@ const char* name_of(Ending ending) {
   return "";
 }
 
-std::string read_prompt(const std::string& argument) {
-  if (argument != "-") return argument;
-  std::string text = TextInput({}).rest();
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-void show(const std::string& text, bool is_terminal) {
-  std::cout << (is_terminal ? without_controls(text) : text) << std::flush;
-  require<Error>(std::cout.good(), "cannot write the output");
-}
-
 Json to_json(const GeneratedText& text, const std::string& prompt) {
   return {{"prompt", prompt},
           {"text", text.text},
@@ -85,53 +75,145 @@ Json to_json(const GeneratedText& text, const std::string& prompt) {
           {"ending", name_of(text.ending)}};
 }
 
-/// One text appears word by word; several one after the other.
-void run_generate(GenerateArguments& arguments) {
-  use_threads(arguments.common);
-  GenerateOptions& options = arguments.options;
-  if (arguments.greedy) {
-    if (arguments.is_sampling_given()) throw CLI::ValidationError("--greedy leaves nothing to draw");
-    options.sampling.temperature = 0;
+/// Whether prompts come through a pipe or from a file.
+bool has_piped_input() {
+  struct stat status {};
+  return fstat(STDIN_FILENO, &status) == 0 &&
+         (S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+/// Writes what follows each prompt, chunk by chunk.
+class GenerateCommand {
+ public:
+  GenerateCommand(const GenerateArguments& arguments, const ModelFolder& folder, const CommonOptions& common)
+      : arguments_(arguments),
+        options_(arguments.options),
+        folder_(folder),
+        is_terminal_(isatty(STDOUT_FILENO) == 1 && (common.output.empty() || common.output == "-")),
+        work_("generate", common, {.unit = "prompts", .chunk = chunk_of(arguments.options), .is_continuable = false}) {}
+
+  void run() {
+    if (arguments_.whole_text) {
+      std::string prompt = work_.rest();
+      while (prompt.ends_with('\n')) prompt.pop_back();
+      write({prompt});
+    } else {
+      auto prompts = work_.next();
+      if (prompts.empty() && !arguments_.input_option->count() && !is_stop_requested()) prompts = {""};
+      for (; !prompts.empty(); prompts = work_.next()) write(prompts);
+    }
+    work_.finish(folder_.model->context());
   }
-  if (arguments.beam.value_or(1) > 1 && (arguments.greedy || arguments.is_sampling_given())) {
+
+ private:
+  /// A beam takes one prompt after the other anyway.
+  static ChunkLimits chunk_of(const GenerateOptions& options) {
+    const int64_t prompts = options.beam > 1 ? 1 : std::max<int64_t>(options.batch_rows / options.copies, 1);
+    return {.lines = static_cast<size_t>(prompts)};
+  }
+
+  /// A single text appears word by word; several ones when they are finished.
+  void write(const std::vector<std::string>& prompts) {
+    const bool is_streamed = prompts.size() == 1 && options_.copies == 1 && !arguments_.common.json;
+    options_.first_index = work_.before();
+    if (is_streamed) begin_text(), put(prompts[0]);
+    const auto texts =
+        generate_text(language_model(folder_), *folder_.tokenizer, prompts, options_, [&](const TextPiece& piece) {
+          if (is_streamed && !piece.text.empty()) put(std::string(piece.text));
+          if (!is_streamed) work_.computed(0);
+          return !is_stop_requested();
+        });
+    if (is_streamed) {
+      put("\n");
+      work_.speed().add(std::ssize(texts[0].ids));
+      return texts[0].ending == Ending::callback ? work_.keep_partial() : work_.done();
+    }
+    const int64_t finished = finished_prompts(texts, prompts.size());
+    for (const GeneratedText& text : texts) {
+      if (text.prompt < finished) add(text, prompts[static_cast<size_t>(text.prompt)]);
+    }
+    work_.flush();
+    work_.done(finished);
+  }
+
+  /// How many of the first prompts have all their texts.
+  static int64_t finished_prompts(const std::vector<GeneratedText>& texts, size_t prompts) {
+    const auto cut = std::ranges::find(texts, Ending::callback, &GeneratedText::ending);
+    return cut == texts.end() ? static_cast<int64_t>(prompts) : cut->prompt;
+  }
+
+  void add(const GeneratedText& text, const std::string& prompt) {
+    work_.speed().add(std::ssize(text.ids));
+    if (arguments_.common.json) return work_.output().line(json_line(to_json(text, prompt)));
+    begin_text();
+    work_.output().line(shown(prompt + text.text));
+  }
+
+  /// A line of three dashes stands between texts.
+  void begin_text() {
+    if (has_written_) work_.output().line("---");
+    has_written_ = true;
+  }
+
+  void put(const std::string& text) {
+    work_.output().bytes(shown(text));
+    work_.flush();
+  }
+
+  std::string shown(const std::string& text) const { return is_terminal_ ? without_controls(text) : text; }
+
+  const GenerateArguments& arguments_;
+  GenerateOptions options_;
+  const ModelFolder& folder_;
+  bool is_terminal_, has_written_ = false;
+  LineWork work_;
+};
+
+void check_usage(const GenerateArguments& arguments) {
+  const bool samples = arguments.is_sampling_given();
+  if (arguments.greedy && samples) {
+    throw CLI::ValidationError("--greedy cannot be combined with --temperature and other options of sampling");
+  }
+  if (arguments.beam.value_or(1) > 1 && (arguments.greedy || samples)) {
     throw CLI::ValidationError("--beam excludes --greedy and sampling");
   }
-  if (arguments.beam == 1 && !arguments.is_sampling_given()) options.sampling.temperature = 0;
+  const auto& texts = arguments.common.input.texts;
+  if (arguments.whole_text && !texts.empty() && texts[0] != "-") {
+    throw CLI::ValidationError("--whole-text is for prompts from a file (-i) or the standard input");
+  }
+}
+
+void run_generate(GenerateArguments& arguments) {
+  use_threads(arguments.common);
+  check_usage(arguments);
+  GenerateOptions& options = arguments.options;
+  const bool is_greedy = arguments.greedy || (arguments.beam == 1 && !arguments.is_sampling_given());
+  if (is_greedy) options.sampling.temperature = 0;
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const MatmulPrecisionScope precision(arguments.common.weights.precision());
-  const LanguageModel& model = language_model(folder);
+  language_model(folder);  // throws for another kind of model
   take_rules(arguments, folder.rules);
   warn_unfollowed(folder);
-  const std::string prompt = read_prompt(arguments.prompt);
-  require<FormatError>(is_utf8(prompt), "generate: the prompt is not UTF-8");
-  const bool is_terminal = isatty(STDOUT_FILENO) == 1, is_streamed = !arguments.common.json && options.copies == 1;
-  Speed speed;
-  if (is_streamed) show(prompt, is_terminal);
-  const auto texts =
-      generate_text(model, *folder.tokenizer, std::span(&prompt, 1), options, [&](const TextPiece& piece) {
-        if (is_streamed && !piece.text.empty()) show(std::string(piece.text), is_terminal);
-        return true;
-      });
-  if (is_streamed) show("\n", is_terminal);
-  for (const GeneratedText& text : texts) {
-    speed.add(std::ssize(text.ids));
-    if (arguments.common.json) show(json_line(to_json(text, prompt)) + "\n", false);
-    if (arguments.common.json || is_streamed) continue;
-    show((text.copy > 0 ? "---\n" : "") + prompt + text.text + "\n", is_terminal);
-  }
-  speed.print(arguments.common.bench);
+  CommonOptions common = arguments.common;
+  const bool is_given = !common.input.texts.empty() || arguments.input_option->count() > 0 || arguments.whole_text;
+  if (!is_given && !has_piped_input()) common.input.texts = {""};  // a new text
+  GenerateCommand(arguments, folder, common).run();
 }
 
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("generate", "Let a language model go on from a prompt");
+  CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a language model");
   const auto arguments = std::make_shared<GenerateArguments>();
   GenerateOptions& options = arguments->options;
   add_model_options(*command, arguments->common);
-  command->add_option("prompt", arguments->prompt, "Text to go on from; - reads it from standard input")
+  add_text_options(*command, arguments->common);
+  command->get_option("text")
+      ->description("Texts to continue; without any, or for -, the lines of the input")
       ->type_name("PROMPT");
+  arguments->input_option = command->get_option("--input");
+  command->add_flag("--whole-text", arguments->whole_text, "Take all of the input as one prompt");
   command->add_option("--tokens", options.tokens, "Most tokens to write (default 200, or what the folder says)")
       ->check(whole_number(1, 100000000))
       ->type_name("N");
@@ -151,7 +233,6 @@ void add_generate(CLI::App& app) {
       ->take_all();
   command->add_flag("--past-end", options.goes_past_end, "Go on when the model ends its text");
   command->add_flag("--no-cache", arguments->no_cache, "Read everything again for each word: slow, to compare with");
-  command->add_flag("--bench", arguments->common.bench, "Say how many tokens a second at the end");
   command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });
 }

@@ -17,6 +17,7 @@
 #include "cli/embed.h"
 #include "cli/evaluate.h"
 #include "cli/explain.h"
+#include "cli/fill.h"
 #include "cli/generate.h"
 #include "cli/info.h"
 #include "cli/inspect.h"
@@ -75,15 +76,23 @@ std::string complaint_about(const std::string& word, const CLI::App& app) {
   return "unknown command '" + word + "'" + (near ? "; did you mean '" + *nearest + "'?" : "; see attend --help");
 }
 
+/// `help` and `help COMMAND` as `--help` and `COMMAND --help`.
+std::vector<std::string> with_help_option(std::vector<std::string> words) {
+  if (words[0] != "help") return words;
+  const bool names_command = words.size() > 1 && words[1] != "help" && !words[1].starts_with('-');
+  return names_command ? std::vector<std::string>{words[1], "--help"} : std::vector<std::string>{"--help"};
+}
+
 int run(int argc, char** argv) {
   CLI::App app("attend: a complete Transformer in C++ — see what it attends to", "attend");
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
-  app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend COMMAND --help` says more about each command.");
+  app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend help COMMAND` says more about each command.");
   attend::cli::add_train(app);
   attend::cli::add_demo(app);
   attend::cli::add_translate(app);
   attend::cli::add_generate(app);
+  attend::cli::add_fill(app);
   attend::cli::add_classify(app);
   attend::cli::add_embed(app);
   attend::cli::add_score(app);
@@ -98,9 +107,11 @@ int run(int argc, char** argv) {
   attend::cli::add_bench(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
-  if (const std::string complaint = complaint_about(argv[1], app); !complaint.empty()) return fail(kUsage, complaint);
+  std::vector<std::string> words = with_help_option({argv + 1, argv + argc});
+  if (const std::string complaint = complaint_about(words[0], app); !complaint.empty()) return fail(kUsage, complaint);
+  std::ranges::reverse(words);  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
     const auto chosen = app.get_subcommands();

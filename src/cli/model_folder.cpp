@@ -9,24 +9,37 @@
 namespace attend::cli {
 namespace {
 
-const char* command_for(Task task) {
-  switch (task) {
+bool has_labels(const EncoderModel& model) { return !model.labels().empty(); }
+
+/// What the model is, and the command that uses it.
+std::string kind_of(const ModelFolder& folder) {
+  switch (folder.model->task()) {
     case Task::translation:
-      return "attend translate";
+      return "a translation model: use attend translate";
     case Task::language:
-      return "attend generate";
-    case Task::classification:
+      return "a language model: use attend generate";
     case Task::pictures:
-      return "attend classify";
+      return "an image classifier: use attend classify";
+    case Task::classification:
+      break;
   }
-  return "";
+  const auto& encoder = dynamic_cast<const EncoderModel&>(*folder.model);
+  if (has_labels(encoder)) return "a text classifier: use attend classify";
+  const std::string training =
+      "; to classify texts, train it on labelled ones first: attend train encoder "
+      "LABELLED.tsv --from " +
+      folder.path;
+  return (encoder.has_masked_head() ? "a masked-word model: use attend fill"
+                                    : "a text encoder without a masked-word head: use attend embed") +
+         training;
 }
+
+[[noreturn]] void refuse(const ModelFolder& folder) { throw Error(folder.path + ": this is " + kind_of(folder)); }
 
 template <class Kind>
 const Kind& model_as(const ModelFolder& folder) {
   const auto* model = dynamic_cast<const Kind*>(folder.model.get());
-  require<Error>(model != nullptr, folder.path, ": a model of architecture ", folder.model->architecture(),
-                 " is used by ", command_for(folder.model->task()));
+  if (model == nullptr) refuse(folder);
   return *model;
 }
 
@@ -89,7 +102,7 @@ void choose_task(ModelFolder& folder, const std::string& task) {
   try {
     folder.rules = GenerationRules(rules_for(folder.tasks, task));
   } catch (const Error& error) {
-    throw Error(folder.path + ": " + error.what());
+    throw CLI::ValidationError("--task: " + folder.path + ": " + error.what());
   }
 }
 
@@ -102,7 +115,19 @@ void warn_unfollowed(const ModelFolder& folder) {
 
 const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }
 const LanguageModel& language_model(const ModelFolder& folder) { return model_as<LanguageModel>(folder); }
-const EncoderModel& encoder_model(const ModelFolder& folder) { return model_as<EncoderModel>(folder); }
+
+const EncoderModel& labelled_model(const ModelFolder& folder) {
+  const auto& model = model_as<EncoderModel>(folder);
+  if (!has_labels(model)) refuse(folder);
+  return model;
+}
+
+const EncoderModel& masked_model(const ModelFolder& folder) {
+  const auto& model = model_as<EncoderModel>(folder);
+  if (has_labels(model) || !model.has_masked_head()) refuse(folder);
+  return model;
+}
+
 const ImageModel& image_model(const ModelFolder& folder) { return model_as<ImageModel>(folder); }
 
 }  // namespace attend::cli

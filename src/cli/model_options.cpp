@@ -42,7 +42,7 @@ void add_model_options(CLI::App& command, CommonOptions& options) {
 
 void add_text_options(CLI::App& command, CommonOptions& options) {
   CLI::Option* texts =
-      command.add_option("text", options.input.texts, "Texts; without any, lines are read from the input");
+      command.add_option("text", options.input.texts, "Texts; without any, or for -, lines are read from the input");
   texts->type_name("TEXT");
   command
       .add_option("-i,--input", options.input.file, "File to read, packed by gzip or not (default -, standard input)")

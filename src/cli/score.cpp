@@ -2,14 +2,14 @@
 
 #include <cmath>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 
 #include "attend/base/error.h"
 #include "attend/generate/score.h"
 #include "cli/json_text.h"
+#include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
+#include "cli/stop.h"
 
 namespace attend::cli {
 namespace {
@@ -30,82 +30,83 @@ struct ScoreArguments {
   bool whole_text = false, total = false;
 };
 
-struct Pairs {
-  std::vector<std::string> sources, targets;
-};
-
-/// Pairs from lines with tabs, or from two files line by line.
-class PairInput {
+/// The targets of source lines: in the same lines behind a tab, or in a file of their own.
+class Targets {
  public:
-  explicit PairInput(const ScoreArguments& arguments) : first_(first_options(arguments)) {
-    if (!arguments.source.empty()) {
-      second_.emplace(TextInputOptions{.file = arguments.target, .lossy = arguments.common.input.lossy});
-      names_ = arguments.source + " and " + arguments.target;
-    }
+  explicit Targets(const ScoreArguments& arguments) {
+    if (arguments.source.empty()) return;
+    file_.emplace(TextInputOptions{.file = arguments.target, .lossy = arguments.common.input.lossy});
+    names_ = arguments.source + " and " + arguments.target;
   }
 
-  Pairs chunk() {
-    Pairs pairs{.sources = first_.chunk(), .targets = {}};
-    if (second_) {
-      pairs.targets = second_->chunk();
-      lines_ += std::ssize(pairs.sources);
-      require<FormatError>(pairs.sources.size() == pairs.targets.size(), names_, " have different numbers of lines");
-      return pairs;
-    }
-    for (std::string& line : pairs.sources) {
-      ++lines_;
+  /// `before` is the number of lines before these. Lines with tabs become their sources.
+  std::vector<std::string> of(std::vector<std::string>& lines, int64_t before) {
+    if (file_) return aligned(lines.size());
+    std::vector<std::string> targets;
+    for (std::string& line : lines) {
+      ++before;
       const size_t tab = line.find('\t');
-      require<FormatError>(tab != std::string::npos || line.empty(), "line ", lines_, ": expected source, tab, target");
-      pairs.targets.push_back(line.empty() ? "" : line.substr(tab + 1, line.find('\t', tab + 1) - tab - 1));
+      require<FormatError>(tab != std::string::npos || line.empty(), "line ", before, ": expected source, tab, target");
+      targets.push_back(line.empty() ? "" : line.substr(tab + 1, line.find('\t', tab + 1) - tab - 1));
       line.resize(line.empty() ? 0 : tab);
     }
-    return pairs;
+    return targets;
+  }
+
+  /// Throws unless the file ends with the sources.
+  void check_end() {
+    if (file_ && !is_stop_requested()) require_same(file_->chunk({.lines = 1}).empty());
   }
 
  private:
-  static TextInputOptions first_options(const ScoreArguments& arguments) {
-    TextInputOptions options = arguments.common.input;
-    if (!arguments.source.empty()) options.file = arguments.source;
-    return options;
+  std::vector<std::string> aligned(size_t count) {
+    std::vector<std::string> targets = file_->chunk({.lines = count, .bytes = SIZE_MAX});
+    require_same(targets.size() == count || is_stop_requested());
+    targets.resize(count);
+    return targets;
   }
+  void require_same(bool is_same) const { require<FormatError>(is_same, names_, " have different numbers of lines"); }
 
-  TextInput first_;
-  std::optional<TextInput> second_;
+  std::optional<TextInput> file_;
   std::string names_;
-  int64_t lines_ = 0;
 };
 
 /// What all lines have in common, and how they are shown.
 class Report {
  public:
-  Report(const ScoreArguments& arguments, const Tokenizer& tokenizer)
-      : arguments_(arguments), tokenizer_(tokenizer), output_(arguments.common.output) {}
+  Report(const ScoreArguments& arguments, const Tokenizer& tokenizer, LineWork& work)
+      : arguments_(arguments), tokenizer_(tokenizer), work_(work) {}
 
-  void add(const TextScore& score, bool is_blank) {
+  /// The score of line `index` of those in hand.
+  void add(const TextScore& score, size_t index, bool is_blank) {
+    if (score.is_cut && !is_blank) work_.cut(static_cast<int64_t>(index));
     log_probability_ += score.log_probability;
     tokens_ += std::ssize(score.words);
     ++texts_;
     if (arguments_.total) return;
     if (arguments_.common.json) {
-      output_.line(json_line(to_json(score)));
+      work_.output().line(json_line(to_json(score)));
     } else {
-      output_.line(is_blank ? "" : score_text(score.log_probability) + "\t" + std::to_string(score.words.size()));
+      work_.output().line(is_blank ? ""
+                                   : score_text(score.log_probability) + "\t" + std::to_string(score.words.size()));
     }
   }
-  void flush() { output_.flush(); }
+  void flush(size_t lines) {
+    work_.flush();
+    work_.done(static_cast<int64_t>(lines));
+  }
 
-  void finish() {
+  void finish(int64_t context) {
     const double perplexity = tokens_ > 0 ? std::exp(-log_probability_ / static_cast<double>(tokens_)) : 1;
     if (arguments_.total && arguments_.common.json) {
-      output_.line(json_line(
+      work_.output().line(json_line(
           {{"texts", texts_}, {"tokens", tokens_}, {"log_probability", log_probability_}, {"perplexity", perplexity}}));
     } else if (arguments_.total) {
-      output_.line("texts " + std::to_string(texts_) + "\ttokens " + std::to_string(tokens_) + "\tlog p " +
-                   score_text(log_probability_) + "\tperplexity " + score_text(perplexity));
+      work_.output().line("texts " + std::to_string(texts_) + "\ttokens " + std::to_string(tokens_) + "\tlog p " +
+                          score_text(log_probability_) + "\tperplexity " + score_text(perplexity));
     }
-    output_.finish();
-    speed_.add(tokens_);
-    speed_.print(arguments_.common.bench);
+    work_.speed().add(tokens_);
+    work_.finish(context);
   }
 
  private:
@@ -123,38 +124,52 @@ class Report {
 
   const ScoreArguments& arguments_;
   const Tokenizer& tokenizer_;
-  TextOutput output_;
-  Speed speed_;
+  LineWork& work_;
   double log_probability_ = 0;
   int64_t tokens_ = 0, texts_ = 0;
 };
 
-void score_pairs_of(const ScoreArguments& arguments, const ModelFolder& folder, Report& report) {
+void score_pairs_of(const ScoreArguments& arguments, const ModelFolder& folder, LineWork& work, Report& report) {
   const PairModel& model = pair_model(folder);
-  PairInput input(arguments);
-  for (Pairs pairs = input.chunk(); !pairs.sources.empty(); pairs = input.chunk()) {
-    const auto scores = score_pairs(model, *folder.tokenizer, pairs.sources, pairs.targets, {.rules = folder.rules});
+  Targets input(arguments);
+  for (auto sources = work.next(); !sources.empty(); sources = work.next()) {
+    const std::vector<std::string> targets = input.of(sources, work.before());
+    if (is_stop_requested()) break;
+    const auto scores = score_pairs(model, *folder.tokenizer, sources, targets, {.rules = folder.rules});
     for (size_t i = 0; i < scores.size(); ++i) {
-      const bool is_blank = pairs.sources[i].empty() && pairs.targets[i].empty();
-      report.add(is_blank ? TextScore{} : scores[i], is_blank);
+      const bool is_blank = sources[i].empty() && targets[i].empty();
+      report.add(is_blank ? TextScore{} : scores[i], i, is_blank);
     }
-    report.flush();
+    report.flush(sources.size());
+  }
+  input.check_end();
+}
+
+void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, LineWork& work, Report& report) {
+  const LanguageModel& model = language_model(folder);
+  const ScoreOptions options{.rules = folder.rules};
+  if (arguments.whole_text) {
+    const std::string text = work.rest();
+    report.add(score_texts(model, *folder.tokenizer, std::span(&text, 1), options)[0], 0, false);
+    return report.flush(1);
+  }
+  for (auto lines = work.next(); !lines.empty(); lines = work.next()) {
+    const auto scores = score_texts(model, *folder.tokenizer, lines, options);
+    for (size_t i = 0; i < scores.size(); ++i) report.add(scores[i], i, scores[i].words.empty());
+    report.flush(lines.size());
   }
 }
 
-void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, Report& report) {
-  const LanguageModel& model = language_model(folder);
-  const ScoreOptions options{.rules = folder.rules};
-  TextInput input(arguments.common.input);
-  if (arguments.whole_text) {
-    const std::string text = input.rest();
-    report.add(score_texts(model, *folder.tokenizer, std::span(&text, 1), options)[0], false);
-    return;
+/// Throws for a model without probabilities of texts, and for options that do not fit it.
+void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
+  const bool is_pairs = folder.model->task() == Task::translation;
+  if (!is_pairs) language_model(folder);
+  if (!is_pairs && !arguments.source.empty()) {
+    throw CLI::ValidationError("--source and --target are for translation models; " + folder.path +
+                               " is a language model and scores plain text");
   }
-  for (auto lines = input.chunk(); !lines.empty(); lines = input.chunk()) {
-    for (const TextScore& score : score_texts(model, *folder.tokenizer, lines, options))
-      report.add(score, score.words.empty());
-    report.flush();
+  if (is_pairs && arguments.whole_text) {
+    throw CLI::ValidationError("--whole-text is for language models; " + folder.path + " is a translation model");
   }
 }
 
@@ -168,15 +183,14 @@ void run_score(const ScoreArguments& arguments) {
   }
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const MatmulPrecisionScope precision(arguments.common.weights.precision());
-  const bool is_pairs = folder.model->task() == Task::translation;
-  require<Error>(is_pairs || arguments.source.empty(), folder.path, ": a model of architecture ",
-                 folder.model->architecture(), " scores plain text, not --source and --target");
-  require<Error>(!is_pairs || !arguments.whole_text, folder.path, ": --whole-text is for language models");
-  require<Error>(folder.model->task() != Task::classification && folder.model->task() != Task::pictures, folder.path,
-                 ": a classifier gives no text a probability; see attend classify --probabilities");
-  Report report(arguments, *folder.tokenizer);
-  is_pairs ? score_pairs_of(arguments, folder, report) : score_texts_of(arguments, folder, report);
-  report.finish();
+  check_model(arguments, folder);
+  CommonOptions common = arguments.common;
+  if (!arguments.source.empty()) common.input.file = arguments.source;
+  LineWork work("score", common, {.is_continuable = !arguments.total && arguments.source.empty()});
+  Report report(arguments, *folder.tokenizer, work);
+  folder.model->task() == Task::translation ? score_pairs_of(arguments, folder, work, report)
+                                            : score_texts_of(arguments, folder, work, report);
+  report.finish(folder.model->context());
 }
 
 }  // namespace

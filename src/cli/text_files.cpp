@@ -1,5 +1,6 @@
 #include "cli/text_files.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,11 +10,11 @@
 
 #include "attend/base/error.h"
 #include "attend/text/utf8.h"
+#include "cli/stop.h"
 
 namespace attend::cli {
 namespace {
 
-constexpr size_t kLinesAtOnce = 512;
 constexpr size_t kPendingBytes = size_t{1} << 16;
 
 /// There, and neither a plain file nor a folder.
@@ -38,7 +39,12 @@ bool TextInput::next(std::string& line) {
     if (next_text_ == options_.texts.size()) return false;
     line = options_.texts[next_text_++];
   } else if (reader_) {
-    return reader_->next(line);
+    try {
+      return reader_->next(line);
+    } catch (const Error&) {
+      if (is_stop_requested()) return false;  // the signal has ended a read that waited
+      throw;
+    }
   } else if (!std::getline(std::cin, line)) {
     return false;
   }
@@ -51,11 +57,26 @@ bool TextInput::next(std::string& line) {
   return true;
 }
 
-std::vector<std::string> TextInput::chunk() {
+std::vector<std::string> TextInput::chunk(const ChunkLimits& limits) {
   std::vector<std::string> lines;
-  const size_t most = is_interactive_ ? 1 : kLinesAtOnce;
-  for (std::string line; lines.size() < most && next(line);) lines.push_back(std::move(line));
+  const size_t most = is_interactive_ ? 1 : limits.lines;
+  size_t bytes = 0;
+  for (std::string line; lines.size() < most && bytes < limits.bytes && !is_stop_requested() && next(line);) {
+    bytes += line.size();
+    lines.push_back(std::move(line));
+  }
   return lines;
+}
+
+std::optional<int64_t> TextInput::total() const {
+  if (!options_.texts.empty()) return std::ssize(options_.texts);
+  const std::string path = options_.file == "-" ? "/dev/stdin" : options_.file;
+  struct stat status {};
+  if (is_interactive_ || stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  LineReader reader(path);
+  while (reader.skip()) {
+  }
+  return reader.lines();
 }
 
 std::string TextInput::rest() {
@@ -67,13 +88,31 @@ std::string TextInput::rest() {
   return text;
 }
 
+std::string text_or_input(const std::string& argument) {
+  if (argument != "-") return argument;
+  std::string text = TextInput({}).rest();
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::string behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::filesystem::path place = path;
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(place, error); ++links) {
+    require<Error>(links < kMostLinks, path, ": cannot write: the symbolic links lead in a circle");
+    place = place.parent_path() / std::filesystem::read_symlink(place);
+  }
+  return place;
+}
+
 TextOutput::TextOutput(const std::string& path) : path_(path == "-" ? "" : path) {
   if (path_.empty()) return;
   if (is_device(path_)) {
     device_.open(path_, std::ios::binary);
     require<Error>(device_.good(), path_, ": cannot be opened for writing");
   } else {
-    file_ = std::make_unique<AtomicFile>(path_);
+    file_ = std::make_unique<AtomicFile>(behind_links(path_));
   }
 }
 

@@ -20,15 +20,25 @@ struct TextInputOptions {
   bool unbuffered = false;         ///< of the standard input: each line by itself, as it comes
 };
 
-/// Lines, some hundred at a time, so that no input is too long; one at a time where a person types them.
+/// Limits on the lines that are read at once; at least one is.
+struct ChunkLimits {
+  size_t lines = 512;
+  size_t bytes = size_t{1} << 15;  ///< no further line is read after this many
+};
+
+/// Lines in chunks, so that no input is too long; one at a time where a person types them. Ends after a signal that
+/// asks the command to stop, see cli/stop.h.
 class TextInput {
  public:
   explicit TextInput(const TextInputOptions& options);
 
-  /// The next lines; none at the end. Throws FormatError for what is not UTF-8, with the line's number.
-  std::vector<std::string> chunk();
+  /// The next lines; none at the end. Throws FormatError for text that is not UTF-8, with the line's number.
+  std::vector<std::string> chunk(const ChunkLimits& limits = {});
   /// All that is left, with its line breaks.
   std::string rest();
+  /// The number of lines from beginning to end; none for input that can be read only once. Reads the file.
+  std::optional<int64_t> total() const;
+  bool is_interactive() const { return is_interactive_; }
 
  private:
   bool next(std::string& line);
@@ -40,8 +50,15 @@ class TextInput {
   std::optional<LineReader> reader_;
 };
 
-/// The standard output, or a file that appears whole when finish() is called and not at all before. What is there and
-/// not a plain file (a device, a named pipe) is written to as it is.
+/// A text given as an argument; `-` is all of the standard input, without line breaks at its end.
+std::string text_or_input(const std::string& argument);
+
+/// The path behind a symbolic link, so that a file written beside it and renamed replaces the file and not the link.
+/// Other paths stay as they are. Throws Error for links that lead in a circle.
+std::string behind_links(const std::string& path);
+
+/// The standard output, or a file that appears whole when finish() is called and not at all before. A link keeps
+/// pointing where it did. What is there and not a plain file (a device, a named pipe) is written to as it is.
 class TextOutput {
  public:
   /// An empty path, or -, is the standard output.
@@ -53,6 +70,8 @@ class TextOutput {
   /// Passes on what was written so far. Throws Error if it cannot be.
   void flush();
   void finish();
+  /// As it was given; empty for the standard output.
+  const std::string& path() const { return path_; }
 
  private:
   std::string path_;

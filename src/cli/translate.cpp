@@ -8,9 +8,10 @@
 #include "attend/generate/translate.h"
 #include "attend/io/json.h"
 #include "cli/json_text.h"
+#include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/stop.h"
 
 namespace attend::cli {
 namespace {
@@ -96,26 +97,44 @@ class TranslateCommand {
         folder_(open_for(arguments)),
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
-        input_(arguments.common.input),
-        output_(arguments.common.output) {
+        work_("translate", arguments.common, {.chunk = chunk_of(search_)}) {
     warn_unfollowed(folder_);
+    search_.on_step = check_stop;
   }
 
   void run() {
-    for (auto lines = input_.chunk(); !lines.empty(); lines = input_.chunk()) {
-      search_.first_index = lines_;
-      const auto results = translate(model_, *folder_.tokenizer, lines, search_);
+    for (auto lines = work_.next(); !lines.empty(); lines = work_.next()) {
+      search_.first_index = work_.before();
+      const auto results = translated(lines);
       align_results(lines, results);
       for (const TranslatedLine& result : results) write(lines[static_cast<size_t>(result.index)], result);
-      output_.flush();
-      lines_ += std::ssize(lines);
+      work_.flush();
+      work_.done(std::ssize(results));
     }
-    output_.finish();
-    warn();
-    speed_.print(arguments_.common.bench);
+    work_.finish(model_.context());
   }
 
  private:
+  /// Hypotheses cost as much as lines do.
+  static ChunkLimits chunk_of(const SearchOptions& search) {
+    ChunkLimits limits;
+    limits.bytes /= static_cast<size_t>(std::max(search.beam, search.sampling ? search.n_best : 1));
+    return limits;
+  }
+
+  /// All of the lines; after a signal those up to the first that is not finished.
+  std::vector<TranslatedLine> translated(const std::vector<std::string>& lines) {
+    std::vector<TranslatedLine> results;
+    try {
+      translate(model_, *folder_.tokenizer, lines, search_, [&](const TranslatedLine& line) {
+        results.push_back(line);
+        work_.computed(std::ssize(results));
+      });
+    } catch (const StopRequested&) {
+    }
+    return results;
+  }
+
   void align_results(const std::vector<std::string>& lines, const std::vector<TranslatedLine>& results) {
     alignments_.clear();
     next_alignment_ = 0;
@@ -129,12 +148,17 @@ class TranslateCommand {
     }
     AlignOptions options = arguments_.align;
     options.rules = search_.rules;
-    alignments_ = align(model_, *folder_.tokenizer, sources, targets, options);
+    try {
+      alignments_ = align(model_, *folder_.tokenizer, sources, targets, options);
+    } catch (const ShapeError& error) {  // a layer or a head that the model does not have
+      const std::string text = error.what();
+      throw CLI::ValidationError("--alignments: " + text.substr(text.find(": ") + 2));
+    }
   }
 
   void write(const std::string& source, const TranslatedLine& line) {
-    if (line.is_source_cut && ++cut_ == 1) first_cut_ = lines_ + line.index + 1;
-    for (const Translation& translation : line.best) speed_.add(translation.tokens);
+    if (line.is_source_cut) work_.cut(line.index);
+    for (const Translation& translation : line.best) work_.speed().add(translation.tokens);
     arguments_.common.json ? write_json(source, line) : write_text(line);
   }
 
@@ -144,40 +168,31 @@ class TranslateCommand {
     for (const Translation& translation : line.best) list.push_back(to_json(translation, next_alignment()));
     json.update(list[0]);
     if (search_.n_best > 1) json["n_best"] = std::move(list);
-    output_.line(json_line(json));
+    work_.output().line(json_line(json));
   }
 
   void write_text(const TranslatedLine& line) {
     for (const Translation& translation : line.best) {
       std::string text;
-      if (search_.n_best > 1) text = std::to_string(lines_ + line.index) + "\t";
+      if (search_.n_best > 1) text = std::to_string(work_.before() + line.index) + "\t";
       text += in_one_line(translation.text);
       const WordAlignment* alignment = next_alignment();
       const bool is_blank = line.source_tokens == 0;
       if (arguments_.scores && !is_blank) text.append("\t").append(score_text(translation.score));
       if (alignment && !is_blank) text.append("\t").append(pharaoh(*alignment));
-      output_.line(text);
+      work_.output().line(text);
     }
   }
 
   const WordAlignment* next_alignment() { return alignments_.empty() ? nullptr : &alignments_[next_alignment_++]; }
 
-  void warn() const {
-    if (cut_ == 0) return;
-    std::cerr << "attend: " << cut_ << (cut_ == 1 ? " line was" : " lines were") << " longer than the model's "
-              << model_.context() << " tokens, and not read to the end; the first is line " << first_cut_ << '\n';
-  }
-
   const TranslateArguments& arguments_;
   ModelFolder folder_;
   const PairModel& model_;
   SearchOptions search_;
-  TextInput input_;
-  TextOutput output_;
+  LineWork work_;
   std::vector<WordAlignment> alignments_;
   size_t next_alignment_ = 0;
-  int64_t lines_ = 0, cut_ = 0, first_cut_ = 0;
-  Speed speed_;
 };
 
 void run_translate(TranslateArguments& arguments) {

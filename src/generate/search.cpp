@@ -63,6 +63,7 @@ class BatchSearch {
   /// Runs until all sources are done.
   void run(const OnHypotheses& on_hypotheses) {
     while (!slots_.empty()) {
+      if (options_.on_step) options_.on_step();
       step();
       int64_t done = 0;
       for (Slot& slot : slots_) {

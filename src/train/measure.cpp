@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <numbers>
 
 #include "attend/base/error.h"
@@ -11,6 +10,7 @@
 #include "attend/generate/score.h"
 #include "attend/generate/translate.h"
 #include "attend/text/utf8.h"
+#include "train/file_bytes.h"
 
 namespace attend {
 namespace {
@@ -104,16 +104,6 @@ void for_each_group(Corpus corpus, bool by_line, Visit&& visit) {
   visit(group);
 }
 
-double bytes_of(const std::vector<std::string>& files) {
-  double total = 0;
-  for (const std::string& file : files) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(file, error);
-    if (!error) total += static_cast<double>(size);
-  }
-  return total;
-}
-
 }  // namespace
 
 TextMetrics text_metrics(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
@@ -146,10 +136,16 @@ TranslationMeasures measure_translation(const PairModel& model, const Tokenizer&
     result.hypotheses.push_back(line.best[0].text);
     result.written += line.best[0].tokens;
     result.cut_sources += line.is_source_cut;
-    if (options.progress)
-      options.progress(ratio(static_cast<double>(line.index + 1), static_cast<double>(sources.size())));
+    if (options.on_hypothesis) options.on_hypothesis(result.hypotheses.back());
+    const auto done = static_cast<double>(result.hypotheses.size());
+    if (options.progress) options.progress(ratio(done, static_cast<double>(sources.size())));
   };
-  translate(model, tokenizer, sources, options.search, on_line);
+  SearchOptions search = options.search;
+  for (size_t begin = 0; begin < sources.size(); begin += kLinesAtOnce) {
+    search.first_index = options.search.first_index + static_cast<int64_t>(begin);
+    const size_t count = std::min(kLinesAtOnce, sources.size() - begin);
+    translate(model, tokenizer, sources.subspan(begin, count), search, on_line);
+  }
   result.seconds = since(start);
   std::vector<std::string> compared;
   std::vector<std::vector<std::string>> references(1);

@@ -5,6 +5,7 @@
 #include "attend/base/error.h"
 #include "attend/generate/classify.h"
 #include "attend/train/measure.h"
+#include "train/file_bytes.h"
 
 namespace attend {
 namespace {
@@ -97,7 +98,8 @@ double LabelMeasures::macro_f1() const {
   return count > 0 ? sum / static_cast<double>(count) : 0;
 }
 
-LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus) {
+LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus,
+                             const std::function<void(double share)>& progress) {
   require<Error>(!model.labels().empty(), "this encoder was trained on masked words and has no labels");
   require<Error>(model.label_scores() == LabelScores::shares,
                  "the labels of this model do not exclude each other: there is no one right label to count");
@@ -105,11 +107,15 @@ LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokeniz
   LabelMeasurer measurer(model, tokenizer);
   CorpusReader reader(corpus);
   std::vector<Example> examples;
+  const double total = bytes_of(corpus.files);
+  double read = 0;
   for (Example example; reader.next(example);) {
+    read += static_cast<double>(example.source.size() + example.target.size() + 2);  // with a tab and a line feed
     examples.push_back(std::move(example));
     if (examples.size() < kTextsAtOnce) continue;
     measurer.add(examples);
     examples.clear();
+    if (progress) progress(total > 0 ? std::min(read / total, 1.0) : -1);
   }
   measurer.add(examples);
   LabelMeasures result = measurer.result();

@@ -279,9 +279,11 @@ TEST(HubCommands, TasksOfATranslator) {
   EXPECT_EQ(chosen.out, translated({"--prefix", "park "}).out);
   EXPECT_NE(chosen.out, open.out);
   const Finished none = translated({"--task", "poetry"});
-  EXPECT_EQ(none.code, 1);
-  EXPECT_EQ(none.err, "attend: " + folder.file("hf") +
-                          ": there is no task 'poetry'; there are 'translation_a', 'translation_b'\n");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(
+      none.err,
+      "attend: --task: " + folder.file("hf") +
+          ": there is no task 'poetry'; there are 'translation_a', 'translation_b'; see attend translate --help\n");
 }
 
 }  // namespace

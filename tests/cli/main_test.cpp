@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "testing/process.h"
 
@@ -37,6 +38,33 @@ TEST(Command, AnUnknownInstructionSetIsOneLine) {
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, "attend: ATTEND_CPU: expected sse4, avx2, avx512, avx512bf16 or amx, got 'avx3'\n");
   EXPECT_EQ(attend_command({"--version"}, {.environment = {{"ATTEND_CPU", "avx3"}}}).code, 0) << "computes nothing";
+}
+
+TEST(Command, HelpIsACommandToo) {
+  EXPECT_EQ(attend_command({"help"}).out, attend_command({"--help"}).out);
+  EXPECT_EQ(attend_command({"help"}).code, 0);
+  EXPECT_EQ(attend_command({"help", "help"}).out, attend_command({"--help"}).out);
+  for (const char* command : {"explain", "fill", "translate", "bench"}) {
+    const Finished help = attend_command({"help", command});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_EQ(help.out, attend_command({command, "--help"}).out);
+  }
+  const Finished unknown = attend_command({"help", "explian"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "attend: unknown command 'explian'; did you mean 'explain'?\n");
+}
+
+TEST(Command, FileSystemErrorsHaveNoNamesOfFunctions) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.file("loop"));
+  for (const Words& words : {Words{"info", folder.file("loop")}, Words{"inspect", folder.file("loop"), "x"},
+                             Words{"generate", folder.file("loop"), "x"}}) {
+    const Finished result = attend_command(words);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_EQ(result.err.find("filesystem error"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(folder.file("loop")), std::string::npos) << result.err;
+  }
 }
 
 TEST(Command, UsageErrorsAreOneLineAndExitTwo) {

@@ -150,7 +150,18 @@ TEST_F(ModelCommands, WarnsOfLinesThatAreTooLong) {
   const Finished result = attend({"translate", path("pairs"), "fox", std::string(100, 'x'), "--max-length", "3"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err,
-            "attend: 1 line was longer than the model's 48 tokens, and not read to the end; the first is line 2\n");
+            "attend: 1 line is longer than the 48 tokens that the model reads; the rest of it was ignored (line 2)\n");
+  for (const Words& words :
+       std::vector<Words>{{"classify", path("labels"), "fox", std::string(100, 'x')},
+                          {"embed", path("labels"), "fox", std::string(100, 'x')},
+                          {"score", path("pairs"), "a\tb", "fox\t" + std::string(100, 'x')},
+                          {"classify", path("labels"), "--pairs", "a\tb", "fox\t" + std::string(100, 'x')}}) {
+    EXPECT_EQ(attend(words).err, result.err) << words[0];
+  }
+  EXPECT_EQ(
+      attend({"classify", path("labels")}, {.input = "fox\n" + std::string(80, 'x') + "\n" + std::string(90, 'x')}).err,
+      "attend: 2 lines are longer than the 48 tokens that the model reads; the rest of each was ignored (the "
+      "first is line 2)\n");
   const Finished bench = attend({"translate", path("pairs"), "fox", "--bench"});
   EXPECT_NE(bench.err.find(" tokens/s\n"), std::string::npos);
   EXPECT_EQ(attend({"translate", path("pairs"), "fox"}).err, "");
@@ -302,15 +313,12 @@ TEST_F(ModelCommands, MistakesGiveOneLine) {
   const std::string pairs = path("pairs"), text = path("text");
   const std::vector<std::pair<Words, std::string>> cases{
       {{"translate", "nowhere", "x"}, "nowhere: there is no such model folder"},
-      {{"translate", text, "x"}, text + ": a model of architecture gpt is used by attend generate"},
-      {{"generate", pairs, "x"}, pairs + ": a model of architecture transformer is used by attend translate"},
-      {{"classify", pairs, "x"}, pairs + ": a model of architecture transformer is used by attend translate"},
-      {{"score", path("labels"), "x"},
-       path("labels") + ": a classifier gives no text a probability; see attend classify --probabilities"},
+      {{"translate", text, "x"}, text + ": this is a language model: use attend generate"},
+      {{"generate", pairs, "x"}, pairs + ": this is a translation model: use attend translate"},
+      {{"classify", pairs, "x"}, pairs + ": this is a translation model: use attend translate"},
+      {{"score", path("labels"), "x"}, path("labels") + ": this is a text classifier: use attend classify"},
       {{"translate", path("rnn"), "fox", "--alignments"},
        "align: a model of architecture rnn never looks back at the source: it has no alignments"},
-      {{"translate", pairs, "fox", "--alignments", "--layer", "2"},
-       "align: there is no layer 2; the model has 2, counted from 0"},
       {{"translate", pairs, "ab\xff"}, "text:1: not UTF-8"},
       {{"translate", pairs, "-i", path("none")}, path("none") + ": cannot open: No such file or directory"},
       {{"translate", pairs, "x", "-o", path("none/out")}, ""},
@@ -330,7 +338,13 @@ TEST_F(ModelCommands, MistakesGiveOneLine) {
                                                {"translate", pairs, "x", "--layer", "1"},
                                                {"generate", text, "x", "--top-p", "1.5"},
                                                {"generate", text, "x", "--greedy", "--top-k", "3"},
+                                               {"translate", pairs, "fox", "--alignments", "--layer", "2"},
+                                               {"translate", pairs, "fox", "-"},
                                                {"score", pairs, "--source", "x"},
+                                               {"score", pairs, "--whole-text"},
+                                               {"score", text, "--source", "x", "--target", "y"},
+                                               {"generate", text, "x", "--whole-text"},
+                                               {"convert", text, "-o", path("c"), "--to", "palm"},
                                                {"info"}}) {
     const Finished result = attend(words);
     EXPECT_EQ(result.code, 2) << words[0] << ": " << result.err;

@@ -33,6 +33,7 @@ struct SearchOptions {
   bool use_cache = true;                    ///< false: read all that was written again for each word, to compare with
   int64_t first_index = 0;                  ///< number of the first source: sampling draws by it
   GenerationRules rules{};                  ///< what the model's folder says; words it forces count 0 in log p
+  std::function<void()> on_step{};          ///< called before each word of a batch; an exception of it ends the search
 };
 
 /// The options with the rules of a model's folder, which decide where they leave it open: the longest text, and with

@@ -55,6 +55,8 @@ struct TranslationMeasuring {
   SearchOptions search;
   MetricOptions metrics;
   std::function<void(double share)> progress;  ///< may be empty
+  /// Called for each hypothesis in the order of the sources, as soon as all before it are there; may be empty.
+  std::function<void(const std::string& hypothesis)> on_hypothesis{};
 };
 /// Translates the sources and compares with the targets, line by line. Throws ShapeError for unequal counts or no pair.
 TranslationMeasures measure_translation(const PairModel& model, const Tokenizer& tokenizer,
@@ -98,6 +100,7 @@ struct LabelMeasures {
   double macro_f1() const;  ///< mean over the labels that are expected
 };
 /// Classifies labelled text. Throws Error for a model without labels, FormatError as CorpusReader does.
-LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus);
+LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus,
+                             const std::function<void(double share)>& progress = {});
 
 }  // namespace attend
