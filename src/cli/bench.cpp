@@ -91,7 +91,12 @@ Json to_json(const Measurement& m) {
 void run_bench(const BenchOptions& options) {
   const std::vector<Workload> workloads = chosen(options);
   if (options.list) {
-    for (const Workload& workload : workloads) std::cout << workload.name << '\n';
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Workload& workload : workloads) {
+      list.push_back({{"name", workload.name}, {"slow", workload.slow}});
+      if (!options.json) std::cout << workload.name << '\n';
+    }
+    if (options.json) std::cout << list.dump(2) << '\n';
     return;
   }
   if (options.thread_count > 0) set_threads(options.thread_count);
@@ -127,7 +132,7 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
   command->add_option("NAME", options->names, "Workloads to run; all but the slow ones if none is named");
   command->add_flag("--json", options->json, "Print one JSON object");
-  command->add_flag("--list", options->list, "Print the names and stop");
+  command->add_flag("--list", options->list, "Print the names and stop; with --json, which of them are slow, too");
   command->add_flag("--all", options->all, "Run the slow ones too");
   command->add_option("--threads", options->thread_count, "Threads to use")->check(CLI::Range(1, 1024));
   command->footer(

@@ -46,10 +46,22 @@ void save_as_ours(const ModelFolder& folder, const std::string& output) {
   save_model(*folder.model, output);
 }
 
+void check_target(const std::string& to) {
+  std::string known = "attend";
+  for (const std::string& name : hub_targets()) {
+    if (name == to) return;
+    known += ", " + name;
+  }
+  if (!to.empty() && to != "attend") {
+    throw CLI::ValidationError("--to: there is no architecture '" + to + "' to write; there are " + known);
+  }
+}
+
 void run_convert(const ConvertArguments& arguments) {
+  check_target(arguments.to);
   const ModelFolder folder = open_model(arguments.model, {.dtype = "f32", .quantize = ""});
   require<Error>(folder.model->task() != Task::pictures, folder.path,
-                 ": a model of pictures cannot be converted; it is used as it is");
+                 ": this is an image classifier, which cannot be converted; attend reads it as it is");
   try {
     check_finite_weights(*folder.model);
   } catch (const FormatError& error) {

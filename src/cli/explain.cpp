@@ -1,13 +1,11 @@
 #include "cli/explain.h"
 
-#include <unistd.h>
-
 #include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "attend/base/error.h"
 #include "attend/text/segment.h"
+#include "cli/line_work.h"
 #include "cli/options.h"
 
 namespace attend::cli {
@@ -33,13 +31,6 @@ struct ExplainArguments {
   CLI::Option* dim = nullptr;
 };
 
-std::string read_text(const std::string& argument) {
-  std::string text = argument;
-  if (argument == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
-
 /// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
 int64_t default_dim(int64_t heads) { return heads == 1 ? 4 : (8 + heads - 1) / heads * heads; }
 
@@ -56,7 +47,8 @@ void run_explain(ExplainArguments& arguments) {
     throw CLI::ValidationError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
                                std::to_string(options.heads));
   }
-  const std::string text = read_text(arguments.print.text);
+  suggest_file(arguments.print.text, "attend explain - < %FILE");
+  const std::string text = text_or_input(arguments.print.text);
   std::vector<std::string> tokens = segment(text);
   require<FormatError>(!tokens.empty(), "explain: the text has no words or characters");
   require<FormatError>(tokens.size() <= kMostTokens, "explain: expected at most ", kMostTokens, " tokens, got ",

@@ -10,8 +10,10 @@
 #include "attend/io/files.h"
 #include "attend/serve/training_feed.h"
 #include "cli/inspected.h"
+#include "cli/line_work.h"
 #include "cli/options.h"
 #include "cli/page.h"
+#include "cli/train_print.h"
 #include "serve/page.h"
 
 namespace attend::cli {
@@ -45,13 +47,17 @@ struct InspectArguments {
 int64_t attention_named(const Run& run, const std::string& name) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size()) return number;
+  if (error == std::errc() && end == name.data() + name.size()) {
+    if (number >= 0 && number < std::ssize(run.attention)) return number;
+    throw CLI::ValidationError("--layer: there is no layer " + name + "; the model has " +
+                               std::to_string(run.attention.size()) + ", counted from 0");
+  }
   std::string known;
   for (size_t i = 0; i < run.attention.size(); ++i) {
     if (run.attention[i].trace.path == name) return static_cast<int64_t>(i);
     known += (i == 0 ? "" : ", ") + run.attention[i].trace.path;
   }
-  throw Error("there is no layer '" + name + "'; there are " + known);
+  throw CLI::ValidationError("--layer: there is no layer '" + name + "'; there are " + known);
 }
 
 /// Which token of a picture is meant by its number or its name.
@@ -60,8 +66,15 @@ int64_t patch_named(const Run& run, const std::string& name) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].text == name || std::to_string(i) == name) return static_cast<int64_t>(i);
   }
-  throw Error("there is no patch '" + name + "'; there are " + tokens.front().text + " and " + tokens[1].text + " to " +
-              tokens.back().text);
+  throw CLI::ValidationError("--query: there is no patch '" + name + "'; there are " + tokens.front().text + " and " +
+                             tokens[1].text + " to " + tokens.back().text);
+}
+
+int64_t checked_head(const Run& run, int64_t attention, int64_t head) {
+  const int64_t heads = run.attention[static_cast<size_t>(attention)].heads();
+  if (head < heads) return head;
+  throw CLI::ValidationError("--head: there is no head " + std::to_string(head) + "; the layer has " +
+                             std::to_string(heads) + ", counted from 0");
 }
 
 PictureOptions picture_options(const Run& run, const InspectArguments& arguments) {
@@ -69,8 +82,8 @@ PictureOptions picture_options(const Run& run, const InspectArguments& arguments
   const bool is_picture = run.sides[0].picture.has_value();
   options.is_rollout = is_picture && arguments.layer == kRollout;
   if (!arguments.layer.empty() && !options.is_rollout) options.attention = attention_named(run, arguments.layer);
-  if (arguments.head >= 0) options.head = arguments.head;
-  require<Error>(is_picture || arguments.query.empty(), "--query is for models of pictures");
+  if (arguments.head >= 0) options.head = checked_head(run, options.attention.value_or(0), arguments.head);
+  if (!is_picture && !arguments.query.empty()) throw CLI::ValidationError("--query is for image classifiers");
   if (!arguments.query.empty()) options.query = patch_named(run, arguments.query);
   return options;
 }
@@ -101,18 +114,24 @@ std::string content_of(const InspectedModel& model, const Run& run, const Inspec
 
 /// What the model reads; it becomes the model's example, too.
 RunOptions run_options(InspectedModel& model, const InspectArguments& arguments) {
-  RunOptions options{.text = arguments.text, .target = {}, .second = {}, .heads = {}, .tokens = {}};
+  const bool reads_pictures = model.model->task() == Task::pictures;
+  if (!reads_pictures) suggest_file(arguments.text, "attend inspect " + shell_word(arguments.model) + " - < %FILE");
+  RunOptions options{.text = reads_pictures ? arguments.text : text_or_input(arguments.text),
+                     .target = {},
+                     .second = {},
+                     .heads = {},
+                     .tokens = {}};
   if (arguments.target_option->count() > 0) {
-    require<Error>(model.model->task() == Task::translation, "--target is for models that translate");
+    if (model.model->task() != Task::translation) throw CLI::ValidationError("--target is for translation models");
     options.target = arguments.target;
   }
   if (arguments.second_option->count() > 0) {
-    require<Error>(model.model->task() == Task::classification, "--second is for encoders of text");
+    if (model.model->task() != Task::classification) throw CLI::ValidationError("--second is for text encoders");
     options.second = arguments.second;
   }
-  model.example = arguments.text;
+  model.example = options.text;
   model.example_target = options.target;
-  if (model.model->task() != Task::pictures) return options;
+  if (!reads_pictures) return options;
   take_picture(model, arguments.text);
   if (arguments.text.empty()) std::cerr << "attend: the text is empty: there is nothing but marks to see\n";
   options.text = model.example;
@@ -145,7 +164,7 @@ void run_inspect(const InspectArguments& arguments) {
   if (name.empty()) {
     std::cout << content;
   } else {
-    write_file(name, content);
+    write_file(behind_links(name), content);
     std::cerr << "Wrote " << name << '\n';
   }
 }
@@ -156,7 +175,9 @@ void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
   const auto arguments = std::make_shared<InspectArguments>();
   command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
-  command->add_option("text", arguments->text, "What the model reads: a text, or the file of a picture")
+  command
+      ->add_option("text", arguments->text,
+                   "What the model reads: a text, or the file of a picture; - is the standard input")
       ->required()
       ->type_name("TEXT");
   command->add_option("-o,--output", arguments->output, "The file to write: .html, .json, .svg or .png")

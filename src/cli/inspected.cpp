@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <span>
 
 #include "attend/base/error.h"
+#include "attend/io/image.h"
 #include "attend/train/dataset.h"
 
 namespace attend::cli {
@@ -46,8 +50,13 @@ InspectedModel open_inspected(const std::string& path) {
 }
 
 void take_picture(InspectedModel& model, const std::string& file) {
-  require<Error>(model.model->task() == Task::pictures, model.name, ": a model of architecture ",
-                 model.model->architecture(), " reads text, not pictures");
+  require<Error>(model.model->task() == Task::pictures, model.name, ": this model reads text, not pictures");
+  if (file == "-") {
+    const std::string bytes(std::istreambuf_iterator<char>(std::cin), {});
+    model.example_picture = std::make_shared<const Image>(decode_image(std::as_bytes(std::span(bytes)), "stdin"));
+    model.example = "stdin";
+    return;
+  }
   model.example_picture = std::make_shared<const Image>(read_image(file));
   model.example = std::filesystem::path(file).filename().string();
 }

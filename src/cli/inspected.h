@@ -11,7 +11,7 @@ namespace attend::cli {
 /// the folder still has its data.
 InspectedModel open_inspected(const std::string& path);
 
-/// Makes a picture file the model's example. Throws Error for a model that reads text.
+/// Makes a picture file (- is the standard input) the model's example. Throws Error for a model that reads text.
 void take_picture(InspectedModel& model, const std::string& file);
 
 }  // namespace attend::cli

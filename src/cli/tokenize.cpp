@@ -163,6 +163,7 @@ void run_training(TokenizeArguments& arguments) {
 
 void run_tokenize(TokenizeArguments& arguments) {
   if (!arguments.corpus.empty()) return run_training(arguments);
+  if (arguments.texts == std::vector<std::string>{"-"}) arguments.texts.clear();  // the standard input
   if (arguments.tokenizer.empty()) throw CLI::ValidationError("expected a tokenizer, a model folder, or --train FILE");
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   if (!arguments.bench.empty()) return run_bench(*tokenizer, arguments);
@@ -195,7 +196,8 @@ void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Turn text into tokens and back, or train a tokenizer");
   const auto arguments = std::make_shared<TokenizeArguments>();
   command->add_option("tokenizer", arguments->tokenizer, "A model folder or a tokenizer's file")->type_name("MODEL");
-  command->add_option("text", arguments->texts, "Texts; without any, the lines of standard input")->type_name("TEXT…");
+  command->add_option("text", arguments->texts, "Texts; without any, or for -, the lines of standard input")
+      ->type_name("TEXT…");
   command->add_flag("--ids", arguments->ids, "Print ids instead of tokens");
   command->add_flag("--decode", arguments->decode, "Turn ids into text");
   command->add_flag("--special", arguments->special, "Add special tokens; with --decode keep them");

@@ -17,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/page.h"
+#include "cli/text_files.h"
 
 namespace attend::cli {
 namespace {
@@ -63,15 +64,17 @@ void begin_with(InspectedModel& model, const ViewArguments& arguments) {
   }
 }
 
-void run_view(const ViewArguments& arguments) {
+void run_view(ViewArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  arguments.text = text_or_input(arguments.text);
   std::vector<InspectedModel> models;
   for (const std::string& path : arguments.models) {
     models.push_back(open_inspected(path));
     begin_with(models.back(), arguments);
   }
-  require<Error>(arguments.picture.empty() || std::ranges::any_of(models, reads_pictures),
-                 "--picture is for models of pictures");
+  if (!arguments.picture.empty() && std::ranges::none_of(models, reads_pictures)) {
+    throw CLI::ValidationError("--picture is for image classifiers; none of the models is one");
+  }
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
   const std::atomic<bool>& stop = stop_on_signals();  // before that, a signal ends it at once

@@ -30,6 +30,14 @@ const hub::HubArchitecture& writable(const std::string& to) {
 
 }  // namespace
 
+std::vector<std::string> hub_targets() {
+  std::vector<std::string> result;
+  for (const hub::HubArchitecture& one : hub::hub_architectures()) {
+    if (one.describe != nullptr) result.push_back(one.model_type);
+  }
+  return result;
+}
+
 std::vector<std::string> hub_targets(const Model& model) {
   std::vector<std::string> result;
   for (const hub::HubArchitecture& one : hub::hub_architectures()) {

@@ -28,6 +28,19 @@ std::set<std::string> listed(std::vector<std::string> words) {
   return {std::istream_iterator<std::string>(lines), {}};
 }
 
+TEST(Bench, ListsAsJson) {
+  const Finished result = bench({"--list", "--json", "--all"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::set<std::string> names, slow;
+  for (const auto& one : nlohmann::json::parse(result.out)) {
+    names.insert(one["name"].get<std::string>());
+    if (one["slow"]) slow.insert(one["name"].get<std::string>());
+  }
+  EXPECT_EQ(names, listed({"--all"}));
+  EXPECT_TRUE(slow.contains("attention_memory"));
+  EXPECT_FALSE(slow.contains("linear"));
+}
+
 TEST(Bench, ListsEveryWorkload) {
   const std::set<std::string> names = listed({});
   for (const char* name : {"attention_forward",

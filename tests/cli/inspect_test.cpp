@@ -16,9 +16,9 @@ using testing::Finished;
 using testing::TemporaryFolder;
 using Json = nlohmann::json;
 
-Finished attend_command(std::vector<std::string> words) {
+Finished attend_command(std::vector<std::string> words, const testing::ProcessOptions& options = {}) {
   words.insert(words.begin(), ATTEND_BINARY_DIR "/attend");
-  return testing::run(words);
+  return testing::run(words, options);
 }
 
 /// A tiny translator, trained once for all tests.
@@ -108,11 +108,34 @@ TEST(Inspect, SaysWhatIsWrongInOneLine) {
   expect({"inspect", model(), "a", "--head", "0"}, 2, "--head needs --layer; see attend inspect --help");
   expect({"inspect", model(), "a", "--layer", "0"}, 2,
          "--layer, --head and --query are for .svg and .png; see attend inspect --help");
-  expect({"inspect", model(), "a", "--query", "r1c1", "-o", "a.svg"}, 1, "--query is for models of pictures");
-  expect({"view", model(), "--picture", "a.png"}, 1, "--picture is for models of pictures");
+  const auto usage = [&](std::vector<std::string> words, const std::string& message) {
+    const std::string command = words[0];
+    expect(std::move(words), 2, message + "; see attend " + command + " --help");
+  };
+  usage({"inspect", model(), "a", "--query", "r1c1", "-o", "a.svg"}, "--query is for image classifiers");
+  usage({"view", model(), "--picture", "a.png"}, "--picture is for image classifiers; none of the models is one");
+  usage({"inspect", model(), "a", "--second", "b"}, "--second is for text encoders");
+  const std::string layers =
+      std::to_string(Json::parse(attend_command({"inspect", model(), "a"}).out)["run"]["attention"].size());
+  usage({"inspect", model(), "a", "--layer", layers, "-o", "a.svg"},
+        "--layer: there is no layer " + layers + "; the model has " + layers + ", counted from 0");
+  usage({"inspect", model(), "a", "--layer", "0", "--head", "99", "-o", "a.svg"},
+        "--head: there is no head 99; the layer has 2, counted from 0");
   expect({"inspect", model(), std::string(50, 'a')}, 1, "inspect: the source has 51 tokens, the model's context is 40");
   expect({"train", "gpt", "x", "-o", "y", "--watch-text", "a"}, 2,
          "--watch-text needs --watch; see attend train --help");
+}
+
+TEST(Inspect, ReadsTheStandardInputAndWritesThroughLinks) {
+  const TemporaryFolder folder;
+  const std::string given = attend_command({"inspect", model(), "a dog"}).out;
+  EXPECT_EQ(attend_command({"inspect", model(), "-"}, {.input = "a dog\n"}).out, given);
+  std::filesystem::create_symlink("target.json", folder.file("link.json"));
+  EXPECT_EQ(attend_command({"inspect", model(), "a dog", "-o", folder.file("link.json")}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link.json")));
+  EXPECT_EQ(file_text(folder.file("target.json")), given);
+  const Finished named = attend_command({"inspect", model(), folder.file("target.json"), "-o", folder.file("a.json")});
+  EXPECT_NE(named.err.find(" - < " + folder.file("target.json") + "\n"), std::string::npos) << named.err;
 }
 
 TEST(Inspect, ShowsWhatAModelOfPicturesLooksAt) {
@@ -126,6 +149,8 @@ TEST(Inspect, ShowsWhatAModelOfPicturesLooksAt) {
   EXPECT_EQ(json["run"]["sides"][0]["text"], "a.png");
   EXPECT_EQ(json["run"]["sides"][0]["tokens"][4]["text"], "r2c2");
   EXPECT_EQ(printed.out.find(folder.path()), std::string::npos);  // no path of the disk
+  const Finished piped = attend_command({"inspect", vit, "-"}, {.input = file_text(picture)});
+  EXPECT_EQ(Json::parse(piped.out)["run"]["output"], json["run"]["output"]) << piped.err;
   const std::string label = json["run"]["output"]["items"][0]["label"];
   EXPECT_EQ(attend_command({"classify", vit, picture}).out, picture + "\t" + label + "\n");
   const std::vector<std::vector<std::string>> wanted{
@@ -143,8 +168,9 @@ TEST(Inspect, ShowsWhatAModelOfPicturesLooksAt) {
     return attend_command(std::move(more)).err;
   };
   EXPECT_EQ(complaint({picture, "--query", "r3c1", "-o", folder.file("c.svg")}),
-            "attend: there is no patch 'r3c1'; there are [CLS] and r1c1 to r2c2\n");
-  EXPECT_EQ(complaint({picture, "--second", "x"}), "attend: --second is for encoders of text\n");
+            "attend: --query: there is no patch 'r3c1'; there are [CLS] and r1c1 to r2c2; see attend inspect --help\n");
+  EXPECT_EQ(complaint({picture, "--second", "x"}),
+            "attend: --second is for text encoders; see attend inspect --help\n");
   EXPECT_EQ(complaint({picture, "--layer", "rollout", "--head", "0", "-o", folder.file("c.svg")}),
             "attend: rollout is of all heads: it takes no --head; see attend inspect --help\n");
   EXPECT_NE(complaint({"a cat"}).find("a cat"), std::string::npos);

@@ -9,7 +9,9 @@
 
 namespace attend {
 
-/// The architectures of transformers that a model of ours can be written as, most usual first.
+/// The architectures of transformers that models of ours can be written as.
+std::vector<std::string> hub_targets();
+/// Those that this model can be written as, most usual first.
 std::vector<std::string> hub_targets(const Model& model);
 
 /// The first of these. Throws Error if there is none: it names the settings that are in the way, and what would do.
