@@ -67,7 +67,7 @@ class EmbedCommand {
     LineWork work("embed", arguments_.common, {.is_continuable = !is_joint});
     for (auto lines = work.next(); !lines.empty(); lines = work.next()) add(lines, work);
     if (arguments_.npy) work.output().bytes(npy());
-    if (arguments_.similarity) write_similarity(work.output());
+    if (arguments_.similarity) write_similarity(work);
     const int64_t context = folder_.model->context(), longest = options_.sentence.longest;
     work.finish(longest > 0 ? std::min(longest, context) : context);
   }
@@ -89,7 +89,7 @@ class EmbedCommand {
       }
     }
     work.flush();
-    work.done(std::ssize(lines));
+    arguments_.similarity ? work.computed(std::ssize(lines)) : work.done(std::ssize(lines));
   }
 
   std::string npy() const {
@@ -99,8 +99,9 @@ class EmbedCommand {
     return npy_bytes(all, rows, width);
   }
 
-  void write_similarity(TextOutput& output) const {
-    for (size_t i = 0; i < vectors_.size(); ++i) {
+  /// A row for each text; after a signal those that are finished.
+  void write_similarity(LineWork& work) const {
+    for (size_t i = 0; i < vectors_.size() && !is_stop_requested(); ++i) {
       Json row = Json::array();
       std::string line;
       for (const auto& other : vectors_) {
@@ -110,8 +111,10 @@ class EmbedCommand {
         row.push_back(value);
         line.append(number).append("\t");
       }
-      output.line(arguments_.common.json ? json_line(Json{{"text", texts_[i]}, {"similarity", row}})
-                                         : line + in_one_line(texts_[i]));
+      work.output().line(arguments_.common.json ? json_line(Json{{"text", texts_[i]}, {"similarity", row}})
+                                                : line + in_one_line(texts_[i]));
+      work.flush();
+      work.done();
     }
   }
 

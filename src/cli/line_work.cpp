@@ -98,7 +98,8 @@ std::string LineWork::stop_message() {
 
 void LineWork::finish(int64_t longest) {
   status_.clear();
-  const bool is_stopped = is_stop_requested() && !is_at_end_ && (is_partial_ || total() != done_);
+  const bool is_finished = is_at_end_ && done_ == before_;
+  const bool is_stopped = is_stop_requested() && !is_finished && (is_partial_ || total() != done_);
   if (!is_stopped || done_ > 0 || is_partial_) output_.finish();
   warn_of_cuts(longest);
   if (is_stopped) {

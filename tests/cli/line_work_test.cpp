@@ -198,6 +198,18 @@ TEST_F(LineWork, CtrlCKeepsTheFinishedLinesOfAFile) {
   }
 }
 
+TEST_F(LineWork, CtrlCKeepsTheFinishedRowsOfSimilarities) {
+  const std::string input = write("lines", repeated("the fox", 4000)), kept = folder_.file("kept");
+  const Running running({"embed", path("labels"), "-i", input, "-o", kept, "--similarity"}, folder_);
+  running.wait_for([](const std::string& text) { return !text.empty(); });
+  const Finished stopped = running.stop();
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  const auto rows = lines_of(file_text(kept));
+  ASSERT_GE(rows.size(), 1u);
+  EXPECT_EQ(std::ranges::count(rows[0], '\t'), 4000);
+  EXPECT_NE(stopped.err.find(" of 4,000 lines, whose results are in " + kept + "\n"), std::string::npos) << stopped.err;
+}
+
 TEST_F(LineWork, CtrlCBeforeTheFirstResultLeavesTheFileAsItWas) {
   const std::string kept = write("kept", "as before\n");
   const Running running({"classify", path("labels"), "--unbuffered", "-o", kept}, folder_);
