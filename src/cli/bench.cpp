@@ -91,9 +91,9 @@ Json to_json(const Measurement& m) {
 void run_bench(const BenchOptions& options) {
   const std::vector<Workload> workloads = chosen(options);
   if (options.list) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Json list = Json::array();
     for (const Workload& workload : workloads) {
-      list.push_back({{"name", workload.name}, {"slow", workload.slow}});
+      list.push_back(Json{{"name", workload.name}, {"slow", workload.slow}});
       if (!options.json) std::cout << workload.name << '\n';
     }
     if (options.json) std::cout << list.dump(2) << '\n';

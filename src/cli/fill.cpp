@@ -12,8 +12,6 @@
 namespace attend::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kFillExamples = R"(
 Examples:
   attend fill bert-base-uncased "The capital of France is [MASK]."

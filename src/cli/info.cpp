@@ -69,7 +69,9 @@ Json file_sizes(const std::string& folder) {
   std::vector<std::pair<std::string, int64_t>> files;
   if (!std::filesystem::is_directory(folder)) {  // a model may be a single file
     const std::filesystem::path file = folder;
-    return {{file.filename().string(), std::filesystem::file_size(file)}};
+    Json json = Json::object();
+    json[file.filename().string()] = std::filesystem::file_size(file);
+    return json;
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::error_code error;  // a link may lead nowhere
