@@ -9,6 +9,7 @@
 #include "backend/cpu/instruction_set.h"
 #include "backend/cpu/machine.h"
 #include "cli/bench_workload.h"
+#include "cli/command_line.h"
 
 namespace attend::cli {
 namespace {
@@ -38,7 +39,7 @@ std::vector<Workload> chosen(const BenchOptions& options) {
   std::vector<Workload> workloads = all_workloads();
   for (const std::string& name : options.names) {
     if (std::ranges::find(workloads, name, &Workload::name) != workloads.end()) continue;
-    throw CLI::ValidationError("bench", "unknown workload '" + name + "'; known: " + names_of(workloads));
+    throw UsageError("bench: unknown workload '" + name + "'; known: " + names_of(workloads));
   }
   std::erase_if(workloads, [&](const Workload& workload) {
     if (options.names.empty()) return workload.slow && !options.all;
@@ -127,14 +128,14 @@ void run_bench(const BenchOptions& options) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(Command& app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
+  Command* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
   command->add_option("NAME", options->names, "Workloads to run; all but the slow ones if none is named");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->add_flag("--list", options->list, "Print the names and stop; with --json, which of them are slow, too");
   command->add_flag("--all", options->all, "Run the slow ones too");
-  command->add_option("--threads", options->thread_count, "Threads to use")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", options->thread_count, "Threads to use")->check(whole_number(1, 1024));
   command->footer(
       "\nEach share is the median of several rounds; the machine's peak is measured again before and after every "
       "round,\n"

@@ -7,6 +7,7 @@
 
 #include "attend/generate/classify.h"
 #include "attend/hub/hub.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
@@ -109,8 +110,8 @@ void run_classify(const ClassifyArguments& arguments) {
 
 }  // namespace
 
-void add_classify(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("classify", "Label texts or pictures with a trained model");
+void add_classify(Command& app) {
+  Command* command = app.add_subcommand("classify", "Label texts or pictures with a trained model");
   const auto arguments = std::make_shared<ClassifyArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);

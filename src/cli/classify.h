@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend classify MODEL TEXT…`: labels for texts.
-void add_classify(CLI::App& app);
+void add_classify(Command& app);
 
 }  // namespace attend::cli

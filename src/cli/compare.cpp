@@ -6,9 +6,9 @@
 #include "attend/base/threads.h"
 #include "attend/io/files.h"
 #include "attend/train/compare.h"
+#include "cli/command_line.h"
 #include "cli/compare_print.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/train_print.h"
 
 namespace attend::cli {
@@ -39,7 +39,7 @@ struct CompareArguments {
 
 Corpus pairs_of(const Files& files, bool lossy) {
   if (files.empty() || files.size() > 2) {
-    throw CLI::ValidationError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()));
+    throw UsageError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()));
   }
   Corpus corpus{.kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = lossy};
   if (files.size() == 2) corpus.kind = CorpusKind::pairs, corpus.targets = {files[1]};
@@ -50,7 +50,7 @@ Corpus pairs_of(const Files& files, bool lossy) {
 ComparisonSetting setting_of(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw CLI::ValidationError("--set: expected NAME=VALUE or ARCHITECTURE.NAME=VALUE, got '" + text + "'");
+    throw UsageError("--set: expected NAME=VALUE or ARCHITECTURE.NAME=VALUE, got '" + text + "'");
   }
   ComparisonSetting setting{.architecture = "", .name = text.substr(0, equals), .value = text.substr(equals + 1)};
   if (const size_t dot = setting.name.find('.'); dot != std::string::npos) {
@@ -89,10 +89,10 @@ ComparisonObserver observer_of(TrainingPrinter& printer) {
 void check_usage(const CompareArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
   if (resumes && (!arguments.files.empty() || !arguments.output.empty())) {
-    throw CLI::ValidationError("--resume DIR goes on with what DIR holds; no files or -o go with it");
+    throw UsageError("--resume DIR goes on with what DIR holds; no files or -o go with it");
   }
   if (!resumes && arguments.output.empty()) {
-    throw CLI::ValidationError("expected -o DIR, the folder to write, or --resume DIR");
+    throw UsageError("expected -o DIR, the folder to write, or --resume DIR");
   }
 }
 
@@ -127,7 +127,7 @@ void run_compare(const CompareArguments& arguments) {
   }
 }
 
-void add_corpus_options(CLI::App& command, CompareArguments& arguments) {
+void add_corpus_options(Command& command, CompareArguments& arguments) {
   command.add_option("files", arguments.files, "Two aligned files, or one with source, tab, target in each line")
       ->type_name("SOURCE TARGET");
   command.add_option("--test", arguments.test, "Pairs to compare with (default: a part held out of the others)")
@@ -152,7 +152,7 @@ void add_corpus_options(CLI::App& command, CompareArguments& arguments) {
   command.add_flag("--lossy", arguments.lossy, "Replace what is not UTF-8 instead of stopping");
 }
 
-void add_model_choices(CLI::App& command, CompareArguments& arguments) {
+void add_model_choices(Command& command, CompareArguments& arguments) {
   ComparisonJob& job = arguments.job;
   command
       .add_option("--architectures", arguments.architectures,
@@ -183,8 +183,8 @@ void add_model_choices(CLI::App& command, CompareArguments& arguments) {
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
-  CLI::App* command =
+void add_compare(Command& app) {
+  Command* command =
       app.add_subcommand("compare", "Train models with and without attention, and compare them by sentence length");
   const auto arguments = std::make_shared<CompareArguments>();
   add_corpus_options(*command, *arguments);

@@ -7,6 +7,7 @@
 #include "attend/base/error.h"
 #include "attend/hub/convert.h"
 #include "attend/models/registry.h"
+#include "cli/command_line.h"
 #include "cli/model_folder.h"
 
 namespace attend::cli {
@@ -53,7 +54,7 @@ void check_target(const std::string& to) {
     known += ", " + name;
   }
   if (!to.empty() && to != "attend") {
-    throw CLI::ValidationError("--to: there is no architecture '" + to + "' to write; there are " + known);
+    throw UsageError("--to: there is no architecture '" + to + "' to write; there are " + known);
   }
 }
 
@@ -78,9 +79,8 @@ void run_convert(const ConvertArguments& arguments) {
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("convert", "Write a model for transformers, or a downloaded one in our format");
+void add_convert(Command& app) {
+  Command* command = app.add_subcommand("convert", "Write a model for transformers, or a downloaded one in our format");
   const auto arguments = std::make_shared<ConvertArguments>();
   command->add_option("model", arguments->model, "Folder of a model")->required()->type_name("MODEL");
   command->add_option("-o,--output", arguments->output, "Folder to write")->required()->type_name("FOLDER");

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
-void add_convert(CLI::App& app);
+void add_convert(Command& app);
 
 }  // namespace attend::cli

@@ -22,8 +22,8 @@
 #include "attend/tensor/creation.h"
 #include "attend/text/segment.h"
 #include "attend/train/job.h"
+#include "cli/command_line.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/page.h"
 #include "cli/terminal.h"
 #include "cli/train_print.h"
@@ -293,8 +293,8 @@ void run_demo(const DemoArguments& arguments) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "Train a small Transformer to read dates, in about a minute");
+void add_demo(Command& app) {
+  Command* command = app.add_subcommand("demo", "Train a small Transformer to read dates, in about a minute");
   const auto arguments = std::make_shared<DemoArguments>();
   command->add_option("-o,--output", arguments->output, "The model folder to write (default date-model)")
       ->type_name("DIR");

@@ -6,10 +6,10 @@
 #include "attend/base/error.h"
 #include "attend/generate/embed.h"
 #include "attend/hub/sentence_transformers.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/options.h"
 #include "io/npy.h"
 
 namespace attend::cli {
@@ -129,10 +129,10 @@ class EmbedCommand {
 void run_embed(const EmbedArguments& arguments) {
   use_threads(arguments.common);
   if (arguments.npy && (arguments.common.json || arguments.similarity)) {
-    throw CLI::ValidationError("--npy excludes --json and --similarity");
+    throw UsageError("--npy excludes --json and --similarity");
   }
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
-    throw CLI::ValidationError("--npy needs a file: --output FILE");
+    throw UsageError("--npy needs a file: --output FILE");
   }
   const MatmulPrecisionScope precision(arguments.common.weights.precision());
   EmbedCommand(arguments).run();
@@ -140,15 +140,15 @@ void run_embed(const EmbedArguments& arguments) {
 
 }  // namespace
 
-void add_embed(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
+void add_embed(Command& app) {
+  Command* command = app.add_subcommand("embed", "Turn texts into vectors");
   const auto arguments = std::make_shared<EmbedArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   std::vector<std::string> names;
   for (const auto& [name, pooling] : kPoolings) names.emplace_back(name);
   command->add_option("--pooling", arguments->pooling, "How tokens become one vector: first, max, mean, mean-sqrt, …")
-      ->check(CLI::IsMember(names))
+      ->check(one_of(names))
       ->type_name("HOW");
   command->add_flag("--normalize", arguments->normalize, "Vectors of length 1");
   command->add_flag("--npy", arguments->npy, "Write one array of f32 in NumPy's format, [texts, width]");

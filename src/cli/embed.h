@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend embed MODEL TEXT…`: a vector for each text.
-void add_embed(CLI::App& app);
+void add_embed(Command& app);
 
 }  // namespace attend::cli

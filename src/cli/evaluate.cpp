@@ -6,11 +6,11 @@
 #include "attend/base/threads.h"
 #include "attend/data/lines.h"
 #include "attend/train/measure.h"
+#include "cli/command_line.h"
 #include "cli/evaluate_print.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/model_options.h"
-#include "cli/options.h"
 #include "cli/status_line.h"
 #include "cli/stop.h"
 #include "cli/text_files.h"
@@ -107,7 +107,7 @@ class KeptTranslations {
 };
 
 void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
-  if (files.size() > 2) throw CLI::ValidationError("expected two aligned files or one with tabs, got more");
+  if (files.size() > 2) throw UsageError("expected two aligned files or one with tabs, got more");
   Corpus corpus{
       .kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = arguments.lossy, .keep_blank = true};
   if (files.size() == 2) corpus.kind = CorpusKind::pairs, corpus.targets = {files[1]};
@@ -173,14 +173,14 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
 }
 
 void evaluate_model(const EvaluateArguments& arguments) {
-  if (arguments.files.size() < 2) throw CLI::ValidationError("expected a model and files to evaluate it with");
+  if (arguments.files.size() < 2) throw UsageError("expected a model and files to evaluate it with");
   ModelFolder folder = open_model(arguments.files[0], arguments.weights);
   const MatmulPrecisionScope precision(arguments.weights.precision());
   choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const Task task = folder.model->task();
   if (!arguments.output.empty() && task != Task::translation) {
-    throw CLI::ValidationError("--output keeps translations; " + folder.path + " is no translator");
+    throw UsageError("--output keeps translations; " + folder.path + " is no translator");
   }
   say_when_signalled("stopped; nothing was measured");
   switch (task) {
@@ -199,29 +199,27 @@ void evaluate_model(const EvaluateArguments& arguments) {
 void run_evaluate(const EvaluateArguments& arguments) {
   if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
   if (arguments.hypotheses.empty()) return evaluate_model(arguments);
-  if (arguments.files.empty()) throw CLI::ValidationError("--hypotheses needs one or more files of references");
-  if (!arguments.output.empty()) throw CLI::ValidationError("--hypotheses and --output exclude each other");
+  if (arguments.files.empty()) throw UsageError("--hypotheses needs one or more files of references");
+  if (!arguments.output.empty()) throw UsageError("--hypotheses and --output exclude each other");
   evaluate_hypotheses(arguments);
 }
 
 /// Accepts the names of sacreBLEU's tokenizers.
-CLI::Validator metric_tokenizer_name() {
-  return CLI::Validator(
-      [](std::string& name) -> std::string {
-        try {
-          bleu_tokenizer(name);
-        } catch (const Error& error) {
-          return error.what();
-        }
-        return "";
-      },
-      "");
+Check metric_tokenizer_name() {
+  return [](std::string& name) -> std::string {
+    try {
+      bleu_tokenizer(name);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
 }
 
 }  // namespace
 
-void add_evaluate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("evaluate", "Measure a model, or a text against references");
+void add_evaluate(Command& app) {
+  Command* command = app.add_subcommand("evaluate", "Measure a model, or a text against references");
   const auto arguments = std::make_shared<EvaluateArguments>();
   command->add_option("files", arguments->files, "The model folder, then what to evaluate it with")
       ->type_name("MODEL FILES");

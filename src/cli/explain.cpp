@@ -5,8 +5,8 @@
 
 #include "attend/base/error.h"
 #include "attend/text/segment.h"
+#include "cli/command_line.h"
 #include "cli/line_work.h"
-#include "cli/options.h"
 
 namespace attend::cli {
 namespace {
@@ -28,7 +28,7 @@ struct ExplainArguments {
   PrintOptions print;
   bool json = false, no_causal = false;
   std::string colour = "auto";
-  CLI::Option* dim = nullptr;
+  Option* dim = nullptr;
 };
 
 /// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
@@ -44,8 +44,8 @@ void run_explain(ExplainArguments& arguments) {
   options.causal = !arguments.no_causal;
   if (arguments.dim->count() == 0) options.dim = default_dim(options.heads);
   if (options.dim % options.heads != 0) {
-    throw CLI::ValidationError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
-                               std::to_string(options.heads));
+    throw UsageError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
+                     std::to_string(options.heads));
   }
   suggest_file(arguments.print.text, "attend explain - < %FILE");
   const std::string text = text_or_input(arguments.print.text);
@@ -64,8 +64,8 @@ void run_explain(ExplainArguments& arguments) {
 
 }  // namespace
 
-void add_explain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("explain", "Show how attention is computed over a sentence, step by step");
+void add_explain(Command& app) {
+  Command* command = app.add_subcommand("explain", "Show how attention is computed over a sentence, step by step");
   const auto arguments = std::make_shared<ExplainArguments>();
   ExplainOptions& options = arguments->options;
   command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
@@ -88,7 +88,7 @@ void add_explain(CLI::App& app) {
       ->type_name("N");
   command->add_flag("--json", arguments->json, "Print all the numbers as JSON");
   command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
-      ->check(CLI::Validator(one_of_colours, ""))
+      ->check(one_of_colours)
       ->type_name("WHEN");
   command->footer(kExplainExamples);
   command->callback([arguments] { run_explain(*arguments); });

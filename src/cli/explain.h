@@ -1,15 +1,15 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/command_line.h"
 #include "cli/explain_steps.h"
 #include "cli/terminal.h"
 
 namespace attend::cli {
 
 /// `attend explain TEXT`: attention over a sentence, step by step.
-void add_explain(CLI::App& app);
+void add_explain(Command& app);
 
 struct PrintOptions {
   std::string text;

@@ -4,10 +4,10 @@
 
 #include "attend/base/error.h"
 #include "attend/generate/fill_masks.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/options.h"
 
 namespace attend::cli {
 namespace {
@@ -89,8 +89,8 @@ void run_fill(const FillArguments& arguments) {
 
 }  // namespace
 
-void add_fill(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("fill", "Guess masked words, with their probabilities");
+void add_fill(Command& app) {
+  Command* command = app.add_subcommand("fill", "Guess masked words, with their probabilities");
   const auto arguments = std::make_shared<FillArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);

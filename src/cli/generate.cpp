@@ -8,10 +8,10 @@
 
 #include "attend/base/error.h"
 #include "attend/generate/generate_text.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/options.h"
 #include "cli/stop.h"
 
 namespace attend::cli {
@@ -37,7 +37,7 @@ struct GenerateArguments {
   std::optional<int64_t> beam;
   bool greedy = false, no_cache = false, whole_text = false;
   std::function<bool()> is_sampling_given;
-  CLI::Option *penalty_option = nullptr, *input_option = nullptr;
+  Option *penalty_option = nullptr, *input_option = nullptr;
 };
 
 /// What the folder says, then what the user does.
@@ -48,8 +48,8 @@ void take_rules(GenerateArguments& arguments, const GenerationRules& rules) {
   const bool is_open = !arguments.greedy && !arguments.is_sampling_given();
   options.beam = arguments.beam.value_or(is_open && rules.beam > 0 ? rules.beam : 1);
   if (options.beam > 1 && options.copies > options.beam) {
-    throw CLI::ValidationError("--count " + std::to_string(options.copies) + " needs a --beam as wide, got " +
-                               std::to_string(options.beam));
+    throw UsageError("--count " + std::to_string(options.copies) + " needs a --beam as wide, got " +
+                     std::to_string(options.beam));
   }
 }
 
@@ -172,14 +172,14 @@ class GenerateCommand {
 void check_usage(const GenerateArguments& arguments) {
   const bool samples = arguments.is_sampling_given();
   if (arguments.greedy && samples) {
-    throw CLI::ValidationError("--greedy cannot be combined with --temperature and other options of sampling");
+    throw UsageError("--greedy cannot be combined with --temperature and other options of sampling");
   }
   if (arguments.beam.value_or(1) > 1 && (arguments.greedy || samples)) {
-    throw CLI::ValidationError("--beam excludes --greedy and sampling");
+    throw UsageError("--beam excludes --greedy and sampling");
   }
   const auto& texts = arguments.common.input.texts;
   if (arguments.whole_text && !texts.empty() && texts[0] != "-") {
-    throw CLI::ValidationError("--whole-text is for prompts from a file (-i) or the standard input");
+    throw UsageError("--whole-text is for prompts from a file (-i) or the standard input");
   }
 }
 
@@ -203,8 +203,8 @@ void run_generate(GenerateArguments& arguments) {
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a language model");
+void add_generate(Command& app) {
+  Command* command = app.add_subcommand("generate", "Continue a prompt with a language model");
   const auto arguments = std::make_shared<GenerateArguments>();
   GenerateOptions& options = arguments->options;
   add_model_options(*command, arguments->common);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend generate MODEL PROMPT`: text that goes on from a prompt.
-void add_generate(CLI::App& app);
+void add_generate(Command& app);
 
 }  // namespace attend::cli

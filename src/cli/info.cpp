@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "attend/models/registry.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/train_print.h"
@@ -189,8 +190,8 @@ void print(const Json& all) {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("info", "Show what a model folder holds");
+void add_info(Command& app) {
+  Command* command = app.add_subcommand("info", "Show what a model folder holds");
   struct Arguments {
     std::string model;
     bool json = false;

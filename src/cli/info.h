@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend info MODEL`: what a model folder holds.
-void add_info(CLI::App& app);
+void add_info(Command& app);
 
 }  // namespace attend::cli

@@ -9,9 +9,9 @@
 #include "attend/inspect/picture.h"
 #include "attend/io/files.h"
 #include "attend/serve/training_feed.h"
+#include "cli/command_line.h"
 #include "cli/inspected.h"
 #include "cli/line_work.h"
-#include "cli/options.h"
 #include "cli/page.h"
 #include "cli/train_print.h"
 #include "serve/page.h"
@@ -40,7 +40,7 @@ struct InspectArguments {
   std::string model, text, output, layer, query;
   std::string target, second;
   int64_t head = -1, threads = 0;
-  CLI::Option *target_option = nullptr, *second_option = nullptr;
+  Option *target_option = nullptr, *second_option = nullptr;
 };
 
 /// Which attention module is meant by a number or a path.
@@ -49,15 +49,15 @@ int64_t attention_named(const Run& run, const std::string& name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc() && end == name.data() + name.size()) {
     if (number >= 0 && number < std::ssize(run.attention)) return number;
-    throw CLI::ValidationError("--layer: there is no layer " + name + "; the model has " +
-                               std::to_string(run.attention.size()) + ", counted from 0");
+    throw UsageError("--layer: there is no layer " + name + "; the model has " + std::to_string(run.attention.size()) +
+                     ", counted from 0");
   }
   std::string known;
   for (size_t i = 0; i < run.attention.size(); ++i) {
     if (run.attention[i].trace.path == name) return static_cast<int64_t>(i);
     known += (i == 0 ? "" : ", ") + run.attention[i].trace.path;
   }
-  throw CLI::ValidationError("--layer: there is no layer '" + name + "'; there are " + known);
+  throw UsageError("--layer: there is no layer '" + name + "'; there are " + known);
 }
 
 /// Which token of a picture is meant by its number or its name.
@@ -66,15 +66,15 @@ int64_t patch_named(const Run& run, const std::string& name) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].text == name || std::to_string(i) == name) return static_cast<int64_t>(i);
   }
-  throw CLI::ValidationError("--query: there is no patch '" + name + "'; there are " + tokens.front().text + " and " +
-                             tokens[1].text + " to " + tokens.back().text);
+  throw UsageError("--query: there is no patch '" + name + "'; there are " + tokens.front().text + " and " +
+                   tokens[1].text + " to " + tokens.back().text);
 }
 
 int64_t checked_head(const Run& run, int64_t attention, int64_t head) {
   const int64_t heads = run.attention[static_cast<size_t>(attention)].heads();
   if (head < heads) return head;
-  throw CLI::ValidationError("--head: there is no head " + std::to_string(head) + "; the layer has " +
-                             std::to_string(heads) + ", counted from 0");
+  throw UsageError("--head: there is no head " + std::to_string(head) + "; the layer has " + std::to_string(heads) +
+                   ", counted from 0");
 }
 
 PictureOptions picture_options(const Run& run, const InspectArguments& arguments) {
@@ -83,7 +83,7 @@ PictureOptions picture_options(const Run& run, const InspectArguments& arguments
   options.is_rollout = is_picture && arguments.layer == kRollout;
   if (!arguments.layer.empty() && !options.is_rollout) options.attention = attention_named(run, arguments.layer);
   if (arguments.head >= 0) options.head = checked_head(run, options.attention.value_or(0), arguments.head);
-  if (!is_picture && !arguments.query.empty()) throw CLI::ValidationError("--query is for image classifiers");
+  if (!is_picture && !arguments.query.empty()) throw UsageError("--query is for image classifiers");
   if (!arguments.query.empty()) options.query = patch_named(run, arguments.query);
   return options;
 }
@@ -122,11 +122,11 @@ RunOptions run_options(InspectedModel& model, const InspectArguments& arguments)
                      .heads = {},
                      .tokens = {}};
   if (arguments.target_option->count() > 0) {
-    if (model.model->task() != Task::translation) throw CLI::ValidationError("--target is for translation models");
+    if (model.model->task() != Task::translation) throw UsageError("--target is for translation models");
     options.target = arguments.target;
   }
   if (arguments.second_option->count() > 0) {
-    if (model.model->task() != Task::classification) throw CLI::ValidationError("--second is for text encoders");
+    if (model.model->task() != Task::classification) throw UsageError("--second is for text encoders");
     options.second = arguments.second;
   }
   model.example = options.text;
@@ -144,14 +144,13 @@ void check_arguments(const InspectArguments& arguments) {
   const std::string& name = arguments.output;
   const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
                         name.ends_with(".png");
-  if (!is_known)
-    throw CLI::ValidationError("expected a file that ends in .html, .json, .svg or .png, got '" + name + "'");
-  if (arguments.head >= 0 && arguments.layer.empty()) throw CLI::ValidationError("--head needs --layer");
+  if (!is_known) throw UsageError("expected a file that ends in .html, .json, .svg or .png, got '" + name + "'");
+  if (arguments.head >= 0 && arguments.layer.empty()) throw UsageError("--head needs --layer");
   const bool is_picture = name.ends_with(".svg") || name.ends_with(".png");
   if (!is_picture && !(arguments.layer.empty() && arguments.query.empty()))
-    throw CLI::ValidationError("--layer, --head and --query are for .svg and .png");
+    throw UsageError("--layer, --head and --query are for .svg and .png");
   if (arguments.head >= 0 && arguments.layer == kRollout)
-    throw CLI::ValidationError("rollout is of all heads: it takes no --head");
+    throw UsageError("rollout is of all heads: it takes no --head");
 }
 
 void run_inspect(const InspectArguments& arguments) {
@@ -171,8 +170,8 @@ void run_inspect(const InspectArguments& arguments) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
+void add_inspect(Command& app) {
+  Command* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
   const auto arguments = std::make_shared<InspectArguments>();
   command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
   command

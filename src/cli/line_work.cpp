@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/command_line.h"
 #include "cli/train_print.h"
 
 namespace attend::cli {
@@ -14,7 +15,7 @@ constexpr size_t kFirstLines = 32;
 /// With `-` as the only text taken for what it means.
 TextInputOptions with_standard_input(TextInputOptions input) {
   if (std::ranges::find(input.texts, "-") == input.texts.end()) return input;
-  if (input.texts.size() > 1) throw CLI::ValidationError("- is the standard input: no other texts go with it");
+  if (input.texts.size() > 1) throw UsageError("- is the standard input: no other texts go with it");
   input.texts.clear();
   input.file = "-";
   return input;

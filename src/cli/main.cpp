@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +10,7 @@
 #include "attend/base/threads.h"
 #include "cli/bench.h"
 #include "cli/classify.h"
+#include "cli/command_line.h"
 #include "cli/compare.h"
 #include "cli/convert.h"
 #include "cli/demo.h"
@@ -29,6 +29,9 @@
 #include "cli/view.h"
 
 namespace {
+
+using attend::cli::Command;
+using attend::cli::UsageError;
 
 constexpr int kFailure = 1, kUsage = 2;
 
@@ -59,16 +62,10 @@ size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
 /// What to say about a first word that is neither a command nor an option; empty if it is one.
-std::string complaint_about(const std::string& word, const CLI::App& app) {
-  const auto names = command_names(app);
-  if (std::ranges::find(names, word) != names.end() || app.get_option_no_throw(word) != nullptr) return "";
+std::string complaint_about(const std::string& word, const Command& app) {
+  const auto names = app.command_names();
+  if (std::ranges::find(names, word) != names.end() || app.has_option(word)) return "";
   if (word.starts_with('-')) return "unknown option '" + word + "'; see attend --help";
   const auto nearest =
       std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(word, name); });
@@ -84,9 +81,8 @@ std::vector<std::string> with_help_option(std::vector<std::string> words) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("attend: a complete Transformer in C++ — see what it attends to", "attend");
-  app.set_version_flag("--version", "attend " ATTEND_VERSION);
-  app.require_subcommand(1);
+  Command app("attend: a complete Transformer in C++ — see what it attends to", "attend");
+  app.set_version("attend " ATTEND_VERSION);
   app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend help COMMAND` says more about each command.");
   attend::cli::add_train(app);
   attend::cli::add_demo(app);
@@ -109,13 +105,10 @@ int run(int argc, char** argv) {
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
   std::vector<std::string> words = with_help_option({argv + 1, argv + argc});
   if (const std::string complaint = complaint_about(words[0], app); !complaint.empty()) return fail(kUsage, complaint);
-  std::ranges::reverse(words);  // as CLI11 wants them
   try {
-    app.parse(words);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    const auto chosen = app.get_subcommands();
-    const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
+    if (!app.run(std::move(words))) return 0;
+  } catch (const UsageError& error) {
+    const std::string name = app.chosen().empty() ? "" : app.chosen() + " ";
     return fail(kUsage, std::string(error.what()) + "; see attend " + name + "--help");
   }
   std::cout.flush();

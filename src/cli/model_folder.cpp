@@ -5,6 +5,7 @@
 
 #include "attend/base/error.h"
 #include "attend/hub/sentence_transformers.h"
+#include "cli/command_line.h"
 
 namespace attend::cli {
 namespace {
@@ -102,7 +103,7 @@ void choose_task(ModelFolder& folder, const std::string& task) {
   try {
     folder.rules = GenerationRules(rules_for(folder.tasks, task));
   } catch (const Error& error) {
-    throw CLI::ValidationError("--task: " + folder.path + ": " + error.what());
+    throw UsageError("--task: " + folder.path + ": " + error.what());
   }
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "attend/base/threads.h"
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 WeightFormat WeightOptions::format() const {
   if (quantize.empty()) return dtype == "bf16" ? WeightFormat::bf16 : WeightFormat::f32;
-  if (dtype == "bf16") throw CLI::ValidationError("--dtype bf16 and --quantize exclude each other");
+  if (dtype == "bf16") throw UsageError("--dtype bf16 and --quantize exclude each other");
   return WeightFormat::int8;
 }
 
@@ -19,19 +19,19 @@ MatmulPrecision WeightOptions::precision() const {
   return dtype == "bf16" && has_bf16() ? MatmulPrecision::bf16 : MatmulPrecision::f32;
 }
 
-void add_weight_options(CLI::App& command, WeightOptions& options) {
+void add_weight_options(Command& command, WeightOptions& options) {
   command
       .add_option("--dtype", options.dtype,
                   "f32: widen bf16 files on loading; bf16: half the memory, and round the other operand of products "
                   "to bf16 where the processor multiplies it (default: bf16 files stay bf16, products are exact)")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(one_of({"f32", "bf16"}))
       ->type_name("TYPE");
   command.add_option("--quantize", options.quantize, "Hold weights as int8: a quarter of the memory, and faster")
-      ->check(CLI::IsMember({"int8"}))
+      ->check(one_of({"int8"}))
       ->type_name("TYPE");
 }
 
-void add_model_options(CLI::App& command, CommonOptions& options) {
+void add_model_options(Command& command, CommonOptions& options) {
   command.add_option("model", options.model, "Folder of a trained model")->required()->type_name("MODEL");
   add_weight_options(command, options.weights);
   command.add_option("--threads", options.threads, "Threads to use (default: all cores)")
@@ -40,8 +40,8 @@ void add_model_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--json", options.json, "Print one JSON object for each line");
 }
 
-void add_text_options(CLI::App& command, CommonOptions& options) {
-  CLI::Option* texts =
+void add_text_options(Command& command, CommonOptions& options) {
+  Option* texts =
       command.add_option("text", options.input.texts, "Texts; without any, or for -, lines are read from the input");
   texts->type_name("TEXT");
   command
@@ -54,8 +54,8 @@ void add_text_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--bench", options.bench, "Say how many tokens a second at the end");
 }
 
-std::function<bool()> add_sampling_options(CLI::App& command, SamplingOptions& options) {
-  std::vector<CLI::Option*> all;
+std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options) {
+  std::vector<Option*> all;
   all.push_back(
       command.add_option("--temperature", options.temperature, "Divides logits: below 1 safer, above bolder"));
   all.back()->check(number_between(0, 1000))->type_name("T");
@@ -72,7 +72,7 @@ std::function<bool()> add_sampling_options(CLI::App& command, SamplingOptions& o
   command.add_option("--seed", options.seed, "Chooses the draws (default 0)")
       ->check(whole_number(0, UINT64_MAX))
       ->type_name("N");
-  return [all] { return std::ranges::any_of(all, [](const CLI::Option* option) { return option->count() > 0; }); };
+  return [all] { return std::ranges::any_of(all, [](const Option* option) { return option->count() > 0; }); };
 }
 
 void use_threads(const CommonOptions& options) {

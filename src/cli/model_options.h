@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,6 +7,7 @@
 #include "attend/generate/sampling.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
+#include "cli/command_line.h"
 #include "cli/text_files.h"
 
 // The options that the commands which use a model share.
@@ -33,13 +33,13 @@ struct CommonOptions {
 };
 
 /// --dtype, --quantize.
-void add_weight_options(CLI::App& command, WeightOptions& options);
+void add_weight_options(Command& command, WeightOptions& options);
 /// MODEL, --dtype, --quantize, --threads, --json.
-void add_model_options(CLI::App& command, CommonOptions& options);
+void add_model_options(Command& command, CommonOptions& options);
 /// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
-void add_text_options(CLI::App& command, CommonOptions& options);
+void add_text_options(Command& command, CommonOptions& options);
 /// --temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed. True if one of them was given, but the seed.
-std::function<bool()> add_sampling_options(CLI::App& command, SamplingOptions& options);
+std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options);
 
 /// Applies --threads.
 void use_threads(const CommonOptions& options);

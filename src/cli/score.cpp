@@ -6,6 +6,7 @@
 
 #include "attend/base/error.h"
 #include "attend/generate/score.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
@@ -165,21 +166,21 @@ void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
   const bool is_pairs = folder.model->task() == Task::translation;
   if (!is_pairs) language_model(folder);
   if (!is_pairs && !arguments.source.empty()) {
-    throw CLI::ValidationError("--source and --target are for translation models; " + folder.path +
-                               " is a language model and scores plain text");
+    throw UsageError("--source and --target are for translation models; " + folder.path +
+                     " is a language model and scores plain text");
   }
   if (is_pairs && arguments.whole_text) {
-    throw CLI::ValidationError("--whole-text is for language models; " + folder.path + " is a translation model");
+    throw UsageError("--whole-text is for language models; " + folder.path + " is a translation model");
   }
 }
 
 void run_score(const ScoreArguments& arguments) {
   use_threads(arguments.common);
   if (arguments.source.empty() != arguments.target.empty()) {
-    throw CLI::ValidationError("--source and --target belong together");
+    throw UsageError("--source and --target belong together");
   }
   if (!arguments.source.empty() && !arguments.common.input.texts.empty()) {
-    throw CLI::ValidationError("expected texts or --source and --target, got both");
+    throw UsageError("expected texts or --source and --target, got both");
   }
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const MatmulPrecisionScope precision(arguments.common.weights.precision());
@@ -195,8 +196,8 @@ void run_score(const ScoreArguments& arguments) {
 
 }  // namespace
 
-void add_score(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("score", "Say how likely a model finds texts or pairs");
+void add_score(Command& app) {
+  Command* command = app.add_subcommand("score", "Say how likely a model finds texts or pairs");
   const auto arguments = std::make_shared<ScoreArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);

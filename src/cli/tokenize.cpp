@@ -12,7 +12,7 @@
 #include "attend/text/readable_token.h"
 #include "attend/text/segment.h"
 #include "attend/text/tokenizer.h"
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 namespace attend::cli {
 namespace {
@@ -140,8 +140,8 @@ void refuse_model(const std::string& folder) {
 }
 
 void run_training(TokenizeArguments& arguments) {
-  if (arguments.output.empty()) throw CLI::ValidationError("--train needs -o DIR to write the tokenizer to");
-  if (!arguments.tokenizer.empty()) throw CLI::ValidationError("--train and a tokenizer exclude each other");
+  if (arguments.output.empty()) throw UsageError("--train needs -o DIR to write the tokenizer to");
+  if (!arguments.tokenizer.empty()) throw UsageError("--train and a tokenizer exclude each other");
   arguments.training.kind = tokenizer_kind(arguments.kind);
   if (!arguments.overwrite) refuse_model(arguments.output);
   const auto start = std::chrono::steady_clock::now();
@@ -164,7 +164,7 @@ void run_training(TokenizeArguments& arguments) {
 void run_tokenize(TokenizeArguments& arguments) {
   if (!arguments.corpus.empty()) return run_training(arguments);
   if (arguments.texts == std::vector<std::string>{"-"}) arguments.texts.clear();  // the standard input
-  if (arguments.tokenizer.empty()) throw CLI::ValidationError("expected a tokenizer, a model folder, or --train FILE");
+  if (arguments.tokenizer.empty()) throw UsageError("expected a tokenizer, a model folder, or --train FILE");
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   if (!arguments.bench.empty()) return run_bench(*tokenizer, arguments);
   if (arguments.decode) arguments.texts = joined(arguments.texts);
@@ -173,7 +173,7 @@ void run_tokenize(TokenizeArguments& arguments) {
   });
 }
 
-void add_training_options(CLI::App& command, TokenizeArguments& arguments) {
+void add_training_options(Command& command, TokenizeArguments& arguments) {
   TokenizerTraining& training = arguments.training;
   command.add_option("--train", arguments.corpus, "Learn a tokenizer from text files (.gz too; - is standard input)")
       ->type_name("FILE…");
@@ -192,8 +192,8 @@ void add_training_options(CLI::App& command, TokenizeArguments& arguments) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Turn text into tokens and back, or train a tokenizer");
+void add_tokenize(Command& app) {
+  Command* command = app.add_subcommand("tokenize", "Turn text into tokens and back, or train a tokenizer");
   const auto arguments = std::make_shared<TokenizeArguments>();
   command->add_option("tokenizer", arguments->tokenizer, "A model folder or a tokenizer's file")->type_name("MODEL");
   command->add_option("text", arguments->texts, "Texts; without any, or for -, the lines of standard input")

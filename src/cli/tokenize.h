@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend tokenize`: text into tokens and back, and training of tokenizers.
-void add_tokenize(CLI::App& app);
+void add_tokenize(Command& app);
 
 }  // namespace attend::cli

@@ -12,8 +12,8 @@
 #include "attend/models/setting_error.h"
 #include "attend/serve/watch.h"
 #include "attend/train/job.h"
+#include "cli/command_line.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/page.h"
 #include "cli/train_print.h"
 
@@ -43,14 +43,14 @@ struct TrainArguments {
 };
 
 /// A kind of tokenizer to train, or one to load.
-CLI::Validator known_tokenizer() {
+Check known_tokenizer() {
   const auto check = [](std::string& text) -> std::string {
     const std::vector<std::string> kinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
     std::error_code error;
     if (std::ranges::find(kinds, text) != kinds.end() || std::filesystem::exists(text, error)) return "";
     return "expected char, word, bpe, wordpiece, sentencepiece, or a file or folder that exists, got '" + text + "'";
   };
-  return CLI::Validator(check, "");
+  return check;
 }
 
 const Architecture& architecture_of(const std::string& name) {
@@ -59,14 +59,14 @@ const Architecture& architecture_of(const std::string& name) {
     if (entry.name == name) return entry;
     names += (names.empty() ? "" : ", ") + entry.name;
   }
-  throw CLI::ValidationError("there is no architecture '" + name + "'; there are " + names);
+  throw UsageError("there is no architecture '" + name + "'; there are " + names);
 }
 
 /// Pairs from one file with tabs or from two aligned ones, text or labelled text from any number.
 Corpus corpus_of(const std::vector<std::string>& files, Task task, const TrainArguments& arguments) {
   Corpus corpus{.lossy = arguments.lossy};
   if (task == Task::translation) {
-    if (files.size() > 2) throw CLI::ValidationError("expected one file of pairs or two aligned files, got more");
+    if (files.size() > 2) throw UsageError("expected one file of pairs or two aligned files, got more");
     corpus.kind = files.size() == 1 ? CorpusKind::tsv : CorpusKind::pairs;
     corpus.files = {files[0]};
     if (files.size() == 2) corpus.targets = {files[1]};
@@ -80,9 +80,9 @@ Corpus corpus_of(const std::vector<std::string>& files, Task task, const TrainAr
 /// What a user asks for in vain is a mistake to tell.
 void check_usage(const TrainArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
-  if (!arguments.watch && !arguments.watch_text.empty()) throw CLI::ValidationError("--watch-text needs --watch");
+  if (!arguments.watch && !arguments.watch_text.empty()) throw UsageError("--watch-text needs --watch");
   if (!resumes && arguments.output.empty()) {
-    throw CLI::ValidationError("expected -o MODEL, the folder to write, or --resume MODEL");
+    throw UsageError("expected -o MODEL, the folder to write, or --resume MODEL");
   }
   const bool new_model = !arguments.architecture.empty() || !arguments.output.empty() || !arguments.from.empty() ||
                          !arguments.preset.empty() || !arguments.tokenizer.empty() || !arguments.validation.empty() ||
@@ -90,25 +90,24 @@ void check_usage(const TrainArguments& arguments) {
                          arguments.vocabulary > 0 || arguments.by_line || arguments.masked || arguments.lossy ||
                          arguments.validation_share > 0;
   if (resumes && new_model) {
-    throw CLI::ValidationError(
-        "--resume goes on with the model and the corpus of its folder: only training options fit");
+    throw UsageError("--resume goes on with the model and the corpus of its folder: only training options fit");
   }
-  if (arguments.from.empty() && !arguments.task.empty()) throw CLI::ValidationError("--task needs --from");
+  if (arguments.from.empty() && !arguments.task.empty()) throw UsageError("--task needs --from");
   const bool new_words = !arguments.tokenizer.empty() || arguments.vocabulary > 0 || arguments.lowercase;
   if (!arguments.from.empty() && (!arguments.preset.empty() || new_words)) {
-    throw CLI::ValidationError(
+    throw UsageError(
         "--from takes size and vocabulary from its model: drop --preset, --tokenizer, --vocabulary and --lowercase");
   }
 }
 
 TrainingJob job_of(const TrainArguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
-  if (arguments.files.empty()) throw CLI::ValidationError("expected files to learn from");
+  if (arguments.files.empty()) throw UsageError("expected files to learn from");
   if (arguments.masked && architecture.task != Task::classification) {
-    throw CLI::ValidationError("--masked-words is for an encoder");
+    throw UsageError("--masked-words is for an encoder");
   }
   if (arguments.by_line && architecture.task == Task::translation) {
-    throw CLI::ValidationError("--by-line is for plain text");
+    throw UsageError("--by-line is for plain text");
   }
   TrainingJob job{
       .architecture = architecture.name, .model = arguments.model, .from = arguments.from, .task = arguments.task};
@@ -176,7 +175,7 @@ TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer
     exit_by_signal();
   }
 } catch (const SettingError& error) {
-  throw CLI::ValidationError(with_option_names(error.what()));
+  throw UsageError(with_option_names(error.what()));
 }
 
 /// The page, where it was asked for; it ends with the training.
@@ -248,7 +247,7 @@ void merge_settings(std::vector<SettingInfo>& all, const Architecture& architect
   }
 }
 
-void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
+void add_settings(Command& command, const std::vector<SettingInfo>& settings,
                   std::map<std::string, std::string>& values, const std::string& group, const Configs& defaults) {
   for (const SettingInfo& info : settings) {
     const std::string option = option_name(info.name);
@@ -258,9 +257,9 @@ void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
       help.append(" [").append(initial).append("]");
     }
     command
-        .add_option_function<std::string>(
+        .add_option(
             option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->take_last()
         ->group(group)
         ->type_name(info.kind == "yes or no" ? "yes|no"
                     : info.kind == "choice"  ? "NAME"
@@ -270,8 +269,8 @@ void add_settings(CLI::App& command, const std::vector<SettingInfo>& settings,
 
 }  // namespace
 
-void add_train(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train a model on your own text");
+void add_train(Command& app) {
+  Command* command = app.add_subcommand("train", "Train a model on your own text");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder");
   command->add_option("files", arguments->files, "What to learn from; see the examples below")->type_name("FILES");

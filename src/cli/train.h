@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend train ARCHITECTURE FILES… -o MODEL`: a model from the user's own text.
-void add_train(CLI::App& app);
+void add_train(Command& app);
 
 }  // namespace attend::cli

@@ -82,16 +82,6 @@ std::string grouped(double number) {
   return digits;
 }
 
-std::string shell_word(const std::string& path) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c >= 0x80 || std::strchr("_./-+:@%,", c);
-  };
-  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
-  std::string word = "'";
-  for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
-
 TrainingPrinter::TrainingPrinter(std::ostream& out, bool quiet)
     : out_(out), quiet_(quiet), live_(isatty(STDERR_FILENO) == 1) {}
 

@@ -43,7 +43,5 @@ std::string clock_time(double seconds);
 std::string shell_word(const std::string& path);
 /// 12,345.
 std::string grouped(double number);
-/// The path as one types it in a shell.
-std::string shell_word(const std::string& path);
 
 }  // namespace attend::cli

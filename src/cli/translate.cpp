@@ -7,10 +7,10 @@
 #include "attend/generate/align.h"
 #include "attend/generate/translate.h"
 #include "attend/io/json.h"
+#include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/options.h"
 #include "cli/stop.h"
 
 namespace attend::cli {
@@ -40,7 +40,7 @@ struct TranslateArguments {
   std::optional<std::string> prefix;
   std::string task;
   int64_t layer = 0, head = 0;
-  CLI::Option *layer_option = nullptr, *head_option = nullptr, *penalty_option = nullptr;
+  Option *layer_option = nullptr, *head_option = nullptr, *penalty_option = nullptr;
   std::function<bool()> is_sampling_given;
 };
 
@@ -72,8 +72,8 @@ SearchOptions search_of(const TranslateArguments& arguments, GenerationRules rul
   search.beam = arguments.beam.value_or(rules.beam > 0 && !samples ? rules.beam : 1);
   search.length_penalty = arguments.length_penalty.value_or(rules.length_penalty);
   if (!samples && search.n_best > search.beam) {
-    throw CLI::ValidationError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
-                               std::to_string(search.beam));
+    throw UsageError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
+                     std::to_string(search.beam));
   }
   return search;
 }
@@ -152,7 +152,7 @@ class TranslateCommand {
       alignments_ = align(model_, *folder_.tokenizer, sources, targets, options);
     } catch (const ShapeError& error) {  // a layer or a head that the model does not have
       const std::string text = error.what();
-      throw CLI::ValidationError("--alignments: " + text.substr(text.find(": ") + 2));
+      throw UsageError("--alignments: " + text.substr(text.find(": ") + 2));
     }
   }
 
@@ -201,18 +201,18 @@ void run_translate(TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
   if (search.sampling && arguments.beam.value_or(1) > 1) {
-    throw CLI::ValidationError("--beam and sampling exclude each other");
+    throw UsageError("--beam and sampling exclude each other");
   }
   if (arguments.layer_option->count() > 0) arguments.align.layer = arguments.layer;
   if (arguments.head_option->count() > 0) arguments.align.head = arguments.head;
   if ((arguments.align.layer || arguments.align.head) && !arguments.alignments) {
-    throw CLI::ValidationError("--layer and --head belong to --alignments");
+    throw UsageError("--layer and --head belong to --alignments");
   }
   search.use_cache = !arguments.no_cache;
   TranslateCommand(arguments).run();
 }
 
-void add_search_options(CLI::App& command, TranslateArguments& arguments) {
+void add_search_options(Command& command, TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
   command.add_option("--beam", arguments.beam, "Hypotheses kept side by side (default 1: greedy)")
       ->check(whole_number(1, kMostBeam))
@@ -223,7 +223,7 @@ void add_search_options(CLI::App& command, TranslateArguments& arguments) {
   command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
-  command.add_flag_callback(
+  command.add_flag(
       "--eager", [&search] { search.stop = SearchStop::eager; },
       "Stop a line once --beam hypotheses are complete: faster, a little worse");
   command.add_flag("--sample", arguments.sample, "Draw words at random instead of searching for the best");
@@ -243,8 +243,8 @@ void add_search_options(CLI::App& command, TranslateArguments& arguments) {
 
 }  // namespace
 
-void add_translate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("translate", "Translate text with a trained model");
+void add_translate(Command& app) {
+  Command* command = app.add_subcommand("translate", "Translate text with a trained model");
   const auto arguments = std::make_shared<TranslateArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace attend::cli {
 
 /// `attend translate MODEL TEXT…`: text through a model of pairs.
-void add_translate(CLI::App& app);
+void add_translate(Command& app);
 
 }  // namespace attend::cli

@@ -13,9 +13,9 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/serve/server.h"
+#include "cli/command_line.h"
 #include "cli/inspected.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/page.h"
 #include "cli/text_files.h"
 
@@ -37,7 +37,7 @@ struct ViewArguments {
   std::string host = "127.0.0.1", text, picture;
   int64_t port = 8757, threads = 0;
   bool no_open = false;
-  CLI::Option* port_option = nullptr;
+  Option* port_option = nullptr;
 };
 
 /// A pass over a long text cannot be broken off: whoever asked for it need not be waited for.
@@ -73,7 +73,7 @@ void run_view(ViewArguments& arguments) {
     begin_with(models.back(), arguments);
   }
   if (!arguments.picture.empty() && std::ranges::none_of(models, reads_pictures)) {
-    throw CLI::ValidationError("--picture is for image classifiers; none of the models is one");
+    throw UsageError("--picture is for image classifiers; none of the models is one");
   }
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
@@ -102,8 +102,8 @@ void open_browser(const std::string& address) {
   }
 }
 
-void add_view(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("view", "Show what models attend to, in the browser");
+void add_view(Command& app) {
+  Command* command = app.add_subcommand("view", "Show what models attend to, in the browser");
   const auto arguments = std::make_shared<ViewArguments>();
   command->add_option("models", arguments->models, "Model folders")->required()->type_name("MODEL");
   command->add_option("--text", arguments->text, "The text to begin with")->type_name("TEXT");

@@ -1,0 +1,174 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace attend::cli {
+namespace {
+
+template <class T>
+std::optional<T> number_of(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+template <class T>
+Check number_from(const char* kind, T smallest, T largest) {
+  return [=](std::string& text) -> std::string {
+    const std::optional<T> value = number_of<T>(text);
+    if (value && *value >= smallest && *value <= largest) return "";
+    std::ostringstream message;
+    message << "expected a " << kind << " from " << smallest << " to " << largest << ", got '" << text << "'";
+    return message.str();
+  };
+}
+
+}  // namespace
+
+Check whole_number(uint64_t smallest, uint64_t largest) { return number_from("whole number", smallest, largest); }
+Check number_between(double smallest, double largest) { return number_from("number", smallest, largest); }
+Check one_of(std::vector<std::string> words) {
+  return [words = std::move(words)](std::string& text) -> std::string {
+    std::string list;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == text) return "";
+      list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    }
+    return "expected " + list + ", got '" + text + "'";
+  };
+}
+
+Option* Option::check(const Check& check) {
+  option_->check(CLI::Validator(check, ""));
+  return this;
+}
+Option* Option::type_name(const std::string& name) {
+  option_->type_name(name);
+  return this;
+}
+Option* Option::description(const std::string& text) {
+  option_->description(text);
+  return this;
+}
+Option* Option::group(const std::string& heading) {
+  option_->group(heading);
+  return this;
+}
+Option* Option::required() {
+  option_->required();
+  return this;
+}
+Option* Option::expected(int count) {
+  option_->expected(count);
+  return this;
+}
+Option* Option::expected(int fewest, int most) {
+  option_->expected(fewest, most);
+  return this;
+}
+Option* Option::take_all() {
+  option_->take_all();
+  return this;
+}
+Option* Option::take_last() {
+  option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return this;
+}
+Option* Option::delimiter(char between) {
+  option_->delimiter(between);
+  return this;
+}
+Option* Option::excludes(Option* other) {
+  option_->excludes(other->option_);
+  return this;
+}
+size_t Option::count() const { return option_->count(); }
+
+Command::Command(const std::string& description, const std::string& name)
+    : name_(name), owned_(std::make_unique<CLI::App>(description, name)), app_(owned_.get()) {
+  app_->require_subcommand(1);
+}
+Command::Command(CLI::App* app, const std::string& name) : name_(name), app_(app) {}
+Command::~Command() = default;
+
+Command* Command::add_subcommand(const std::string& name, const std::string& description) {
+  commands_.emplace_back(new Command(app_->add_subcommand(name, description), name));
+  return commands_.back().get();
+}
+Option* Command::keep(CLI::Option* option) {
+  options_.push_back(std::make_unique<Option>(option));
+  return options_.back().get();
+}
+
+Option* Command::add_option(const std::string& names, std::string& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, int& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, int64_t& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, uint64_t& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, double& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, std::optional<std::string>& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, std::optional<int64_t>& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, std::optional<double>& value, const std::string& help) {
+  return keep(app_->add_option(names, value, help));
+}
+Option* Command::add_option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  return keep(app_->add_option(names, values, help));
+}
+Option* Command::add_option(const std::string& names, std::vector<int64_t>& values, const std::string& help) {
+  return keep(app_->add_option(names, values, help));
+}
+Option* Command::add_option(const std::string& names, std::function<void(const std::string&)> take,
+                            const std::string& help) {
+  return keep(app_->add_option_function<std::string>(names, std::move(take), help));
+}
+Option* Command::add_flag(const std::string& names, bool& value, const std::string& help) {
+  return keep(app_->add_flag(names, value, help));
+}
+Option* Command::add_flag(const std::string& names, std::function<void()> act, const std::string& help) {
+  return keep(app_->add_flag_callback(names, std::move(act), help));
+}
+Option* Command::get_option(const std::string& name) { return keep(app_->get_option(name)); }
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+void Command::callback(std::function<void()> act) { app_->callback(std::move(act)); }
+
+std::vector<std::string> Command::command_names() const {
+  std::vector<std::string> names;
+  for (const auto& command : commands_) names.push_back(command->name());
+  return names;
+}
+bool Command::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
+void Command::set_version(const std::string& text) { app_->set_version_flag("--version", text); }
+bool Command::run(std::vector<std::string> words) {
+  std::ranges::reverse(words);  // as CLI11 wants them
+  try {
+    app_->parse(words);
+    return true;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) throw UsageError(error.what());
+    app_->exit(error);  // prints the help or the version
+    return false;
+  }
+}
+std::string Command::chosen() const {
+  const auto commands = app_->get_subcommands();
+  return commands.empty() ? "" : commands.front()->get_name();
+}
+
+}  // namespace attend::cli

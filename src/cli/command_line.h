@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// Commands and their options. CLI11 parses them in command_line.cpp alone: its header takes four seconds in every file
+// that includes it.
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace attend::cli {
+
+/// Wrong use of a command: one line on standard error, and exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Tests the text of a value, which it may change; gives back what is wrong with it, or "".
+using Check = std::function<std::string(std::string& text)>;
+
+/// Accepts whole numbers from `smallest` to `largest`.
+Check whole_number(uint64_t smallest, uint64_t largest);
+/// Accepts numbers from `smallest` to `largest`.
+Check number_between(double smallest, double largest);
+/// Accepts these words.
+Check one_of(std::vector<std::string> words);
+
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option* check(const Check& check);
+  /// What stands for the value in help texts.
+  Option* type_name(const std::string& name);
+  Option* description(const std::string& text);
+  /// The heading of the help text under which the option is listed.
+  Option* group(const std::string& heading);
+  Option* required();
+  /// How many values it takes.
+  Option* expected(int count);
+  Option* expected(int fewest, int most);
+  /// Given several times, all values count.
+  Option* take_all();
+  /// Given several times, the last value counts.
+  Option* take_last();
+  Option* delimiter(char between);
+  Option* excludes(Option* other);
+
+  /// How often it was given.
+  size_t count() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The program, or one of its commands.
+class Command {
+ public:
+  Command(const std::string& description, const std::string& name);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  Command* add_subcommand(const std::string& name, const std::string& description);
+  /// Options begin with -, arguments do not. The value is set when the command line is parsed.
+  Option* add_option(const std::string& names, std::string& value, const std::string& help);
+  Option* add_option(const std::string& names, int& value, const std::string& help);
+  Option* add_option(const std::string& names, int64_t& value, const std::string& help);
+  Option* add_option(const std::string& names, uint64_t& value, const std::string& help);
+  Option* add_option(const std::string& names, double& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<std::string>& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<int64_t>& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<double>& value, const std::string& help);
+  Option* add_option(const std::string& names, std::vector<std::string>& values, const std::string& help);
+  Option* add_option(const std::string& names, std::vector<int64_t>& values, const std::string& help);
+  Option* add_option(const std::string& names, std::function<void(const std::string&)> take, const std::string& help);
+  Option* add_flag(const std::string& names, bool& value, const std::string& help);
+  Option* add_flag(const std::string& names, std::function<void()> act, const std::string& help);
+  /// An option of this command; it must be there.
+  Option* get_option(const std::string& name);
+
+  /// Text at the end of the help.
+  void footer(const std::string& text);
+  /// What the command does, called when the command line is parsed.
+  void callback(std::function<void()> act);
+
+  const std::string& name() const { return name_; }
+  /// The names of the subcommands.
+  std::vector<std::string> command_names() const;
+  bool has_option(const std::string& name) const;
+  void set_version(const std::string& text);
+  /// Parses the words behind the program's name and runs the command in them; true when it ran. --help and --version
+  /// print and give false. Throws UsageError.
+  bool run(std::vector<std::string> words);
+  /// The name of the command that run() found, or "".
+  std::string chosen() const;
+
+ private:
+  Command(CLI::App* app, const std::string& name);
+  Option* keep(CLI::Option* option);
+
+  std::string name_;
+  std::unique_ptr<CLI::App> owned_;
+  CLI::App* app_;
+  std::vector<std::unique_ptr<Command>> commands_;
+  std::vector<std::unique_ptr<Option>> options_;
+};
+
+}  // namespace attend::cli
