@@ -30,7 +30,7 @@ struct Node {
 
 /// How the mean over heads of each attention looked from one row of a step.
 Json looked_json(const std::vector<AttentionTrace>& traces, int64_t row, int64_t rows,
-                        const std::map<std::string, int64_t>& places) {
+                 const std::map<std::string, int64_t>& places) {
   Json result = Json::array();
   for (const AttentionTrace& trace : traces) {
     const auto place = places.find(trace.path);
@@ -154,7 +154,7 @@ class Generation {
   }
 
   Json add(const WrittenNode& node, int64_t parent, const Tensor& log_shares,
-                  const std::vector<AttentionTrace>& traces) {
+           const std::vector<AttentionTrace>& traces) {
     const Node* before = parent == 0 ? nullptr : &nodes_[static_cast<size_t>(parent - 1)];
     nodes_.push_back({.parent = parent,
                       .id = node.id,

@@ -138,8 +138,7 @@ Json alignment_json(const WordAlignment& alignment) {
           {"links", std::move(links)}};
 }
 
-Json model_json(const Model& model, const std::string& id, const std::string& name,
-                       const ModelExample& example) {
+Json model_json(const Model& model, const std::string& id, const std::string& name, const ModelExample& example) {
   int64_t parameters = 0;
   for (const auto& [parameter, tensor] : model.parameters()) parameters += tensor.numel();
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
@@ -152,8 +151,7 @@ Json model_json(const Model& model, const std::string& id, const std::string& na
           {"words", model.words()},
           {"context", model.context()},
           {"parameters", parameters},
-          {"example",
-           {{"text", example.text}, {"target", example.target ? Json(*example.target) : Json(nullptr)}}},
+          {"example", {{"text", example.text}, {"target", example.target ? Json(*example.target) : Json(nullptr)}}},
           {"labels", encoder ? encoder->labels()
                      : image ? image->labels()
                              : none}};

@@ -16,7 +16,7 @@ constexpr size_t kMostBytes = size_t{32} << 20;  // of a run's summaries
 constexpr int64_t kGrid = 1024;                  // most cells of a side
 constexpr int64_t kSweepWeights = 3 << 20;       // held at once: 12 MiB
 constexpr int64_t kColumns = 1024;               // of one task
-constexpr size_t kBlock = 512;                  // weights summed in single precision
+constexpr size_t kBlock = 512;                   // weights summed in single precision
 
 size_t bytes_of(const HeadSummary& summary) {
   return sizeof(double) * (summary.entropy.size() + summary.row_totals.size() + summary.column_totals.size()) +

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -18,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkFile = "/.attend-temporary";
 constexpr const char* kMagic = "attend temporary folder 5f1c9b7e\n";
 constexpr int64_t kMostMark = 4096;
+constexpr int kMostTries = 100;
 
 std::string name_of(const std::string& folder) { return fs::path(folder).filename().string(); }
 
@@ -34,6 +37,17 @@ std::string mark_of(const std::string& folder) {
 }
 
 bool is_marked(const std::string& folder) { return mark_of(folder) == mark_for(name_of(folder)); }
+
+bool is_removable(const std::string& folder) {
+  return name_of(folder).starts_with(kScratchPrefix) || is_marked(folder);
+}
+
+/// A name with kScratchPrefix beside `path`.
+std::string scratch_name(const std::string& path) {
+  static std::atomic<int> count = 0;
+  const fs::path parent = fs::path(path).parent_path();
+  return (parent / (kScratchPrefix + std::to_string(getpid()) + "-" + std::to_string(count++))).string();
+}
 
 bool is_real_folder(const std::string& path) {
   struct stat status {};
@@ -65,26 +79,27 @@ FolderLock::FolderLock(const std::string& folder) {
 ScratchFolder::ScratchFolder(const std::string& prefix, const std::string& complaint) {
   const std::string first = prefix + "-" + std::to_string(getpid());
   std::string name = first;
-  int made = mkdir(name.c_str(), 0777);
-  for (int number = 1; made != 0 && errno == EEXIST; ++number) {
-    name = first + "-" + std::to_string(number);
-    made = mkdir(name.c_str(), 0777);
+  for (int number = 1;; ++number) {
+    const std::string made = scratch_name(prefix);
+    const bool is_made = mkdir(made.c_str(), 0777) == 0;
+    require<Error>(is_made || errno == EEXIST, complaint, ": ", std::strerror(errno));
+    if (!is_made) continue;
+    lock_ = FolderLock(made);
+    const bool is_marked_now = add_mark(made, name_of(name));
+    if (is_marked_now && rename_to_free(made, name)) break;
+    const int why = errno;
+    std::error_code error;
+    fs::remove_all(made, error);
+    if (is_marked_now && why == EEXIST) name = first + "-" + std::to_string(number);
+    // Another process may have removed it before it was locked.
+    const bool is_worth_a_try = (is_marked_now && why == EEXIST) || (why == ENOENT && number < kMostTries);
+    require<Error>(is_worth_a_try, complaint, ": ", std::strerror(why));
   }
-  require<Error>(made == 0, complaint, ": ", std::strerror(errno));
-  lock_ = FolderLock(name);
-  if (add_mark(name, name_of(name))) {
-    path_ = name;
-    return;
-  }
-  const std::string why = std::strerror(errno);
-  std::error_code error;
-  fs::remove_all(name, error);
-  throw Error(complaint + ": " + why);
+  path_ = name;
 }
 
 ScratchFolder::~ScratchFolder() {
-  std::error_code error;
-  if (!path_.empty()) fs::remove_all(path_, error);
+  if (!path_.empty()) remove_folder(path_);
 }
 
 FolderLock ScratchFolder::release() {
@@ -104,10 +119,23 @@ void remove_mark(const std::string& folder) {
 }
 
 void remove_if_abandoned(const std::string& folder) {
-  if (!is_real_folder(folder) || !is_marked(folder)) return;
+  if (!is_real_folder(folder) || !is_removable(folder)) return;
   const FolderLock lock(folder);
+  if (lock.is_held() && is_real_folder(folder) && is_removable(folder)) remove_folder(folder);
+}
+
+void remove_folder(const std::string& folder) {
+  const std::string last = scratch_name(folder);
   std::error_code error;
-  if (lock.is_held() && is_real_folder(folder) && is_marked(folder)) fs::remove_all(folder, error);
+  fs::remove_all(rename_to_free(folder, last) ? last : folder, error);
+}
+
+bool rename_to_free(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;  // the file system cannot ask and rename at once
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(to, error))) return errno = EEXIST, false;
+  return std::rename(from.c_str(), to.c_str()) == 0;
 }
 
 }  // namespace attend

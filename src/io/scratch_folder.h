@@ -7,6 +7,9 @@
 
 namespace attend {
 
+/// How the names of folders begin that are about to be marked or removed.
+inline constexpr const char* kScratchPrefix = ".attend-temporary-5f1c9b7e-";
+
 /// The lock of a folder, held until this object or its process ends. It follows the folder when that is renamed.
 class FolderLock {
  public:
@@ -24,7 +27,8 @@ class FolderLock {
 };
 
 /// A folder for what is not finished yet. It holds a file, the mark, that says who made it and under which name, and is
-/// locked by its process: what a killed process left can be told from a folder of the user's, whatever its name.
+/// locked by its process: what a killed process left can be told from a folder of the user's, whatever its name. Until
+/// the mark is in it, and once it is to be removed, it has a name with kScratchPrefix, which nobody else gives.
 class ScratchFolder {
  public:
   /// Makes PREFIX-PROCESS, or PREFIX-PROCESS-NUMBER where that name is taken. Throws Error: `complaint`, and why.
@@ -46,7 +50,12 @@ class ScratchFolder {
 bool add_mark(const std::string& folder, const std::string& name);
 /// Takes the mark away, if there is one.
 void remove_mark(const std::string& folder);
-/// Removes a folder that carries the mark for its own name and that no process holds; leaves any other alone.
+/// Removes a folder that carries the mark for its own name, or kScratchPrefix in it, and that no process holds; leaves
+/// any other alone.
 void remove_if_abandoned(const std::string& folder);
+/// Removes a folder of which nothing is left under its name, even if the process is killed meanwhile.
+void remove_folder(const std::string& folder);
+/// Gives `from` the name `to`, which nothing may have. False with the reason in errno.
+bool rename_to_free(const std::string& from, const std::string& to);
 
 }  // namespace attend

@@ -10,8 +10,8 @@
 
 namespace attend {
 
-/// Sets what a layer's attention needs to know of positions. Throws ShapeError for relative ones, of which a layer knows
-/// nothing.
+/// Sets what a layer's attention needs to know of positions. Throws ShapeError for relative ones, of which a layer
+/// knows nothing.
 void set_positions(TransformerLayerConfig& layer, Positions positions);
 
 /// A model's vectors of positions for `length` tokens, [≥ length, dim]: learned, computed, or none.

@@ -172,11 +172,10 @@ Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
   Transformer result;
   result.encoder = TransformerEncoder::create(
       {.layer = config.layer, .layers = config.encoder_layers, .final_norm = config.final_norms}, rng);
-  result.decoder = TransformerDecoder::create(
-      {.layer = config.decoder_layer.value_or(config.layer),
-       .layers = config.decoder_layers,
-       .final_norm = config.final_norms},
-      rng);
+  result.decoder = TransformerDecoder::create({.layer = config.decoder_layer.value_or(config.layer),
+                                               .layers = config.decoder_layers,
+                                               .final_norm = config.final_norms},
+                                              rng);
   for (TransformerEncoderLayer& layer : result.encoder.layers) {
     reset_xavier(layer.attention, rng);
     reset_xavier(layer.feed_forward, rng);

@@ -83,12 +83,12 @@ void replace_all(Text& text, TextView from, TextView to) {
 
 Text tokenize_13a(Text line) {
   constexpr std::array<std::pair<TextView, TextView>, 7> kReplacements{{{U"<skipped>", U""},
-                                                                {U"-\n", U""},
-                                                                {U"\n", U" "},
-                                                                {U"&quot;", U"\""},
-                                                                {U"&amp;", U"&"},
-                                                                {U"&lt;", U"<"},
-                                                                {U"&gt;", U">"}}};
+                                                                        {U"-\n", U""},
+                                                                        {U"\n", U" "},
+                                                                        {U"&quot;", U"\""},
+                                                                        {U"&amp;", U"&"},
+                                                                        {U"&lt;", U"<"},
+                                                                        {U"&gt;", U">"}}};
   for (const auto& [from, to] : kReplacements) replace_all(line, from, to);
   return western(U' ' + line + U' ');
 }

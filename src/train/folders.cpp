@@ -24,15 +24,6 @@ std::string made_above(const std::string& path) {
   return path;
 }
 
-/// Gives `from` the name `to`, which nothing may have. False with the reason in errno.
-bool rename_to_free(const std::string& from, const std::string& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
-  if (errno != EINVAL && errno != ENOSYS) return false;  // the file system cannot ask and rename at once
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(to, error))) return errno = EEXIST, false;
-  return std::rename(from.c_str(), to.c_str()) == 0;
-}
-
 /// The name that a folder gets while another one takes its place.
 std::string free_old_name(const std::string& path) {
   const std::string first = path + ".old-" + std::to_string(getpid());
@@ -90,7 +81,7 @@ FolderLock NewFolder::keep(bool overwrite) {
   if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) old = replace(made, path_);
   remove_mark(path_);
   FolderLock lock = scratch_.release();
-  fs::remove_all(old, error);
+  remove_folder(old);
   return lock;
 }
 
@@ -107,7 +98,8 @@ void remove_leftovers(const std::string& folder) {
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
   for (auto entry = fs::directory_iterator(parent, error); !error && entry != end(entry); entry.increment(error)) {
     const std::string beside = entry->path().filename().string();
-    if (beside.starts_with(name + ".new-") || beside.starts_with(name + ".old-")) {
+    if (beside.starts_with(name + ".new-") || beside.starts_with(name + ".old-") ||
+        beside.starts_with(kScratchPrefix)) {
       found.push_back(entry->path().string());
     }
   }

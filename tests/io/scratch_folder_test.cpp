@@ -43,6 +43,20 @@ TEST(ScratchFolder, NeverTakesANameThatIsTaken) {
   EXPECT_EQ(testing::file_text(name + "/note"), "mine");
 }
 
+TEST(Abandoned, IsAFolderThatWasNotMarkedYetOrHalfRemoved) {
+  const TemporaryFolder folder;
+  const std::string left = folder.file(std::string(kScratchPrefix) + "1234-0");
+  fs::create_directory(left);
+  std::ofstream(left + "/half") << "removed";
+  {
+    const FolderLock held(left);
+    remove_if_abandoned(left);
+    EXPECT_TRUE(fs::exists(left)) << "another process is at work";
+  }
+  remove_if_abandoned(left);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
 TEST(Abandoned, IsOnlyWhatCarriesTheMarkForItsOwnName) {
   const TemporaryFolder folder;
   const auto made = [&](const std::string& name) {

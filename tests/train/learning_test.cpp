@@ -32,8 +32,8 @@ class Pairs : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Pairs, LearnToReverse) {
   const TemporaryFolder folder;
-  TrainingJob job = tiny_job(GetParam(), CorpusKind::tsv,
-                             testing::save(folder, "pairs.tsv", testing::reversed_digits(400, 2, 3)));
+  TrainingJob job =
+      tiny_job(GetParam(), CorpusKind::tsv, testing::save(folder, "pairs.tsv", testing::reversed_digits(400, 2, 3)));
   job.model["dim"] = "32";
   job.model["hidden"] = "64";
   job.data.validation_share = 0.1;

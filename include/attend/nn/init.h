@@ -6,8 +6,8 @@
 // Fresh parameters (f32, on the CPU, requiring a gradient), by the usual recipes.
 namespace attend {
 
-/// While one lives, parameters made on this thread have a shape but neither values nor memory: for a model whose weights
-/// will be loaded at once. Like NoGrad, it may be nested.
+/// While one lives, parameters made on this thread have a shape but neither values nor memory: for a model whose
+/// weights will be loaded at once. Like NoGrad, it may be nested.
 class BlankParameters {
  public:
   BlankParameters();

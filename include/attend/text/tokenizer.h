@@ -38,9 +38,9 @@ class Tokenizer {
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = false) const = 0;
   /// The same for a text in the language that is written, where the two have tokenizers of their own (Marian).
   virtual std::vector<int32_t> encode_target(std::string_view text) const { return encode(text); }
-  /// Two texts with what the tokenizer's template puts around and between them ([CLS] a [SEP] b [SEP]; without a template
-  /// begin a end b end, where the vocabulary has them). At most `longest` ids: the longer text is cut first. Throws
-  /// FormatError if a text is not UTF-8.
+  /// Two texts with what the tokenizer's template puts around and between them ([CLS] a [SEP] b [SEP]; without a
+  /// template begin a end b end, where the vocabulary has them). At most `longest` ids: the longer text is cut first.
+  /// Throws FormatError if a text is not UTF-8.
   virtual EncodedPair encode_pair(std::string_view a, std::string_view b, int64_t longest) const;
   /// The text of ids. Special tokens are left out unless `keep_special`, and ids out of range always (models may have
   /// more rows than their vocabulary). Pieces that are not whole UTF-8 become U+FFFD.

@@ -1,4 +1,5 @@
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/row_pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,6 +9,7 @@
 #include <hwy/highway.h>
 #include "backend/cpu/simd_math-inl.h"
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -182,7 +184,7 @@ void ApplySlopePiece(Function function, const T* HWY_RESTRICT dy, const T* HWY_R
 }
 
 void Unary(UnaryKind kind, ConstRows x, Rows y) {
-  with_float(y.dtype, "unary", [&](auto type) {
+  WithFloat(y.dtype, "unary", [&](auto type) {
     using T = decltype(type);
     WithFunction(kind, [&](auto function) {
       for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols,
@@ -192,7 +194,7 @@ void Unary(UnaryKind kind, ConstRows x, Rows y) {
 }
 
 void UnaryBackward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx) {
-  with_float(dx.dtype, "unary_backward", [&](auto type) {
+  WithFloat(dx.dtype, "unary_backward", [&](auto type) {
     using T = decltype(type);
     WithFunction(kind, [&](auto function) {
       const bool dense = dy.stride == dy.cols && x.stride == x.cols && dx.stride == dx.cols;
@@ -210,9 +212,9 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(Unary);
 HWY_EXPORT(UnaryBackward);
-void unary(UnaryKind kind, ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Unary)(kind, x, y); }
+void unary(UnaryKind kind, ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, Unary)(kind, x, y); }
 void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx) {
-  HWY_DYNAMIC_DISPATCH(UnaryBackward)(kind, dy, x, dx);
+  ATTEND_DISPATCH(dx.dtype, UnaryBackward)(kind, dy, x, dx);
 }
 }  // namespace attend::cpu
 #endif

@@ -1,6 +1,7 @@
 #include "backend/cpu/attention_plan.h"
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
@@ -10,6 +11,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/attention_key_block-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Backward pass: five products for each block of keys and queries (scores again, dO·Vᵀ, dV, dK, dQ) with one pass of
@@ -231,7 +233,7 @@ void ClearPadding(const AttentionProblem& problem, View gradient) {
 void AttentionBackward(const AttentionProblem& problem, const AttentionGradients& gradients) {
   if (problem.lengths && gradients.dk) ClearPadding(problem, gradients.dk);
   if (problem.lengths && gradients.dv) ClearPadding(problem, gradients.dv);
-  with_float(problem.q.dtype, "attention", [&](auto type) { BackwardHeads<decltype(type)>(problem, gradients); });
+  WithFloat(problem.q.dtype, "attention", [&](auto type) { BackwardHeads<decltype(type)>(problem, gradients); });
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -241,7 +243,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(AttentionBackward);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
-  HWY_DYNAMIC_DISPATCH(AttentionBackward)(problem, gradients);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionBackward)(problem, gradients);
 }
 }  // namespace attend::cpu
 #endif

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
@@ -12,6 +13,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/attention_gradient-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Attention of a few queries, as when generating word by word: 4 operations for each element of k and v read, so the
@@ -319,7 +321,7 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
 }
 
 void AttentionDecode(const AttentionProblem& problem, View y, View lse) {
-  with_float(problem.q.dtype, "attention", [&](auto type) { DecodeHeads<decltype(type)>(problem, y, lse); });
+  WithFloat(problem.q.dtype, "attention", [&](auto type) { DecodeHeads<decltype(type)>(problem, y, lse); });
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -329,7 +331,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(AttentionDecode);
 void attention_decode(const AttentionProblem& problem, View y, View lse) {
-  HWY_DYNAMIC_DISPATCH(AttentionDecode)(problem, y, lse);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionDecode)(problem, y, lse);
 }
 }  // namespace attend::cpu
 #endif

@@ -1,5 +1,6 @@
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
@@ -9,6 +10,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/attention_panel-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Forward pass (Dao et al. 2022, with queries in lanes): for each block of keys, every panel of a task updates its
@@ -237,7 +239,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
 }
 
 void AttentionForward(const AttentionProblem& problem, View y, View lse) {
-  with_float(problem.q.dtype, "attention", [&](auto type) { ForwardHeads<decltype(type)>(problem, y, lse); });
+  WithFloat(problem.q.dtype, "attention", [&](auto type) { ForwardHeads<decltype(type)>(problem, y, lse); });
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -250,7 +252,7 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
   constexpr int64_t kFewQueries = 6;  // a beam's, say: keys and values that lie in memory are read faster there
   const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
   if (is_decoding) return attention_decode(problem, y, lse);
-  HWY_DYNAMIC_DISPATCH(AttentionForward)(problem, y, lse);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, y, lse);
 }
 }  // namespace attend::cpu
 #endif

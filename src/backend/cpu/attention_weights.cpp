@@ -2,6 +2,7 @@
 
 #include "backend/cpu/attention_slice.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
@@ -11,6 +12,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/attention_gradient-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Weights on demand: the forward pass's own scores for the rows asked for, and e^(score − lse). One row costs what one
@@ -141,8 +143,8 @@ void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSe
 
 void AttentionWeights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                       View places) {
-  with_float(problem.q.dtype, "attention_weights",
-             [&](auto type) { WeightsOf<decltype(type)>(problem, lse, chosen, values, places); });
+  WithFloat(problem.q.dtype, "attention_weights",
+            [&](auto type) { WeightsOf<decltype(type)>(problem, lse, chosen, values, places); });
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -153,7 +155,7 @@ namespace attend::cpu {
 HWY_EXPORT(AttentionWeights);
 void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                        View places) {
-  HWY_DYNAMIC_DISPATCH(AttentionWeights)(problem, lse, chosen, values, places);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionWeights)(problem, lse, chosen, values, places);
 }
 }  // namespace attend::cpu
 #endif

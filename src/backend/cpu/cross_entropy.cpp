@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/row_pieces.h"
 
@@ -11,6 +12,7 @@
 #include <hwy/highway.h>
 #include "backend/cpu/simd_math-inl.h"
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -81,7 +83,7 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
   const auto* targets = static_cast<const int64_t*>(target.data);
   const Scratch<double> losses(x.rows);
   int64_t counted = 0;
-  with_float(x.dtype, "cross_entropy", [&](auto type) {
+  WithFloat(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
     const double smoothing = options.label_smoothing;
     for_each_row(x.rows, x.cols, [&](int64_t row) {
@@ -131,7 +133,7 @@ void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
 void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
                           const CrossEntropyOptions& options, Rows dx) {
   const auto* targets = static_cast<const int64_t*>(target.data);
-  with_float(x.dtype, "cross_entropy", [&](auto type) {
+  WithFloat(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
     const double upstream = static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count);
     const GradientScale<T> by{.factor = static_cast<T>(upstream),
@@ -172,11 +174,11 @@ void check_targets(ConstRows target, int64_t classes, int64_t ignore_index) {
 
 int64_t cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse) {
   check_targets(target, x.cols, options.ignore_index);
-  return HWY_DYNAMIC_DISPATCH(CrossEntropy)(x, target, options, loss, lse);
+  return ATTEND_DISPATCH(x.dtype, CrossEntropy)(x, target, options, loss, lse);
 }
 void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
                             const CrossEntropyOptions& options, Rows dx) {
-  HWY_DYNAMIC_DISPATCH(CrossEntropyBackward)(dloss, x, target, lse, count, options, dx);
+  ATTEND_DISPATCH(x.dtype, CrossEntropyBackward)(dloss, x, target, lse, count, options, dx);
 }
 }  // namespace attend::cpu
 #endif

@@ -37,7 +37,9 @@ void MultiplyOne(const MatrixProduct<T>& in) {
 }
 
 void MultiplyF32(const MatrixProduct<float>& product) { MultiplyOne(product); }
+#if HWY_TARGET == HWY_STATIC_TARGET  // see dispatch.h
 void MultiplyF64(const MatrixProduct<double>& product) { MultiplyOne(product); }
+#endif
 
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -47,10 +49,9 @@ namespace attend::cpu {
 namespace {
 
 HWY_EXPORT(MultiplyF32);
-HWY_EXPORT(MultiplyF64);
 
 void multiply_one(const MatrixProduct<float>& product) { multiply_f32(product); }
-void multiply_one(const MatrixProduct<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyF64)(product); }
+void multiply_one(const MatrixProduct<double>& product) { HWY_STATIC_DISPATCH(MultiplyF64)(product); }
 
 /// From so many matrices on, threads take whole ones; below, they share each.
 constexpr int64_t kManyMatrices = 16;

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/row_pieces.h"
 
@@ -10,6 +11,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -61,7 +63,7 @@ void NormaliseRow(const T* x, const T* weight, const T* bias, RowStatistics<T> r
 
 template <bool kCentred>
 void NormForward(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd) {
-  with_float(y.dtype, "norm", [&](auto type) {
+  WithFloat(y.dtype, "norm", [&](auto type) {
     using T = decltype(type);
     for_each_row(x.rows, x.cols, [&](int64_t row) {
       const auto statistics = Measure<kCentred>(row_of<T>(x, row), x.cols, eps);
@@ -157,7 +159,7 @@ void AddBlocks(const T* partial, int64_t blocks, int64_t stride, T* total, int64
 template <bool kCentred>
 void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx, Rows dweight,
                   Rows dbias) {
-  with_float(x.dtype, "norm", [&](auto type) {
+  WithFloat(x.dtype, "norm", [&](auto type) {
     using T = decltype(type);
     const int64_t per_block = RowsPerBlock(x.rows), blocks = (x.rows + per_block - 1) / per_block;
     const int64_t stride = ((dweight ? 1 : 0) + (dbias ? 1 : 0)) * x.cols;
@@ -206,17 +208,17 @@ HWY_EXPORT(LayerBackward);
 HWY_EXPORT(RmsForward);
 HWY_EXPORT(RmsBackward);
 void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd) {
-  HWY_DYNAMIC_DISPATCH(LayerForward)(x, weight, bias, eps, y, mean, rstd);
+  ATTEND_DISPATCH(y.dtype, LayerForward)(x, weight, bias, eps, y, mean, rstd);
 }
 void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
                          Rows dweight, Rows dbias) {
-  HWY_DYNAMIC_DISPATCH(LayerBackward)(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  ATTEND_DISPATCH(x.dtype, LayerBackward)(dy, x, weight, mean, rstd, dx, dweight, dbias);
 }
 void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd) {
-  HWY_DYNAMIC_DISPATCH(RmsForward)(x, weight, eps, y, rstd);
+  ATTEND_DISPATCH(y.dtype, RmsForward)(x, weight, eps, y, rstd);
 }
 void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight) {
-  HWY_DYNAMIC_DISPATCH(RmsBackward)(dy, x, weight, rstd, dx, dweight);
+  ATTEND_DISPATCH(x.dtype, RmsBackward)(dy, x, weight, rstd, dx, dweight);
 }
 }  // namespace attend::cpu
 #endif

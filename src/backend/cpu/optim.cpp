@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/row_pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +10,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Both updates read and write every parameter once and are bound by memory. Adam's root and quotient would not be, four
@@ -60,7 +62,7 @@ void AdamPiece(const AdamStep<T>& s, const T* HWY_RESTRICT grad, T* HWY_RESTRICT
 
 void Adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
   const auto dense = [](const auto&... matrices) { return ((matrices.stride == matrices.cols) && ...); };
-  with_float(param.dtype, "adam", [&](auto type) {
+  WithFloat(param.dtype, "adam", [&](auto type) {
     using T = decltype(type);
     const AdamStep<T> step(options);
     for_each_piece(param.rows, param.cols, dense(grad, param, m, v), [&](const Piece& piece) {
@@ -100,7 +102,7 @@ void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict para
 }  // namespace
 
 void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
-  HWY_DYNAMIC_DISPATCH(Adam)(grad, options, param, m, v);
+  ATTEND_DISPATCH(param.dtype, Adam)(grad, options, param, m, v);
 }
 
 void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer) {

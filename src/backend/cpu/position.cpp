@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/row_pieces.h"
 
@@ -10,6 +11,7 @@
 // clang-format off
 #include <hwy/highway.h>
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -69,7 +71,7 @@ int64_t RowOffset(const BasicView<Pointer>& view, int64_t index) {
 }
 
 void Rotary(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y) {
-  with_float(y.dtype, "rotary", [&](auto type) {
+  WithFloat(y.dtype, "rotary", [&](auto type) {
     using T = decltype(type);
     const int64_t length = x.shape[x.rank() - 2], dim = x.shape[x.rank() - 1];
     if (x.shape.numel() == 0) return;
@@ -94,7 +96,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(Rotary);
 void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y) {
-  HWY_DYNAMIC_DISPATCH(Rotary)(x, frequencies, positions, options, y);
+  ATTEND_DISPATCH(y.dtype, Rotary)(x, frequencies, positions, options, y);
 }
 }  // namespace attend::cpu
 #endif

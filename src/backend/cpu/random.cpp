@@ -1,4 +1,5 @@
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/row_pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +10,7 @@
 #include "backend/cpu/philox-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -30,7 +32,7 @@ void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
 }
 
 void Uniform(RandomStream stream, double lowest, double highest, Rows y) {
-  with_float(y.dtype, "uniform", [&](auto type) {
+  WithFloat(y.dtype, "uniform", [&](auto type) {
     using T = decltype(type);
     for_each_piece(y.rows, y.cols, y.stride == y.cols, [&](const Piece& piece) {
       T* const out = piece.of<T>(y);
@@ -68,7 +70,7 @@ inline void NormalPairs(const uint32_t* words, int64_t pairs, double* out) {
 }
 
 void NormalFill(RandomStream stream, double mean, double deviation, Rows y) {
-  with_float(y.dtype, "normal", [&](auto type) {
+  WithFloat(y.dtype, "normal", [&](auto type) {
     using T = decltype(type);
     for_each_piece(y.rows, y.cols, y.stride == y.cols, [&](const Piece& piece) {
       T* const out = piece.of<T>(y);
@@ -101,7 +103,7 @@ void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T
 }
 
 void Dropout(RandomStream stream, double p, ConstRows x, Rows y) {
-  with_float(y.dtype, "dropout", [&](auto type) {
+  WithFloat(y.dtype, "dropout", [&](auto type) {
     using T = decltype(type);
     const uint32_t threshold = drop_threshold(p);
     const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
@@ -124,11 +126,11 @@ HWY_EXPORT(Uniform);
 HWY_EXPORT(NormalFill);
 HWY_EXPORT(Dropout);
 void uniform(RandomStream stream, double low, double high, Rows y) {
-  HWY_DYNAMIC_DISPATCH(Uniform)(stream, low, high, y);
+  ATTEND_DISPATCH(y.dtype, Uniform)(stream, low, high, y);
 }
 void normal(RandomStream stream, double mean, double deviation, Rows y) {
-  HWY_DYNAMIC_DISPATCH(NormalFill)(stream, mean, deviation, y);
+  ATTEND_DISPATCH(y.dtype, NormalFill)(stream, mean, deviation, y);
 }
-void dropout(RandomStream stream, double p, ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Dropout)(stream, p, x, y); }
+void dropout(RandomStream stream, double p, ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, Dropout)(stream, p, x, y); }
 }  // namespace attend::cpu
 #endif

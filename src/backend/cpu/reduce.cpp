@@ -1,4 +1,5 @@
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/reduction.h"
 
@@ -7,6 +8,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off
 #include <hwy/highway.h>
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 // Sums. Short runs are added in the element's own type, many lanes at a time, and the runs' totals in double: as
@@ -153,7 +155,7 @@ void SumAcrossRows(const T* x, const Reduction& plan, T* y) {
 }
 
 void Sum(const ConstView& x, const View& y) {
-  with_float(y.dtype, "sum", [&](auto type) {
+  WithFloat(y.dtype, "sum", [&](auto type) {
     using T = decltype(type);
     const Reduction plan(x, y);
     const auto* from = static_cast<const T*>(x.data);
@@ -164,7 +166,7 @@ void Sum(const ConstView& x, const View& y) {
 
 double SumOfSquares(const ConstRows& x) {
   double total = 0;
-  with_float(x.dtype, "sum_of_squares", [&](auto type) {
+  WithFloat(x.dtype, "sum_of_squares", [&](auto type) {
     using T = decltype(type);
     const auto* data = static_cast<const T*>(x.data);
     const int64_t pieces = (x.cols + kGrain - 1) / kGrain;
@@ -189,11 +191,11 @@ HWY_EXPORT(SumOfSquares);
 void sum(ConstView x, View y) {
   if (y.shape.numel() == 0) return;
   if (x.shape.numel() == 0) return fill(y, 0);
-  HWY_DYNAMIC_DISPATCH(Sum)(x, y);
+  ATTEND_DISPATCH(y.dtype, Sum)(x, y);
 }
 double sum_of_squares(ConstRows x) {
   if (x.stride == x.cols) x = {x.data, x.dtype, 1, x.numel(), x.numel()};  // dense: cut evenly, not row by row
-  return HWY_DYNAMIC_DISPATCH(SumOfSquares)(x);
+  return ATTEND_DISPATCH(x.dtype, SumOfSquares)(x);
 }
 }  // namespace attend::cpu
 #endif

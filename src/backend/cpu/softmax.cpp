@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
 #include "backend/cpu/row_pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +11,7 @@
 #include <hwy/highway.h>
 #include "backend/cpu/simd_math-inl.h"
 #include "backend/cpu/sweep-inl.h"
+#include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -82,14 +84,14 @@ void LogSoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
 }
 
 void Softmax(ConstRows x, Rows y) {
-  with_float(y.dtype, "softmax", [&](auto type) {
+  WithFloat(y.dtype, "softmax", [&](auto type) {
     using T = decltype(type);
     for_each_row(x.rows, x.cols, [&](int64_t row) { SoftmaxRow<T>(row_of<T>(x, row), row_of<T>(y, row), x.cols); });
   });
 }
 
 void SoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
-  with_float(y.dtype, "softmax", [&](auto type) {
+  WithFloat(y.dtype, "softmax", [&](auto type) {
     using T = decltype(type);
     for_each_row(y.rows, y.cols, [&](int64_t row) {
       SoftmaxBackwardRow<T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), y.cols);
@@ -98,14 +100,14 @@ void SoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
 }
 
 void LogSoftmax(ConstRows x, Rows y) {
-  with_float(y.dtype, "log_softmax", [&](auto type) {
+  WithFloat(y.dtype, "log_softmax", [&](auto type) {
     using T = decltype(type);
     for_each_row(x.rows, x.cols, [&](int64_t row) { LogSoftmaxRow<T>(row_of<T>(x, row), row_of<T>(y, row), x.cols); });
   });
 }
 
 void LogSoftmaxTermsOfRows(ConstRows x, Rows terms) {
-  with_float(x.dtype, "log_softmax", [&](auto type) {
+  WithFloat(x.dtype, "log_softmax", [&](auto type) {
     using T = decltype(type);
     for_each_row(x.rows, x.cols,
                  [&](int64_t row) { LogSoftmaxTerms<T>(row_of<T>(x, row), row_of<T>(terms, row), x.cols); });
@@ -113,7 +115,7 @@ void LogSoftmaxTermsOfRows(ConstRows x, Rows terms) {
 }
 
 void LogSoftmaxBackward(ConstRows dy, ConstRows y, Rows dx) {
-  with_float(y.dtype, "log_softmax", [&](auto type) {
+  WithFloat(y.dtype, "log_softmax", [&](auto type) {
     using T = decltype(type);
     for_each_row(y.rows, y.cols, [&](int64_t row) {
       LogSoftmaxBackwardRow<T>(row_of<T>(dy, row), row_of<T>(y, row), row_of<T>(dx, row), y.cols);
@@ -131,10 +133,12 @@ HWY_EXPORT(SoftmaxBackward);
 HWY_EXPORT(LogSoftmax);
 HWY_EXPORT(LogSoftmaxBackward);
 HWY_EXPORT(LogSoftmaxTermsOfRows);
-void softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(Softmax)(x, y); }
-void softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(SoftmaxBackward)(dy, y, dx); }
-void log_softmax(ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(LogSoftmax)(x, y); }
-void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx) { HWY_DYNAMIC_DISPATCH(LogSoftmaxBackward)(dy, y, dx); }
-void log_softmax_terms(ConstRows x, Rows terms) { HWY_DYNAMIC_DISPATCH(LogSoftmaxTermsOfRows)(x, terms); }
+void softmax(ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, Softmax)(x, y); }
+void softmax_backward(ConstRows dy, ConstRows y, Rows dx) { ATTEND_DISPATCH(y.dtype, SoftmaxBackward)(dy, y, dx); }
+void log_softmax(ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, LogSoftmax)(x, y); }
+void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx) {
+  ATTEND_DISPATCH(y.dtype, LogSoftmaxBackward)(dy, y, dx);
+}
+void log_softmax_terms(ConstRows x, Rows terms) { ATTEND_DISPATCH(x.dtype, LogSoftmaxTermsOfRows)(x, terms); }
 }  // namespace attend::cpu
 #endif

@@ -35,10 +35,15 @@ void with_type(DType dtype, F&& f) {
   }
 }
 
+/// Throws ShapeError naming `kernel` for types that arithmetic does not run in.
+inline void check_float(DType dtype, const char* kernel) {
+  require<ShapeError>(dtype == DType::f32 || dtype == DType::f64, kernel, ": expected f32 or f64, got ", dtype);
+}
+
 /// The same for the types arithmetic runs in; throws ShapeError naming `kernel` for the rest.
 template <class F>
 void with_float(DType dtype, const char* kernel, F&& f) {
-  require<ShapeError>(dtype == DType::f32 || dtype == DType::f64, kernel, ": expected f32 or f64, got ", dtype);
+  check_float(dtype, kernel);
   dtype == DType::f32 ? f(float{}) : f(double{});
 }
 

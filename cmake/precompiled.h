@@ -1,4 +1,4 @@
-// Compiled once for each part of the build (see src/CMakeLists.txt): the headers that most files read. No file relies on
+// The headers that most files read, compiled once for each part of the build (see src/CMakeLists.txt). No file relies on
 // it: each includes what it uses, and ATTEND_PRECOMPILE=OFF builds without.
 #include <algorithm>
 #include <array>
