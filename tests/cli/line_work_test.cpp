@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -57,13 +58,19 @@ class Running {
 
   void type(const std::string& text) const { EXPECT_EQ(write(input_, text.data(), text.size()), std::ssize(text)); }
 
-  /// What is written so far to the file that will appear at the end; nothing before it is opened.
+  /// The beginning of what is written so far to the file that will appear at the end; nothing before it is opened. Not
+  /// all of it: reading a file that grows faster than it is read would last until the command is done.
   std::optional<std::string> pending() const {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(child_) + "/fd", error)) {
       const std::string name = fs::read_symlink(entry.path(), error);
-      const bool is_pending = name.find(" (deleted)") != std::string::npos || name.find(".tmp-") != std::string::npos;
-      if (!error && name.starts_with(folder_.path() + "/") && is_pending) return file_text(entry.path());
+      const bool is_pending = name.find(" (deleted)") != std::string::npos;
+      if (error || !name.starts_with(folder_.path() + "/") || !is_pending) continue;
+      std::string text(1 << 16, '\0');
+      std::ifstream file(entry.path(), std::ios::binary);
+      file.read(text.data(), std::ssize(text));
+      text.resize(static_cast<size_t>(file.gcount()));
+      return text;
     }
     return std::nullopt;
   }
