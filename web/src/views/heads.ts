@@ -117,7 +117,7 @@ export async function headsView(context: Context): Promise<View> {
     "heads",
     t.heads,
     Array.from({ length: attention.heads }, (_, i) => ({
-      text: String(i + 1),
+      text: String(i),
       label: t.head(i) + (attention.off.includes(i) ? ` (${t.switchedOff})` : ""),
       colour: headColour(theme, i),
       on: on.includes(i),
