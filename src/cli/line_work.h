@@ -36,7 +36,7 @@ class LineWork {
 
   /// The results of that many more lines are in the output.
   void done(int64_t lines = 1);
-  /// Shows that so many of the lines of next() are computed, but not yet in the output.
+  /// Updates the progress display: `lines` of the lines from next() are computed, but not yet written.
   void computed(int64_t lines);
   /// Line `index` of those next() gave was longer than the model reads.
   void cut(int64_t index);

@@ -41,7 +41,7 @@ constexpr int64_t kMostScannedPixels = int64_t{1} << 30;  // by all scans togeth
 // A progressive picture is held as coefficients, 2 bytes for each, until its last scan has come.
 constexpr int64_t kCoefficientBytes = 4, kOtherBytes = 16 << 20;
 
-/// Called by libjpeg as it goes on.
+/// Progress callback of libjpeg.
 struct Progress {
   jpeg_progress_mgr manager;  // first: libjpeg hands back its address
   int most_scans = 0;

@@ -10,7 +10,7 @@
 namespace attend {
 
 /// A file mapped for reading: writing through it faults. The bytes live as long as `owner` does. Where another process
-/// cuts the file short meanwhile, the system sends SIGBUS to whoever reads beyond its new end: replace a file by
+/// cuts the file short meanwhile, reading beyond its new end raises SIGBUS: replace a file by
 /// renaming another one over it, which leaves the mapped one as it is.
 struct MappedFile {
   std::span<const std::byte> bytes;

@@ -24,7 +24,7 @@ void check_finite_weights(const Model& model);
 /// Writes config.json, generation_config.json, model.safetensors and tokenizer files as transformers' architecture `to`
 /// ("gpt2"), which gives the same results there; `rules` are those of the folder a model came from, if it began as
 /// somebody else's. The folder appears whole or not at all. Throws Error if the model has settings that the
-/// architecture has not, by name, or if the folder is there already; FormatError as check_finite_weights does.
+/// architecture does not support, by name, or if the folder exists already; FormatError as check_finite_weights does.
 void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::string& to, const std::string& folder,
                     const GenerationRules& rules = {});
 
