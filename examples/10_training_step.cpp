@@ -18,9 +18,10 @@ struct LanguageModel {
   Embedding embedding;
   TransformerEncoder blocks;
   Linear output;
-  static constexpr auto fields() {
-    return std::tuple{field("embedding", &LanguageModel::embedding), field("blocks", &LanguageModel::blocks),
-                      field("output", &LanguageModel::output)};
+  static void fields(auto&& visit) {
+    visit("embedding", &LanguageModel::embedding);
+    visit("blocks", &LanguageModel::blocks);
+    visit("output", &LanguageModel::output);
   }
   Tensor forward(const Tensor& ids, const ForwardContext& context = {}) const {
     const Tensor x = embedding.forward(ids);  // [batch, length, dim]

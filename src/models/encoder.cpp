@@ -173,4 +173,7 @@ Head Encoder::masked_head() const {
   return {masked_output ? masked_output : embedding.weight, masked_bias};
 }
 
+std::vector<NamedTensor> Encoder::parameters() const { return named_parameters(*this); }
+void Encoder::visit_parameters(const ParameterVisitor& visit) { for_each_parameter(*this, "", visit); }
+
 }  // namespace attend

@@ -145,4 +145,8 @@ Tensor Gpt::hidden(const Tensor& ids, const ForwardContext& context) const {
 
 std::unique_ptr<Decoding> Gpt::start() const { return std::make_unique<GptDecoding>(*this); }
 
+std::vector<NamedTensor> Gpt::parameters() const { return named_parameters(*this); }
+void Gpt::visit_parameters(const ParameterVisitor& visit) { for_each_parameter(*this, "", visit); }
+std::vector<Tensor*> Gpt::matrices() { return matrices_of(*this); }
+
 }  // namespace attend

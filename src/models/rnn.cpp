@@ -223,4 +223,8 @@ std::unique_ptr<Decoding> Rnn::start(const Tensor& source, const Tensor& source_
   return std::make_unique<RnnDecoding>(*this, source, source_lengths);
 }
 
+std::vector<NamedTensor> Rnn::parameters() const { return named_parameters(*this); }
+void Rnn::visit_parameters(const ParameterVisitor& visit) { for_each_parameter(*this, "", visit); }
+std::vector<Tensor*> Rnn::matrices() { return matrices_of(*this); }
+
 }  // namespace attend

@@ -1,6 +1,15 @@
 #include "models/settings_json.h"
 
+#include <algorithm>
+
 namespace attend {
+
+void check_keys(const Json& json, const std::vector<SettingInfo>& settings) {
+  for (const auto& [key, value] : json.items()) {
+    const bool known = key == "architecture" || std::ranges::find(settings, key, &SettingInfo::name) != settings.end();
+    require<SettingError>(known, "there is no setting '", key, "'");
+  }
+}
 
 Json setting_value(const SettingInfo& info, const std::string& text) {
   if (info.kind == "choice" || info.kind == "text") return text;

@@ -91,8 +91,9 @@ SettingInfo setting_info(const char* name, const char* help) {
 /// All settings, in the order of their list.
 template <class Config>
 Json settings_json(const Config& config, Json json = {}) {
-  std::apply([&](const auto&... s) { ((json[s.name] = detail::setting_json(config.*(s.member))), ...); },
-             Config::settings());
+  Config::settings([&](const char* name, auto member, const char*, double = 0) {
+    json[name] = detail::setting_json(config.*member);
+  });
   return json;
 }
 
@@ -102,33 +103,27 @@ std::string config_text(const std::string& architecture, const Config& config) {
   return json.dump(2);
 }
 
-/// Settings that are not there keep their defaults; ones that are not known throw FormatError.
-template <class Config>
-Config config_from(const Json& json) {
-  Config config;
-  std::apply(
-      [&](const auto&... s) {
-        for (const auto& [key, value] : json.items()) {
-          const bool known = key == "architecture" || ((key == s.name) || ...);
-          require<SettingError>(known, "there is no setting '", key, "'");
-        }
-        const auto read = [&](const auto& one) {
-          if (json.contains(one.name)) detail::read_setting(json[one.name], one.name, one.most, config.*(one.member));
-        };
-        (read(s), ...);
-      },
-      Config::settings());
-  return config;
-}
-
 template <class Config>
 std::vector<SettingInfo> config_settings() {
   std::vector<SettingInfo> result;
-  const auto add = [&]<class Owner, class T>(const Setting<Owner, T>& s) {
-    result.push_back(detail::setting_info<T>(s.name, s.help));
-  };
-  std::apply([&](const auto&... s) { (add(s), ...); }, Config::settings());
+  Config::settings([&]<class T>(const char* name, T Config::*, const char* help, double = 0) {
+    result.push_back(detail::setting_info<T>(name, help));
+  });
   return result;
+}
+
+/// Throws SettingError for a key that is neither "architecture" nor one of the settings.
+void check_keys(const Json& json, const std::vector<SettingInfo>& settings);
+
+/// Missing settings keep their defaults; unknown ones throw SettingError.
+template <class Config>
+Config config_from(const Json& json) {
+  check_keys(json, config_settings<Config>());
+  Config config;
+  Config::settings([&](const char* name, auto member, const char*, double most = kNoLimit) {
+    if (json.contains(name)) detail::read_setting(json[name], name, most, config.*member);
+  });
+  return config;
 }
 
 /// A setting's value as a user writes it; what does not fit is refused when the setting is read.

@@ -235,4 +235,7 @@ std::unique_ptr<Decoding> TransformerModel::start(const Tensor& source, const Te
   return std::make_unique<TransformerDecoding>(*this, source, source_lengths);
 }
 
+std::vector<NamedTensor> TransformerModel::parameters() const { return named_parameters(*this); }
+void TransformerModel::visit_parameters(const ParameterVisitor& visit) { for_each_parameter(*this, "", visit); }
+
 }  // namespace attend

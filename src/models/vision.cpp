@@ -119,4 +119,8 @@ Tensor ImagePreparation::pixels(const Image& image) const {
   return tensor<float>(values, {1, std::ssize(mean), picture.height, picture.width});
 }
 
+std::vector<NamedTensor> Vision::parameters() const { return named_parameters(*this); }
+void Vision::visit_parameters(const ParameterVisitor& visit) { for_each_parameter(*this, "", visit); }
+std::vector<Tensor*> Vision::matrices() { return matrices_of(*this); }
+
 }  // namespace attend

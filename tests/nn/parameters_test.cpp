@@ -12,14 +12,19 @@ struct Block {
   Linear first;
   std::optional<Linear> second;
   Tensor scale;
-  static constexpr auto fields() {
-    return std::tuple{field("first", &Block::first), field("second", &Block::second), field("scale", &Block::scale)};
+  static void fields(auto&& visit) {
+    visit("first", &Block::first);
+    visit("second", &Block::second);
+    visit("scale", &Block::scale);
   }
 };
 struct Model {
   std::vector<Block> blocks;
   Linear head;
-  static constexpr auto fields() { return std::tuple{field("blocks", &Model::blocks), field("head", &Model::head)}; }
+  static void fields(auto&& visit) {
+    visit("blocks", &Model::blocks);
+    visit("head", &Model::head);
+  }
 };
 
 Model create() {
@@ -42,9 +47,8 @@ TEST(Parameters, NamesFollowFieldsVectorsAndOptionals) {
 }
 
 TEST(Parameters, PrefixGoesBeforeEveryName) {
-  const Model model = create();
-  for_each_parameter(model, "net",
-                     [](const std::string& name, const Tensor&) { EXPECT_TRUE(name.starts_with("net.")); });
+  Model model = create();
+  for_each_parameter(model, "net", [](const std::string& name, Tensor&) { EXPECT_TRUE(name.starts_with("net.")); });
 }
 
 TEST(Parameters, Count) { EXPECT_EQ(count_parameters(create()), 2 * 9 + 6 + 1 + 3); }

@@ -31,28 +31,27 @@ struct EncoderConfig {
   bool tied = true;
   double dropout = 0.1;
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using C = EncoderConfig;
-    return std::tuple{
-        setting("words", &C::words, "size of the vocabulary", kMostWords),
-        setting("labels", &C::labels, "what the classes are called"),
-        setting("context", &C::context, "longest text, in tokens", kMostContext),
-        setting("dim", &C::dim, "width of every layer", kMostWidth),
-        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
-        setting("layers", &C::layers, "number of layers", kMostLayers),
-        setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
-        setting("activation", &C::activation, "of the feed-forward network"),
-        setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
-        setting("eps", &C::eps, "added to the variance in norms", kMostEps),
-        setting("positions", &C::positions, "how positions are known"),
-        setting("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes),
-        setting("pooling", &C::pooling, "which vector stands for the text"),
-        setting("pooler", &C::pooler, "a layer between that vector and the classifier"),
-        setting("scores", &C::scores, "what the classifier's numbers become"),
-        setting("masked_head", &C::masked, "layers for masked-word training"),
-        setting("masked_gelu", &C::masked_gelu, "these have gelu whatever the activation of the other layers"),
-        setting("tied", &C::tied, "the embedding is the output layer of masked words"),
-        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("labels", &C::labels, "what the classes are called");
+    visit("context", &C::context, "longest text, in tokens", kMostContext);
+    visit("dim", &C::dim, "width of every layer", kMostWidth);
+    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
+    visit("layers", &C::layers, "number of layers", kMostLayers);
+    visit("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
+    visit("activation", &C::activation, "of the feed-forward network");
+    visit("norm_first", &C::norm_first, "norm before each branch instead of after");
+    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
+    visit("positions", &C::positions, "how positions are known");
+    visit("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes);
+    visit("pooling", &C::pooling, "which vector stands for the text");
+    visit("pooler", &C::pooler, "a layer between that vector and the classifier");
+    visit("scores", &C::scores, "what the classifier's numbers become");
+    visit("masked_head", &C::masked, "layers for masked-word training");
+    visit("masked_gelu", &C::masked_gelu, "these have gelu whatever the activation of the other layers");
+    visit("tied", &C::tied, "the embedding is the output layer of masked words");
+    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
   }
 };
 
@@ -77,8 +76,8 @@ struct Encoder final : EncoderModel {
 
   std::string architecture() const override { return "encoder"; }
   std::string config() const override;
-  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
-  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
+  std::vector<NamedTensor> parameters() const override;
+  void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
@@ -95,19 +94,19 @@ struct Encoder final : EncoderModel {
   Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
   Head masked_head() const override;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = Encoder;
-    return std::tuple{field("embedding", &Self::embedding),
-                      field("positions", &Self::positions),
-                      field("types", &Self::types),
-                      field("embedding_norm", &Self::embedding_norm),
-                      field("stack", &Self::layers),
-                      field("pooler", &Self::pooler),
-                      field("masked_dense", &Self::masked_dense),
-                      field("masked_norm", &Self::masked_norm),
-                      field("masked_bias", &Self::masked_bias),
-                      field("masked_output", &Self::masked_output),
-                      field("classifier", &Self::classifier)};
+    visit("embedding", &Self::embedding);
+    visit("positions", &Self::positions);
+    visit("types", &Self::types);
+    visit("embedding_norm", &Self::embedding_norm);
+    visit("stack", &Self::layers);
+    visit("pooler", &Self::pooler);
+    visit("masked_dense", &Self::masked_dense);
+    visit("masked_norm", &Self::masked_norm);
+    visit("masked_bias", &Self::masked_bias);
+    visit("masked_output", &Self::masked_output);
+    visit("classifier", &Self::classifier);
   }
 };
 

@@ -40,39 +40,38 @@ struct GptConfig {
   double rope_high = 4;
   int64_t rope_context = 8192;
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using C = GptConfig;
-    return std::tuple{
-        setting("words", &C::words, "size of the vocabulary", kMostWords),
-        setting("context", &C::context, "how many tokens back it can see", kMostContext),
-        setting("dim", &C::dim, "width of every layer", kMostWidth),
-        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
-        setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth),
-        setting("layers", &C::layers, "number of layers", kMostLayers),
-        setting("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth),
-        setting("activation", &C::activation, "of the feed-forward network"),
-        setting("gated", &C::gated, "gated feed-forward network"),
-        setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
-        setting("bias", &C::bias, "biases on projections and norms"),
-        setting("positions", &C::positions, "how positions are known"),
-        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
-        setting("tied", &C::tied, "the embedding matrix is the output layer, too"),
-        setting("output_bias", &C::output_bias, "a bias on the output layer"),
-        setting("eps", &C::eps, "added to variances in norms", 1),
-        setting("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth),
-        setting("attention_bias", &C::attention_bias, "which projections of attention have biases"),
-        setting("qk_norm", &C::qk_norm, "RMSNorm on queries and keys"),
-        setting("window", &C::window, "how many tokens back attention sees (0: all)", kMostContext),
-        setting("layer_kinds", &C::layer_kinds, "\"full\" or \"window\" for each layer (none: all by window)"),
-        setting("attention_scale", &C::attention_scale, "of attention scores (0: 1 / √head_dim)", kMostWidth),
-        setting("scale_by_layer", &C::scale_by_layer, "scores of layer i are divided by i, too"),
-        setting("rope_theta", &C::rope_theta, "base of rotary positions"),
-        setting("rope_dims", &C::rope_dims, "features of a head that are turned (0: all)", kMostWidth),
-        setting("rope_scaling", &C::rope_scaling, "how rotary positions are stretched"),
-        setting("rope_factor", &C::rope_factor, "by how much", kMostContext),
-        setting("rope_low", &C::rope_low, "llama3: waves longer than rope_context / this are stretched", kMostContext),
-        setting("rope_high", &C::rope_high, "llama3: waves shorter than rope_context / this stay", kMostContext),
-        setting("rope_context", &C::rope_context, "llama3: context before stretching", kMostContext)};
+    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("context", &C::context, "how many tokens back it can see", kMostContext);
+    visit("dim", &C::dim, "width of every layer", kMostWidth);
+    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
+    visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
+    visit("layers", &C::layers, "number of layers", kMostLayers);
+    visit("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
+    visit("activation", &C::activation, "of the feed-forward network");
+    visit("gated", &C::gated, "gated feed-forward network");
+    visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");
+    visit("bias", &C::bias, "biases on projections and norms");
+    visit("positions", &C::positions, "how positions are known");
+    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
+    visit("tied", &C::tied, "the embedding matrix is the output layer, too");
+    visit("output_bias", &C::output_bias, "a bias on the output layer");
+    visit("eps", &C::eps, "added to variances in norms", 1);
+    visit("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth);
+    visit("attention_bias", &C::attention_bias, "which projections of attention have biases");
+    visit("qk_norm", &C::qk_norm, "RMSNorm on queries and keys");
+    visit("window", &C::window, "how many tokens back attention sees (0: all)", kMostContext);
+    visit("layer_kinds", &C::layer_kinds, "\"full\" or \"window\" for each layer (none: all by window)");
+    visit("attention_scale", &C::attention_scale, "of attention scores (0: 1 / √head_dim)", kMostWidth);
+    visit("scale_by_layer", &C::scale_by_layer, "scores of layer i are divided by i, too");
+    visit("rope_theta", &C::rope_theta, "base of rotary positions");
+    visit("rope_dims", &C::rope_dims, "features of a head that are turned (0: all)", kMostWidth);
+    visit("rope_scaling", &C::rope_scaling, "how rotary positions are stretched");
+    visit("rope_factor", &C::rope_factor, "by how much", kMostContext);
+    visit("rope_low", &C::rope_low, "llama3: waves longer than rope_context / this are stretched", kMostContext);
+    visit("rope_high", &C::rope_high, "llama3: waves shorter than rope_context / this stay", kMostContext);
+    visit("rope_context", &C::rope_context, "llama3: context before stretching", kMostContext);
   }
 };
 
@@ -91,19 +90,21 @@ struct Gpt final : LanguageModel {
 
   std::string architecture() const override { return "gpt"; }
   std::string config() const override;
-  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
-  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
-  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
+  std::vector<NamedTensor> parameters() const override;
+  void visit_parameters(const ParameterVisitor& visit) override;
+  std::vector<Tensor*> matrices() override;
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const override;
   Head head() const override { return {output ? output->weight : embedding.weight, output_bias}; }
   std::unique_ptr<Decoding> start() const override;
 
-  static constexpr auto fields() {
-    return std::tuple{field("embedding", &Gpt::embedding), field("positions", &Gpt::positions),
-                      field("stack", &Gpt::layers), field("output", &Gpt::output),
-                      field("output_bias", &Gpt::output_bias)};
+  static void fields(auto&& visit) {
+    visit("embedding", &Gpt::embedding);
+    visit("positions", &Gpt::positions);
+    visit("stack", &Gpt::layers);
+    visit("output", &Gpt::output);
+    visit("output_bias", &Gpt::output_bias);
   }
 };
 

@@ -44,8 +44,6 @@ class Decoding {
   virtual void spread(int64_t rows) = 0;
 };
 
-using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
-
 class Model {
  public:
   virtual ~Model() = default;

@@ -20,17 +20,17 @@ struct RnnConfig {
   int64_t context = 1024;
   Score score = Score::additive;  ///< used with attention
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using C = RnnConfig;
-    return std::tuple{setting("words", &C::words, "size of the vocabulary", kMostWords),
-                      setting("dim", &C::dim, "width of the word vectors", kMostWidth),
-                      setting("hidden", &C::hidden, "width of the recurrent state", kMostWidth),
-                      setting("layers", &C::layers, "recurrent layers, in the encoder and in the decoder", kMostLayers),
-                      setting("cell", &C::cell, "kind of recurrent cell"),
-                      setting("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width"),
-                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
-                      setting("context", &C::context, "longest sentence, in tokens", kMostContext),
-                      setting("score", &C::score, "how the decoder compares its state with the encoder's")};
+    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("dim", &C::dim, "width of the word vectors", kMostWidth);
+    visit("hidden", &C::hidden, "width of the recurrent state", kMostWidth);
+    visit("layers", &C::layers, "recurrent layers, in the encoder and in the decoder", kMostLayers);
+    visit("cell", &C::cell, "kind of recurrent cell");
+    visit("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width");
+    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
+    visit("context", &C::context, "longest sentence, in tokens", kMostContext);
+    visit("score", &C::score, "how the decoder compares its state with the encoder's");
   }
 };
 
@@ -52,9 +52,9 @@ struct Rnn final : PairModel {
 
   std::string architecture() const override { return look_back ? "rnn-attention" : "rnn"; }
   std::string config() const override;
-  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
-  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
-  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
+  std::vector<NamedTensor> parameters() const override;
+  void visit_parameters(const ParameterVisitor& visit) override;
+  std::vector<Tensor*> matrices() override;
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
   Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
@@ -62,15 +62,15 @@ struct Rnn final : PairModel {
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
   std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;
 
-  static constexpr auto fields() {
-    return std::tuple{field("embedding", &Rnn::embedding),
-                      field("output_bias", &Rnn::output_bias),
-                      field("encoder", &Rnn::encoder),
-                      field("decoder", &Rnn::decoder),
-                      field("bridges", &Rnn::bridges),
-                      field("additive", &Rnn::additive),
-                      field("multiplicative", &Rnn::multiplicative),
-                      field("readout", &Rnn::readout)};
+  static void fields(auto&& visit) {
+    visit("embedding", &Rnn::embedding);
+    visit("output_bias", &Rnn::output_bias);
+    visit("encoder", &Rnn::encoder);
+    visit("decoder", &Rnn::decoder);
+    visit("bridges", &Rnn::bridges);
+    visit("additive", &Rnn::additive);
+    visit("multiplicative", &Rnn::multiplicative);
+    visit("readout", &Rnn::readout);
   }
 };
 

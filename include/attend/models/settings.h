@@ -5,30 +5,18 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/recurrent.h"
 
-// A model's config is a plain struct that lists its settings once: names in config.json and on the command line, and
-// what they mean.
+// A model's config is a plain struct that lists its settings once in a static settings(visit), which calls
+// visit(name, member, help) or visit(name, member, help, most) for each of them: the name is that of config.json and of
+// the command line, `most` the largest number allowed (the smallest is 0).
 namespace attend {
 
 constexpr double kNoLimit = 9007199254740992.0;  // the largest number that JSON's readers agree on
 
-template <class Owner, class Member>
-struct Setting {
-  const char* name;
-  Member Owner::*member;
-  const char* help;
-  double most;  ///< the largest number it may be; the least is 0
-};
-template <class Owner, class Member>
-constexpr Setting<Owner, Member> setting(const char* name, Member Owner::*member, const char* help,
-                                         double most = kNoLimit) {
-  return {name, member, help, most};
-}
 /// The largest share of values that may be dropped.
 constexpr double kMostDropout = 0.99;
 /// The largest number that norms may add to a variance.

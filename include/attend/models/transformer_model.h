@@ -40,38 +40,37 @@ struct TransformerModelConfig {
   double dropout = 0.1;
   int64_t context = 1024;
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using C = TransformerModelConfig;
-    return std::tuple{
-        setting("words", &C::words, "size of the vocabulary", kMostWords),
-        setting("dim", &C::dim, "width of every layer", kMostWidth),
-        setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
-        setting("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth),
-        setting("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth),
-        setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
-        setting("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers),
-        setting("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers),
-        setting("decoder_heads", &C::decoder_heads, "attention heads of the decoder (0: as many)", kMostWidth),
-        setting("decoder_hidden", &C::decoder_hidden, "the same inside the decoder (0: as wide)", kMostWidth),
-        setting("activation", &C::activation, "of the feed-forward network"),
-        setting("gated", &C::gated, "gated feed-forward network"),
-        setting("norm_first", &C::norm_first, "norm before each branch instead of after"),
-        setting("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm"),
-        setting("eps", &C::eps, "added to the variance in norms", kMostEps),
-        setting("bias", &C::bias, "biases on projections and norms"),
-        setting("scale_scores", &C::scale_scores, "scores divided by the root of the head's width"),
-        setting("positions", &C::positions, "how positions are known"),
-        setting("wave_halves", &C::wave_halves, "sinusoidal: all sines, then all cosines, instead of by turns"),
-        setting("buckets", &C::buckets, "relative: how many kinds of distances", kMostWidth),
-        setting("max_distance", &C::max_distance, "relative: from here on all distances are alike", kMostContext),
-        setting("scale_embedding", &C::scale_embedding, "word vectors times the root of dim"),
-        setting("embedding_norm", &C::embedding_norm, "norm after the embedding"),
-        setting("shared", &C::shared, "one table of word vectors for source and target"),
-        setting("tied", &C::tied, "the target's word vectors are the output layer"),
-        setting("scale_output", &C::scale_output, "the output layer's input divided by the root of dim"),
-        setting("output_bias", &C::output_bias, "a bias on the output layer"),
-        setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout),
-        setting("context", &C::context, "longest sentence, in tokens", kMostContext)};
+    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("dim", &C::dim, "width of every layer", kMostWidth);
+    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
+    visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
+    visit("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth);
+    visit("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth);
+    visit("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers);
+    visit("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers);
+    visit("decoder_heads", &C::decoder_heads, "attention heads of the decoder (0: as many)", kMostWidth);
+    visit("decoder_hidden", &C::decoder_hidden, "the same inside the decoder (0: as wide)", kMostWidth);
+    visit("activation", &C::activation, "of the feed-forward network");
+    visit("gated", &C::gated, "gated feed-forward network");
+    visit("norm_first", &C::norm_first, "norm before each branch instead of after");
+    visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");
+    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
+    visit("bias", &C::bias, "biases on projections and norms");
+    visit("scale_scores", &C::scale_scores, "scores divided by the root of the head's width");
+    visit("positions", &C::positions, "how positions are known");
+    visit("wave_halves", &C::wave_halves, "sinusoidal: all sines, then all cosines, instead of by turns");
+    visit("buckets", &C::buckets, "relative: how many kinds of distances", kMostWidth);
+    visit("max_distance", &C::max_distance, "relative: from here on all distances are alike", kMostContext);
+    visit("scale_embedding", &C::scale_embedding, "word vectors times the root of dim");
+    visit("embedding_norm", &C::embedding_norm, "norm after the embedding");
+    visit("shared", &C::shared, "one table of word vectors for source and target");
+    visit("tied", &C::tied, "the target's word vectors are the output layer");
+    visit("scale_output", &C::scale_output, "the output layer's input divided by the root of dim");
+    visit("output_bias", &C::output_bias, "a bias on the output layer");
+    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
+    visit("context", &C::context, "longest sentence, in tokens", kMostContext);
   }
 };
 
@@ -95,8 +94,8 @@ struct TransformerModel final : PairModel {
 
   std::string architecture() const override { return "transformer"; }
   std::string config() const override;
-  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
-  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
+  std::vector<NamedTensor> parameters() const override;
+  void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t words() const override { return settings.words; }
   int64_t context() const override { return settings.context; }
@@ -106,20 +105,20 @@ struct TransformerModel final : PairModel {
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
   std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = TransformerModel;
-    return std::tuple{field("embedding", &Self::embedding),
-                      field("target_embedding", &Self::target_embedding),
-                      field("source_positions", &Self::source_positions),
-                      field("target_positions", &Self::target_positions),
-                      field("source_distances", &Self::source_distances),
-                      field("target_distances", &Self::target_distances),
-                      field("source_norm", &Self::source_norm),
-                      field("target_norm", &Self::target_norm),
-                      field("encoder", &Self::encoder),
-                      field("decoder", &Self::decoder),
-                      field("output.weight", &Self::output_weight),
-                      field("output.bias", &Self::output_bias)};
+    visit("embedding", &Self::embedding);
+    visit("target_embedding", &Self::target_embedding);
+    visit("source_positions", &Self::source_positions);
+    visit("target_positions", &Self::target_positions);
+    visit("source_distances", &Self::source_distances);
+    visit("target_distances", &Self::target_distances);
+    visit("source_norm", &Self::source_norm);
+    visit("target_norm", &Self::target_norm);
+    visit("encoder", &Self::encoder);
+    visit("decoder", &Self::decoder);
+    visit("output.weight", &Self::output_weight);
+    visit("output.bias", &Self::output_bias);
   }
 };
 

@@ -22,20 +22,20 @@ struct VisionConfig {
   double eps = 1e-12;
   double dropout = 0;
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using C = VisionConfig;
-    return std::tuple{setting("image", &C::image, "width and height of a picture, in pixels", kMostWidth),
-                      setting("patch", &C::patch, "width and height of a patch", kMostWidth),
-                      setting("channels", &C::channels, "numbers of a pixel", kMostWidth),
-                      setting("labels", &C::labels, "what the classes are called"),
-                      setting("dim", &C::dim, "width of every layer", kMostWidth),
-                      setting("heads", &C::heads, "attention heads; they divide dim", kMostWidth),
-                      setting("layers", &C::layers, "number of layers", kMostLayers),
-                      setting("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth),
-                      setting("input_bias", &C::input_bias, "biases on attention's queries, keys and values"),
-                      setting("activation", &C::activation, "of the feed-forward network"),
-                      setting("eps", &C::eps, "added to the variance in norms", kMostEps),
-                      setting("dropout", &C::dropout, "share of values dropped while training", kMostDropout)};
+    visit("image", &C::image, "width and height of a picture, in pixels", kMostWidth);
+    visit("patch", &C::patch, "width and height of a patch", kMostWidth);
+    visit("channels", &C::channels, "numbers of a pixel", kMostWidth);
+    visit("labels", &C::labels, "what the classes are called");
+    visit("dim", &C::dim, "width of every layer", kMostWidth);
+    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
+    visit("layers", &C::layers, "number of layers", kMostLayers);
+    visit("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth);
+    visit("input_bias", &C::input_bias, "biases on attention's queries, keys and values");
+    visit("activation", &C::activation, "of the feed-forward network");
+    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
+    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
   }
 };
 
@@ -54,9 +54,9 @@ struct Vision final : ImageModel {
 
   std::string architecture() const override { return "vision"; }
   std::string config() const override;
-  std::vector<NamedTensor> parameters() const override { return named_parameters(*this); }
-  void visit_parameters(const ParameterVisitor& visit) override { for_each_parameter(*this, "", visit); }
-  std::vector<Tensor*> matrices() override { return matrices_of(*this); }
+  std::vector<NamedTensor> parameters() const override;
+  void visit_parameters(const ParameterVisitor& visit) override;
+  std::vector<Tensor*> matrices() override;
   int64_t words() const override { return 0; }
   int64_t context() const override { return positions.weight.dim(0); }
   std::vector<std::string> labels() const override { return settings.labels; }
@@ -66,11 +66,13 @@ struct Vision final : ImageModel {
   Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const override;
   Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const override;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = Vision;
-    return std::tuple{field("patches", &Self::patches), field("whole", &Self::whole),
-                      field("positions", &Self::positions), field("stack", &Self::layers),
-                      field("classifier", &Self::classifier)};
+    visit("patches", &Self::patches);
+    visit("whole", &Self::whole);
+    visit("positions", &Self::positions);
+    visit("stack", &Self::layers);
+    visit("classifier", &Self::classifier);
   }
 };
 

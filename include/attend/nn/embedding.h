@@ -19,7 +19,7 @@ struct Embedding {
   /// ids (i64, any shape) give […, dim].
   Tensor forward(const Tensor& ids) const;
 
-  static constexpr auto fields() { return std::tuple{field("weight", &Embedding::weight)}; }
+  static void fields(auto&& visit) { visit("weight", &Embedding::weight); }
 };
 
 struct LearnedPositionsConfig {
@@ -36,7 +36,7 @@ struct LearnedPositions {
   /// x[…, length, dim] plus the vectors of positions offset … offset + length − 1; throws ShapeError beyond the table.
   Tensor forward(const Tensor& x, int64_t offset = 0) const;
 
-  static constexpr auto fields() { return std::tuple{field("weight", &LearnedPositions::weight)}; }
+  static void fields(auto&& visit) { visit("weight", &LearnedPositions::weight); }
 };
 
 }  // namespace attend

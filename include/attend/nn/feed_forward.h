@@ -27,9 +27,10 @@ struct FeedForward {
   static FeedForward create(const FeedForwardConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
-    return std::tuple{field("up", &FeedForward::up), field("gate", &FeedForward::gate),
-                      field("down", &FeedForward::down)};
+  static void fields(auto&& visit) {
+    visit("up", &FeedForward::up);
+    visit("gate", &FeedForward::gate);
+    visit("down", &FeedForward::down);
   }
 };
 

@@ -23,7 +23,10 @@ struct Linear {
   /// For linear_each, where several layers read the same x.
   LinearWeights weights() const { return {weight, bias}; }
 
-  static constexpr auto fields() { return std::tuple{field("weight", &Linear::weight), field("bias", &Linear::bias)}; }
+  static void fields(auto&& visit) {
+    visit("weight", &Linear::weight);
+    visit("bias", &Linear::bias);
+  }
 };
 
 }  // namespace attend

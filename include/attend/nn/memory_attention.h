@@ -31,9 +31,11 @@ struct BahdanauAttention {
   TracedAttention forward(const MemoryInputs& inputs, const ForwardContext& context = {},
                           const Tensor& projected = {}) const;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = BahdanauAttention;
-    return std::tuple{field("query", &Self::query), field("key", &Self::key), field("score", &Self::score)};
+    visit("query", &Self::query);
+    visit("key", &Self::key);
+    visit("score", &Self::score);
   }
 };
 
@@ -56,7 +58,7 @@ struct LuongAttention {
   static LuongAttention create(const LuongAttentionConfig& config, Rng& rng);
   TracedAttention forward(const MemoryInputs& inputs, const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() { return std::tuple{field("projection", &LuongAttention::projection)}; }
+  static void fields(auto&& visit) { visit("projection", &LuongAttention::projection); }
 };
 
 }  // namespace attend

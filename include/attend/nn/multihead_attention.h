@@ -73,12 +73,16 @@ struct MultiheadAttention {
   Tensor forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks = {},
                         const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = MultiheadAttention;
-    return std::tuple{field("query", &Self::query),           field("key", &Self::key),
-                      field("value", &Self::value),           field("output", &Self::output),
-                      field("query_norm", &Self::query_norm), field("key_norm", &Self::key_norm),
-                      field("bias_key", &Self::bias_key),     field("bias_value", &Self::bias_value)};
+    visit("query", &Self::query);
+    visit("key", &Self::key);
+    visit("value", &Self::value);
+    visit("output", &Self::output);
+    visit("query_norm", &Self::query_norm);
+    visit("key_norm", &Self::key_norm);
+    visit("bias_key", &Self::bias_key);
+    visit("bias_value", &Self::bias_value);
   }
 };
 

@@ -20,8 +20,9 @@ struct LayerNorm {
   static LayerNorm create(const LayerNormConfig& config);
   Tensor forward(const Tensor& x) const;
 
-  static constexpr auto fields() {
-    return std::tuple{field("weight", &LayerNorm::weight), field("bias", &LayerNorm::bias)};
+  static void fields(auto&& visit) {
+    visit("weight", &LayerNorm::weight);
+    visit("bias", &LayerNorm::bias);
   }
 };
 
@@ -39,7 +40,7 @@ struct RMSNorm {
   static RMSNorm create(const RMSNormConfig& config);
   Tensor forward(const Tensor& x) const;
 
-  static constexpr auto fields() { return std::tuple{field("weight", &RMSNorm::weight)}; }
+  static void fields(auto&& visit) { visit("weight", &RMSNorm::weight); }
 };
 
 /// Either of the two, as a layer's config chooses.
@@ -53,7 +54,10 @@ struct Norm {
   Norm(RMSNorm norm) : rms(true), eps(norm.eps), weight(std::move(norm.weight)) {}
   Tensor forward(const Tensor& x) const;
 
-  static constexpr auto fields() { return std::tuple{field("weight", &Norm::weight), field("bias", &Norm::bias)}; }
+  static void fields(auto&& visit) {
+    visit("weight", &Norm::weight);
+    visit("bias", &Norm::bias);
+  }
 };
 
 }  // namespace attend

@@ -1,31 +1,25 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "attend/autograd/autograd.h"
 #include "attend/tensor/tensor.h"
 
-// Modules are plain structs. Each lists its members once in a static fields(), and everything that needs all parameters
-// of a model (loading, saving, optimising, counting, moving to a device) walks those lists.
+// Modules are plain structs. Each lists its members once in a static fields(visit), which calls visit(name, member) for
+// each of them; everything that needs all parameters of a model (loading, saving, optimising, counting, moving to a
+// device) walks those lists:
+//
+//   static void fields(auto&& visit) {
+//     visit("weight", &Linear::weight);
+//     visit("bias", &Linear::bias);
+//   }
 namespace attend {
-
-/// One entry of a module's list: a member and the name its parameters get.
-template <class Owner, class Member>
-struct Field {
-  const char* name;
-  Member Owner::*member;
-};
-template <class Owner, class Member>
-constexpr Field<Owner, Member> field(const char* name, Member Owner::*member) {
-  return {name, member};
-}
-
 namespace detail {
 
 template <class T>
@@ -43,35 +37,34 @@ inline std::string join_name(const std::string& prefix, std::string_view name) {
 
 }  // namespace detail
 
+using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
+
 /// Calls visit(name, tensor) for every parameter below `node`: a Tensor, a struct with fields(), or a std::vector or
 /// std::optional of those. Names are joined with dots (`layers.1.attention.query.weight`); a vector adds its index, an
-/// optional nothing. Empty tensors and optionals are passed over. Tensors are const where `node` is.
-template <class Node, class Visit>
-void for_each_parameter(Node& node, const std::string& prefix, Visit&& visit) {
-  using Plain = std::remove_const_t<Node>;
-  if constexpr (std::is_same_v<Plain, Tensor>) {
+/// optional nothing. Empty tensors and optionals are skipped.
+template <class Node>
+void for_each_parameter(Node& node, const std::string& prefix, const ParameterVisitor& visit) {
+  if constexpr (std::is_same_v<Node, Tensor>) {
     if (node) visit(prefix, node);
-  } else if constexpr (detail::is_optional<Plain>) {
+  } else if constexpr (detail::is_optional<Node>) {
     if (node) for_each_parameter(*node, prefix, visit);
-  } else if constexpr (detail::is_vector<Plain>) {
+  } else if constexpr (detail::is_vector<Node>) {
     for (size_t i = 0; i < node.size(); ++i) {
       for_each_parameter(node[i], detail::join_name(prefix, std::to_string(i)), visit);
     }
   } else {
-    std::apply(
-        [&](const auto&... entry) {
-          (for_each_parameter(node.*(entry.member), detail::join_name(prefix, entry.name), visit), ...);
-        },
-        Plain::fields());
+    Node::fields([&](const char* name, auto member) {
+      for_each_parameter(node.*member, detail::join_name(prefix, name), visit);
+    });
   }
 }
-
 /// Every parameter with its name, in the order of the fields. The handles share the model's data and gradients.
 template <class Model>
 std::vector<NamedTensor> named_parameters(const Model& model) {
   std::vector<NamedTensor> result;
-  for_each_parameter(model, "",
-                     [&](const std::string& name, const Tensor& tensor) { result.emplace_back(name, tensor); });
+  // The walk hands out references because move_to() replaces tensors; here they are only copied.
+  for_each_parameter(const_cast<Model&>(model), "",
+                     [&](const std::string& name, Tensor& tensor) { result.emplace_back(name, tensor); });
   return result;
 }
 
@@ -79,15 +72,17 @@ std::vector<NamedTensor> named_parameters(const Model& model) {
 template <class Model>
 int64_t count_parameters(const Model& model) {
   int64_t count = 0;
-  for_each_parameter(model, "", [&](const std::string&, const Tensor& tensor) { count += tensor.numel(); });
+  for (const auto& [name, tensor] : named_parameters(model)) count += tensor.numel();
   return count;
 }
 
-/// Forgets all gradients.
+/// Clears the gradients of all parameters.
 template <class Model>
-requires requires { Model::fields(); }
+requires requires {
+  Model::fields([](const char*, auto) {});
+}
 void zero_grad(const Model& model) {
-  for_each_parameter(model, "", [](const std::string&, const Tensor& tensor) { zero_grad(tensor); });
+  for (const auto& [name, tensor] : named_parameters(model)) zero_grad(tensor);
 }
 
 /// A parameter like `tensor` that holds `value`: requires a gradient if `tensor` did, and has none yet.
@@ -122,7 +117,7 @@ void load_parameters(const Model& model, const std::map<std::string, Tensor>& va
 template <class Model>
 std::map<std::string, Tensor> save_parameters(const Model& model) {
   std::map<std::string, Tensor> result;
-  for_each_parameter(model, "", [&](const std::string& name, const Tensor& tensor) { result[name] = tensor.detach(); });
+  for (const auto& [name, tensor] : named_parameters(model)) result[name] = tensor.detach();
   return result;
 }
 

@@ -26,16 +26,18 @@ struct RecurrentConfig {
 /// One direction of one layer: all gates stacked, input [gates · hidden, input], hidden [gates · hidden, hidden].
 struct RecurrentWeights {
   Linear input, hidden;
-  static constexpr auto fields() {
-    return std::tuple{field("input", &RecurrentWeights::input), field("hidden", &RecurrentWeights::hidden)};
+  static void fields(auto&& visit) {
+    visit("input", &RecurrentWeights::input);
+    visit("hidden", &RecurrentWeights::hidden);
   }
 };
 
 struct RecurrentLayer {
   RecurrentWeights forward;
   std::optional<RecurrentWeights> backward;
-  static constexpr auto fields() {
-    return std::tuple{field("forward", &RecurrentLayer::forward), field("backward", &RecurrentLayer::backward)};
+  static void fields(auto&& visit) {
+    visit("forward", &RecurrentLayer::forward);
+    visit("backward", &RecurrentLayer::backward);
   }
 };
 
@@ -69,7 +71,7 @@ struct Recurrent {
   /// One step of a decoder: x [batch, input] gives output [batch, hidden]. Throws ShapeError if bidirectional.
   RecurrentResult step(const Tensor& x, const RecurrentState& state = {}, const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() { return std::tuple{field("layers", &Recurrent::layers)}; }
+  static void fields(auto&& visit) { visit("layers", &Recurrent::layers); }
 };
 
 struct RNN : Recurrent {

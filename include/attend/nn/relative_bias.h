@@ -30,7 +30,7 @@ struct RelativeBias {
   };
   Tensor forward(const Places& places) const;
 
-  static constexpr auto fields() { return std::tuple{field("weight", &RelativeBias::weight)}; }
+  static void fields(auto&& visit) { visit("weight", &RelativeBias::weight); }
 };
 
 }  // namespace attend

@@ -20,10 +20,11 @@ struct SelfAttentionBlock {
   static SelfAttentionBlock create(const SelfAttentionBlockConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = SelfAttentionBlock;
-    return std::tuple{field("attention", &Self::attention), field("layer_norm", &Self::layer_norm),
-                      field("linear", &Self::linear)};
+    visit("attention", &Self::attention);
+    visit("layer_norm", &Self::layer_norm);
+    visit("linear", &Self::linear);
   }
 };
 

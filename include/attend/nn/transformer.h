@@ -43,11 +43,12 @@ struct TransformerEncoderLayer {
   Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
                         const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = TransformerEncoderLayer;
-    return std::tuple{field("attention", &Self::attention), field("feed_forward", &Self::feed_forward),
-                      field("attention_norm", &Self::attention_norm),
-                      field("feed_forward_norm", &Self::feed_forward_norm)};
+    visit("attention", &Self::attention);
+    visit("feed_forward", &Self::feed_forward);
+    visit("attention_norm", &Self::attention_norm);
+    visit("feed_forward_norm", &Self::feed_forward_norm);
   }
 };
 
@@ -77,14 +78,14 @@ struct TransformerDecoderLayer {
   Tensor forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step, const MaskOptions& memory_masks,
                         const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
+  static void fields(auto&& visit) {
     using Self = TransformerDecoderLayer;
-    return std::tuple{field("attention", &Self::attention),
-                      field("cross_attention", &Self::cross_attention),
-                      field("feed_forward", &Self::feed_forward),
-                      field("attention_norm", &Self::attention_norm),
-                      field("cross_attention_norm", &Self::cross_attention_norm),
-                      field("feed_forward_norm", &Self::feed_forward_norm)};
+    visit("attention", &Self::attention);
+    visit("cross_attention", &Self::cross_attention);
+    visit("feed_forward", &Self::feed_forward);
+    visit("attention_norm", &Self::attention_norm);
+    visit("cross_attention_norm", &Self::cross_attention_norm);
+    visit("feed_forward_norm", &Self::feed_forward_norm);
   }
 };
 
@@ -101,8 +102,9 @@ struct TransformerEncoder {
   static TransformerEncoder create(const TransformerStackConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
-    return std::tuple{field("layers", &TransformerEncoder::layers), field("norm", &TransformerEncoder::norm)};
+  static void fields(auto&& visit) {
+    visit("layers", &TransformerEncoder::layers);
+    visit("norm", &TransformerEncoder::norm);
   }
 };
 
@@ -114,8 +116,9 @@ struct TransformerDecoder {
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
-    return std::tuple{field("layers", &TransformerDecoder::layers), field("norm", &TransformerDecoder::norm)};
+  static void fields(auto&& visit) {
+    visit("layers", &TransformerDecoder::layers);
+    visit("norm", &TransformerDecoder::norm);
   }
 };
 
@@ -144,8 +147,9 @@ struct Transformer {
   Tensor forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks = {},
                  const ForwardContext& context = {}) const;
 
-  static constexpr auto fields() {
-    return std::tuple{field("encoder", &Transformer::encoder), field("decoder", &Transformer::decoder)};
+  static void fields(auto&& visit) {
+    visit("encoder", &Transformer::encoder);
+    visit("decoder", &Transformer::decoder);
   }
 };
 

@@ -25,7 +25,7 @@ void for_each_matrix(Node& node, Visit&& visit) {
   } else if constexpr (detail::is_vector<Node>) {
     for (auto& part : node) for_each_matrix(part, visit);
   } else {
-    std::apply([&](const auto&... entry) { (for_each_matrix(node.*(entry.member), visit), ...); }, Node::fields());
+    Node::fields([&](const char*, auto member) { for_each_matrix(node.*member, visit); });
   }
 }
 

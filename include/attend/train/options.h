@@ -53,34 +53,33 @@ struct TrainingOptions {
   int64_t samples = 3;
   int64_t seed = 1;
 
-  static constexpr auto settings() {
+  static void settings(auto&& visit) {
     using T = TrainingOptions;
-    return std::tuple{
-        setting("steps", &T::steps, "updates to make (0: as many as the epochs have)", 1e12),
-        setting("epochs", &T::epochs, "times to go through the corpus, if no steps are given", 1e6),
-        setting("batch_tokens", &T::batch_tokens, "tokens of a batch of sentences, padding included", 2147483648.0),
-        setting("batch", &T::batch, "most sentences of a batch; for running text the windows of one", 1048576),
-        setting("accumulate", &T::accumulate, "batches whose gradients make one update", 65536),
-        setting("optimizer", &T::optimizer, "how gradients change the parameters"),
-        setting("lr", &T::lr, "learning rate at its peak (0: by the model's width)", kMostRate),
-        setting("schedule", &T::schedule, "how the learning rate goes after the warm-up"),
-        setting("warmup", &T::warmup, "steps in which the learning rate rises", 1e12),
-        setting("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)", kMostRate),
-        setting("momentum", &T::momentum, "of sgd", 1),
-        setting("beta1", &T::beta1, "of adam and adamw", kMostBeta),
-        setting("beta2", &T::beta2, "of adam and adamw", kMostBeta),
-        setting("weight_decay", &T::weight_decay, "how much matrices shrink at each step"),
-        setting("clip", &T::clip, "largest norm of the gradient (0: any)"),
-        setting("label_smoothing", &T::label_smoothing, "share of a label spread over all words", kMostDropout),
-        setting("masked", &T::masked, "share of words held out in masked-word training", kMostDropout),
-        setting("precision", &T::precision, "number format of matrix products"),
-        setting("log_every", &T::log_every, "steps between lines of the log"),
-        setting("validate_every", &T::validate_every, "steps between validations (0: an epoch, at most 500)"),
-        setting("average", &T::average, "average this many last checkpoints at the end"),
-        setting("patience", &T::patience, "stop after so many validations without a better one (0: never)"),
-        setting("stop_on", &T::stop_on, "what a better validation is"),
-        setting("samples", &T::samples, "examples to show at each validation"),
-        setting("seed", &T::seed, "of all randomness")};
+    visit("steps", &T::steps, "updates to make (0: as many as the epochs have)", 1e12);
+    visit("epochs", &T::epochs, "times to go through the corpus, if no steps are given", 1e6);
+    visit("batch_tokens", &T::batch_tokens, "tokens of a batch of sentences, padding included", 2147483648.0);
+    visit("batch", &T::batch, "most sentences of a batch; for running text the windows of one", 1048576);
+    visit("accumulate", &T::accumulate, "batches whose gradients make one update", 65536);
+    visit("optimizer", &T::optimizer, "how gradients change the parameters");
+    visit("lr", &T::lr, "learning rate at its peak (0: by the model's width)", kMostRate);
+    visit("schedule", &T::schedule, "how the learning rate goes after the warm-up");
+    visit("warmup", &T::warmup, "steps in which the learning rate rises", 1e12);
+    visit("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)", kMostRate);
+    visit("momentum", &T::momentum, "of sgd", 1);
+    visit("beta1", &T::beta1, "of adam and adamw", kMostBeta);
+    visit("beta2", &T::beta2, "of adam and adamw", kMostBeta);
+    visit("weight_decay", &T::weight_decay, "how much matrices shrink at each step");
+    visit("clip", &T::clip, "largest norm of the gradient (0: any)");
+    visit("label_smoothing", &T::label_smoothing, "share of a label spread over all words", kMostDropout);
+    visit("masked", &T::masked, "share of words held out in masked-word training", kMostDropout);
+    visit("precision", &T::precision, "number format of matrix products");
+    visit("log_every", &T::log_every, "steps between lines of the log");
+    visit("validate_every", &T::validate_every, "steps between validations (0: an epoch, at most 500)");
+    visit("average", &T::average, "average this many last checkpoints at the end");
+    visit("patience", &T::patience, "stop after so many validations without a better one (0: never)");
+    visit("stop_on", &T::stop_on, "what a better validation is");
+    visit("samples", &T::samples, "examples to show at each validation");
+    visit("seed", &T::seed, "of all randomness");
   }
 };
 
