@@ -4,7 +4,7 @@
 
 #include "attend/io/files.h"
 #include "hub/generation.h"
-#include "text/sentencepiece_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace attend::hub {
 namespace {

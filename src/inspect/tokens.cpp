@@ -6,7 +6,7 @@
 
 #include "attend/text/utf8.h"
 #include "generate/word_tokens.h"
-#include "text/byte_level.h"
+#include "text/tokenizers/byte_level.h"
 #include "text/unicode.h"
 
 namespace attend {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/regex.h"
+#include "text/tokenizers/regex.h"
 
 namespace attend::text {
 

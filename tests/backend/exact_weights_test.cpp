@@ -9,7 +9,7 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
-#include "backend/cpu/bf16.h"
+#include "backend/cpu/matmul/bf16.h"
 #include "testing/gradients.h"
 #include "testing/values.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "backend/cpu/bf16.h"
-#include "backend/cpu/int8.h"
+#include "backend/cpu/int8/int8.h"
+#include "backend/cpu/matmul/bf16.h"
 #include "backend/kernels.h"
 #include "testing/gradients.h"
 

@@ -6,7 +6,7 @@
 #include "attend/base/threads.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/weight_format.h"
-#include "backend/cpu/int8.h"
+#include "backend/cpu/int8/int8.h"
 #include "ops/weight_matrix.h"
 #include "testing/gradients.h"
 #include "testing/values.h"

@@ -7,8 +7,8 @@
 
 #include "attend/base/error.h"
 #include "attend/text/utf8.h"
-#include "text/json_tokenizer.h"
-#include "text/sentencepiece_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
+#include "text/tokenizers/json_tokenizer.h"
 
 namespace {
 

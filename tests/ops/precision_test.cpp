@@ -5,7 +5,7 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/linear_cross_entropy.h"
 #include "attend/ops/shape.h"
-#include "backend/cpu/bf16.h"
+#include "backend/cpu/matmul/bf16.h"
 #include "backend/kernels.h"
 #include "ops/reshaped.h"
 #include "testing/gradients.h"

@@ -1,4 +1,4 @@
-#include "text/bpe.h"
+#include "text/tokenizers/bpe.h"
 
 #include <chrono>
 #include <map>

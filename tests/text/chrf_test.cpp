@@ -1,7 +1,7 @@
 #include "attend/text/chrf.h"
 
 #include "testing/gradients.h"
-#include "text/ngrams.h"
+#include "text/metrics/ngrams.h"
 
 namespace attend {
 namespace {

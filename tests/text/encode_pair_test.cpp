@@ -5,8 +5,8 @@
 #include "attend/text/tokenizer.h"
 #include "testing/gradients.h"
 #include "testing/temporary_folder.h"
-#include "text/json_tokenizer.h"
-#include "text/trained_document.h"
+#include "text/tokenizers/json_tokenizer.h"
+#include "text/training/trained_document.h"
 
 namespace attend::text {
 namespace {

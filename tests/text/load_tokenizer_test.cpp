@@ -9,7 +9,7 @@
 #include "testing/gradients.h"
 #include "testing/temporary_folder.h"
 #include "text/random_text.h"
-#include "text/text_work.h"
+#include "text/tokenizers/text_work.h"
 #include "text/unicode.h"
 
 namespace attend {

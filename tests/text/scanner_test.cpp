@@ -1,9 +1,9 @@
-#include "text/scanner.h"
+#include "text/tokenizers/scanner.h"
 
 #include <gtest/gtest.h>
 
 #include "text/random_text.h"
-#include "text/regex.h"
+#include "text/tokenizers/regex.h"
 
 namespace attend::text {
 namespace {

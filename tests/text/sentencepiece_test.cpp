@@ -6,10 +6,10 @@
 
 #include "testing/gradients.h"
 #include "testing/process.h"
-#include "text/json_tokenizer.h"
 #include "text/random_text.h"
-#include "text/sentencepiece_tokenizer.h"
-#include "text/trained_document.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
+#include "text/tokenizers/json_tokenizer.h"
+#include "text/training/trained_document.h"
 
 namespace attend::text {
 namespace {

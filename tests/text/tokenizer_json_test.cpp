@@ -1,5 +1,5 @@
 // Each component of tokenizer.json does what Hugging Face's tokenizers do with it.
-#include "text/json_tokenizer.h"
+#include "text/tokenizers/json_tokenizer.h"
 
 #include "testing/gradients.h"
 

@@ -6,8 +6,8 @@
 #include "attend/text/tokenizer.h"
 #include "testing/gradients.h"
 #include "testing/process.h"
-#include "text/merge_learner.h"
 #include "text/random_text.h"
+#include "text/training/merge_learner.h"
 
 namespace attend {
 namespace {

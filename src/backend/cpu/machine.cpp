@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "attend/base/threads.h"
-#include "backend/cpu/bf16.h"
 #include "backend/cpu/instruction_set.h"
-#include "backend/cpu/int8.h"
+#include "backend/cpu/int8/int8.h"
+#include "backend/cpu/matmul/bf16.h"
 #include "backend/cpu/memory.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
 
 #include "attend/base/random.h"
@@ -133,6 +134,21 @@ HWY_INLINE hn::Mask<DT> KeepMask(DT d, V words, uint32_t threshold) {
   using Integer = hn::TFromD<decltype(di)>;
   const auto limit = hn::Set(di, static_cast<Integer>(threshold));
   return hn::RebindMask(d, hn::Eq(hn::Max(words, limit), words));
+}
+
+/// Elements whose words are made at a time: they stay in L1.
+inline constexpr int64_t kBatch = 1024;
+
+/// Calls use(words, at, count) over the elements first … first + count − 1 of a stream: words[i] belongs to element
+/// first + at + i, and words[-1] and words[count] to its neighbours where it shares a block with them.
+template <class F>
+void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
+  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1) + 16];  // and a vector more, to be read but not used
+  for (int64_t at = 0; at < count; at += kBatch) {
+    const int64_t size = std::min(kBatch, count - at), begin = first + at, block = begin / 4;
+    PhiloxBlocks(stream, static_cast<uint64_t>(block), (begin + size + 3) / 4 - block, words);
+    use(words + begin % 4, at, size);
+  }
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE

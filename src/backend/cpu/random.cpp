@@ -9,27 +9,11 @@
 #include <hwy/highway.h>
 #include "backend/cpu/philox-inl.h"
 #include "backend/cpu/simd_math-inl.h"
-#include "backend/cpu/sweep-inl.h"
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
-
-/// Elements whose words are made at a time: they stay in L1.
-inline constexpr int64_t kBatch = 1024;
-
-/// Calls use(words, at, count) over the elements first … first + count − 1 of a stream: words[i] belongs to element
-/// first + at + i, and words[-1] and words[count] to its neighbours where it shares a block with them.
-template <class F>
-void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
-  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1) + 16];  // and a vector more, to be read but not used
-  for (int64_t at = 0; at < count; at += kBatch) {
-    const int64_t size = std::min(kBatch, count - at), begin = first + at, block = begin / 4;
-    PhiloxBlocks(stream, static_cast<uint64_t>(block), (begin + size + 3) / 4 - block, words);
-    use(words + begin % 4, at, size);
-  }
-}
 
 void Uniform(RandomStream stream, double lowest, double highest, Rows y) {
   WithFloat(y.dtype, "uniform", [&](auto type) {
@@ -84,39 +68,6 @@ void NormalFill(RandomStream stream, double mean, double deviation, Rows y) {
   });
 }
 
-/// y = x · scale where the element's word reaches the threshold, else 0 (NaN and ∞ included).
-template <class T>
-void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
-  const hn::ScalableTag<T> d;
-  const hn::Rebind<uint32_t, decltype(d)> dw;
-  const auto factor = hn::Set(d, scale);
-  Sweep(d, count, [&](auto place) {  // `words` has room for a whole vector past its end
-    const auto row = hn::LoadU(dw, words + place.at);
-    const auto scaled = hn::Mul(place.load(x), factor);
-    if constexpr (sizeof(T) == 4) {
-      place.store(hn::IfThenElseZero(KeepMask(d, row, threshold), scaled), y);
-    } else {
-      const auto wide = hn::PromoteTo(hn::RebindToUnsigned<decltype(d)>(), row);
-      place.store(hn::IfThenElseZero(KeepMask(d, wide, threshold), scaled), y);
-    }
-  });
-}
-
-void Dropout(RandomStream stream, double p, ConstRows x, Rows y) {
-  WithFloat(y.dtype, "dropout", [&](auto type) {
-    using T = decltype(type);
-    const uint32_t threshold = drop_threshold(p);
-    const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
-    for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols, [&](const Piece& piece) {
-      const T* const in = piece.of<T>(x);
-      T* const out = piece.of<T>(y);
-      ForWords(stream, piece.first, piece.count, [&](const uint32_t* words, int64_t at, int64_t count) {
-        DropPiece<T>(words, threshold, scale, in + at, out + at, count);
-      });
-    });
-  });
-}
-
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -124,13 +75,11 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(Uniform);
 HWY_EXPORT(NormalFill);
-HWY_EXPORT(Dropout);
 void uniform(RandomStream stream, double low, double high, Rows y) {
   ATTEND_DISPATCH(y.dtype, Uniform)(stream, low, high, y);
 }
 void normal(RandomStream stream, double mean, double deviation, Rows y) {
   ATTEND_DISPATCH(y.dtype, NormalFill)(stream, mean, deviation, y);
 }
-void dropout(RandomStream stream, double p, ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, Dropout)(stream, p, x, y); }
 }  // namespace attend::cpu
 #endif

@@ -1,0 +1,258 @@
+#include "backend/cpu/attention/attention_slice.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/dispatch.h"
+#include "backend/cpu/memory.h"
+#include "backend/cpu/strided.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention/attention_forward.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/highway.h>
+#include "backend/cpu/attention/attention_panel-inl.h"
+#include "backend/cpu/with_float-inl.h"
+// clang-format on
+
+// Forward pass (Dao et al. 2022, with queries in lanes): for each block of keys, every panel of a task updates its
+// running maximum, sum and output. Per panel × block of 64 keys at head size 64 the two products are 12,288 FMA cycles
+// on AVX2, the softmax between them about 1,200: that is the bound of 0.90 of peak.
+HWY_BEFORE_NAMESPACE();
+namespace attend::cpu::HWY_NAMESPACE {
+
+/// Panels that go through the keys together, so that a block of k and v is fetched from L3 once for all of them.
+inline constexpr int64_t kPanelsPerTask = 8;
+
+/// Working memory of one task after the other.
+template <class T>
+struct ForwardScratch {
+  ForwardScratch(int64_t dim, int64_t value_dim, int64_t width)
+      : packed(kPanelsPerTask * dim * width),
+        output(kPanelsPerTask * value_dim * width),
+        block(3 * kKeyBlock * width),
+        rows(3 * kPanelsPerTask * width) {}
+  Scratch<T> packed, output, block, rows;
+};
+
+/// One panel's state, pointers into the scratch.
+template <class T>
+struct PanelState {
+  int64_t first = 0, count = 0;
+  T *packed = nullptr, *output = nullptr;  ///< [dim][width], [value_dim][width]
+  T *max = nullptr, *sum = nullptr, *decay = nullptr;
+};
+
+/// e^(score − max) in place, the sums, and how much the earlier output must shrink. Returns true if it must.
+template <int kVectors, class T>
+HWY_INLINE bool PanelSoftmax(int64_t rows, T* scores, const PanelState<T>& panel) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  using V = hn::Vec<decltype(d)>;
+  V top[kVectors], sum[kVectors], shift[kVectors];
+  HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) top[n] = hn::LoadU(d, panel.max + n * lanes);
+  for (int64_t row = 0; row < rows; ++row) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+      top[n] = hn::Max(top[n], hn::LoadU(d, scores + (row * kVectors + n) * lanes));
+    }
+  }
+  bool shrinks = false;
+  HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+    const auto before = hn::LoadU(d, panel.max + n * lanes);
+    // A query that has seen no key yet keeps −inf; 0 stands in, so that −inf − max is −inf and not NaN.
+    shift[n] = hn::IfThenElse(hn::Eq(top[n], hn::Set(d, kHidden<T>)), hn::Zero(d), top[n]);
+    const auto decay = WeightExp(d, hn::Sub(before, shift[n]));
+    shrinks = shrinks || !hn::AllTrue(d, hn::Eq(before, top[n]));
+    hn::StoreU(top[n], d, panel.max + n * lanes);
+    hn::StoreU(decay, d, panel.decay + n * lanes);
+    sum[n] = hn::Mul(hn::LoadU(d, panel.sum + n * lanes), decay);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
+      T* s = scores + (row * kVectors + n) * lanes;
+      const auto e = WeightExp(d, hn::Sub(hn::LoadU(d, s), shift[n]));
+      sum[n] = hn::Add(sum[n], e);
+      hn::StoreU(e, d, s);
+    }
+  }
+  HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[n], d, panel.sum + n * lanes);
+  return shrinks;
+}
+
+/// output += v · weights where some value is not finite: a weight of 0 must not meet it (0 · NaN = NaN).
+template <int kVectors, class T>
+HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, const T* weights,
+                                    const PanelState<T>& panel, bool shrinks) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < head.value_dim; ++c) {
+    for (int n = 0; n < kVectors; ++n) {
+      T* o = panel.output + (c * kVectors + n) * lanes;
+      auto sum = hn::LoadU(d, o);
+      if (shrinks) sum = hn::Mul(sum, hn::LoadU(d, panel.decay + n * lanes));
+      for (int64_t key = keys.begin; key < keys.end; ++key) {
+        const auto w = hn::LoadU(d, weights + ((key - keys.begin) * kVectors + n) * lanes);
+        const auto more = hn::MulAdd(hn::Set(d, head.v[key * head.v_row + c]), w, sum);
+        sum = hn::IfThenElse(hn::Eq(w, hn::Zero(d)), sum, more);
+      }
+      hn::StoreU(sum, d, o);
+    }
+  }
+}
+
+template <int kVectors, class T>
+HWY_INLINE void PanelStep(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite,
+                          T* scores) {
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t rows = keys.end - keys.begin;
+  T* extra = scores + kKeyBlock * width;
+  if (!PanelScores<kVectors>(head, panel.packed, panel.first, panel.count, keys, scores, extra)) return;
+  const bool shrinks = PanelSoftmax<kVectors>(rows, scores, panel);
+  if (head.dropout > 0) DropWeights<kVectors>(head, panel.first, keys, scores);
+  if (!values_finite) {
+    AddValuesWithCare<kVectors>(head, keys, scores, panel, shrinks);
+    return;
+  }
+  MultiplyRows<kVectors, T>({.in = {head.v + keys.begin * head.v_row, 1, head.v_row, scores, width},
+                             .depth = rows,
+                             .c = panel.output,
+                             .c_row = width,
+                             .add = true,
+                             .decay = shrinks ? panel.decay : nullptr},
+                            head.value_dim);
+}
+
+template <class T>
+void StepOfAnyWidth(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRange keys, bool values_finite,
+                    T* scores) {
+  switch (PanelVectors<T>(panel.count)) {
+    case 1:
+      return PanelStep<1>(head, panel, keys, values_finite, scores);
+    case 2:
+      return PanelStep<2>(head, panel, keys, values_finite, scores);
+    default:
+      return PanelStep<3>(head, panel, keys, values_finite, scores);
+  }
+}
+
+/// y = output / sum, turned back into rows; lse = max + log sum. A query that saw nothing gives 0 and −inf.
+template <class T>
+void FinishPanel(const HeadSlice<T>& head, const PanelState<T>& panel, T* y, int64_t y_row, T* lse, int64_t lse_step) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t width = PanelVectors<T>(panel.count) * lanes;
+  for (int64_t n = 0; n < width; n += lanes) {
+    const auto sum = hn::LoadU(d, panel.sum + n);
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), sum)), d, panel.decay + n);
+  }
+  for (int64_t c = 0; c < head.value_dim; ++c) {
+    for (int64_t n = 0; n < width; n += lanes) {
+      T* o = panel.output + c * width + n;
+      hn::StoreU(hn::Mul(hn::LoadU(d, o), hn::LoadU(d, panel.decay + n)), d, o);
+    }
+  }
+  TransposeScaled(panel.output, width, head.value_dim, panel.count, T{1}, y + panel.first * y_row, y_row);
+  for (int64_t i = 0; i < panel.count; ++i) {
+    lse[(panel.first + i) * lse_step] = panel.max[i] + std::log(panel.sum[i]);
+  }
+}
+
+/// Where a head's results go: rows of y, and one lse each.
+template <class T>
+struct ForwardOutput {
+  T* y = nullptr;
+  int64_t y_row = 0;
+  T* lse = nullptr;
+  int64_t lse_step = 0;
+};
+
+/// Queries [first, end) of one head.
+template <class T>
+void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool values_finite,
+                 const ForwardScratch<T>& scratch, const ForwardOutput<T>& out) {
+  const int64_t full = PanelWidth<T>();
+  PanelState<T> panels[kPanelsPerTask];
+  int64_t panel_count = 0;
+  for (int64_t i = first; i < end; i += full, ++panel_count) {
+    PanelState<T>& panel = panels[panel_count];
+    const int64_t p = panel_count;
+    panel = {i,
+             std::min(full, end - i),
+             scratch.packed.data() + p * head.dim * full,
+             scratch.output.data() + p * head.value_dim * full,
+             scratch.rows.data() + 3 * p * full,
+             scratch.rows.data() + (3 * p + 1) * full,
+             scratch.rows.data() + (3 * p + 2) * full};
+    const int64_t width = PanelVectors<T>(panel.count) * (full / kTileVectors);
+    PackQueries(head, i, panel.count, width, panel.packed);
+    std::fill_n(panel.output, head.value_dim * width, T{0});
+    std::fill_n(panel.max, width, kHidden<T>);
+    std::fill_n(panel.sum, width, T{0});
+  }
+  const KeyRange seen = head.visible_to_any(first, end);
+  for (int64_t begin = seen.begin; begin < seen.end; begin += kKeyBlock) {
+    for (int64_t p = 0; p < panel_count; ++p) {
+      const KeyRange mine = head.visible_to_any(panels[p].first, panels[p].first + panels[p].count);
+      const KeyRange keys{std::max(begin, mine.begin), std::min({begin + kKeyBlock, seen.end, mine.end})};
+      if (keys.begin < keys.end) StepOfAnyWidth(head, panels[p], keys, values_finite, scratch.block.data());
+    }
+  }
+  for (int64_t p = 0; p < panel_count; ++p) FinishPanel(head, panels[p], out.y, out.y_row, out.lse, out.lse_step);
+}
+
+template <class T>
+void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
+  const std::vector<SequenceSpan> spans = sequences_of(problem);
+  const int64_t heads = problem.q.shape[1], rows_per_task = kPanelsPerTask * PanelWidth<T>();
+  struct Task {
+    const SequenceSpan* span;
+    int64_t head, first;
+  };
+  std::vector<Task> tasks;
+  for (const SequenceSpan& span : spans) {
+    const int64_t queries = span.q_end - span.q_begin;
+    for (int64_t h = 0; h < heads; ++h) {
+      // Later queries of a causal head see more keys: they go first, so that the last task is a short one.
+      for (int64_t first = (queries - 1) / rows_per_task * rows_per_task; first >= 0; first -= rows_per_task) {
+        tasks.push_back({&span, h, first});
+      }
+    }
+  }
+  const auto run = [&](const Task& task, const ForwardScratch<T>& scratch) {
+    const HeadSlice<T> head = slice_of<T>(problem, *task.span, task.head);
+    if (head.queries == 0) return;
+    const int64_t end = std::min(task.first + rows_per_task, head.queries);
+    const KeyRange seen = head.visible_to_any(task.first, end);
+    const bool finite = !head.may_hide_keys() ||
+                        AllFinite(head.v + seen.begin * head.v_row, head.v_row, seen.end - seen.begin, head.value_dim);
+    const auto at = [&](const View& view) {
+      return static_cast<T*>(view.data) + task.span->batch * view.strides[0] + task.head * view.strides[1] +
+             task.span->q_begin * view.strides[2];
+    };
+    ForwardTask<T>(head, task.first, end, finite, scratch, {at(y), y.strides[2], at(lse), lse.strides[2]});
+  };
+  // Several short sequences to a hand-over: one of 15 tokens takes but a few microseconds.
+  const int64_t pairs = std::max<int64_t>(1, std::min(problem.q.shape[2], rows_per_task) * problem.k.shape[2]);
+  parallel_ranges(static_cast<int64_t>(tasks.size()), kKeyBlock * kKeyBlock / pairs, [&](int64_t begin, int64_t end) {
+    const FlushTinyNumbers flush;
+    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], PanelWidth<T>());
+    for (int64_t t = begin; t < end; ++t) run(tasks[static_cast<size_t>(t)], scratch);
+  });
+}
+
+void AttentionForward(const AttentionProblem& problem, View y, View lse) {
+  WithFloat(problem.q.dtype, "attention", [&](auto type) { ForwardHeads<decltype(type)>(problem, y, lse); });
+}
+
+}  // namespace attend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::cpu {
+HWY_EXPORT(AttentionForward);
+void attention_forward(const AttentionProblem& problem, View y, View lse) {
+  constexpr int64_t kFewQueries = 6;  // a beam's, say: keys and values that lie in memory are read faster there
+  const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
+  if (is_decoding) return attention_decode(problem, y, lse);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, y, lse);
+}
+}  // namespace attend::cpu
+#endif

@@ -1,0 +1,210 @@
+#include <bit>
+
+#include "backend/cpu/int8/int8.h"
+#include "backend/cpu/matmul/fetch_ahead.h"
+#include "backend/cpu/matmul/linear.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/memory.h"
+#include "backend/cpu/strided.h"
+
+// Products of f32 rows with i8 weights: each row of x is rounded to 8 bits, the sums are exact, and one multiply-add at
+// the end brings them back to f32. A row gives the same bits however many others are multiplied with it.
+namespace attend::cpu {
+namespace {
+
+constexpr int64_t kDepth = 512;      // of k that a panel holds at a time: 24 KiB in L1
+constexpr int64_t kBlockRows = 128;  // of x, which stay in L2 with it
+constexpr int64_t kTaskRows = 512;
+constexpr int64_t kWantedTasks = 16;
+
+/// All rows of x as the unit multiplies them, with the factor of each.
+class PreparedRows {
+ public:
+  PreparedRows(const Int8Unit& unit, ConstRows x, bool for_dots)
+      : row_bytes_((x.cols + kInt8Step - 1) / kInt8Step * kInt8Step * (for_dots ? unit.dot_element : unit.element) +
+                   kLine),
+        values_(x.rows * row_bytes_),
+        factors_(x.rows) {
+    const auto* from = static_cast<const float*>(x.data);
+    parallel_ranges(x.rows, kGrain / std::max<int64_t>(1, x.cols), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto prepare = for_dots ? unit.prepare_dots : unit.prepare;
+        prepare(from + i * x.stride, x.cols, values_.data() + i * row_bytes_, factors_.data() + i);
+      }
+    });
+  }
+  const uint8_t* row(int64_t i) const { return values_.data() + i * row_bytes_; }
+  int64_t row_bytes() const { return row_bytes_; }
+  const float* factors() const { return factors_.data(); }
+
+ private:
+  static constexpr int64_t kLine = 64;  // apart, or rows of 4 KiB would share sets of the caches
+  int64_t row_bytes_;
+  Scratch<uint8_t> values_;
+  Scratch<float> factors_;
+};
+
+struct Weights {
+  const int8_t* values;
+  int64_t row;
+  const float* scales;
+  const int32_t* sums;
+  const float* bias;
+  float* y;
+  int64_t y_row;
+
+  explicit Weights(const WeightProduct& product)
+      : values(static_cast<const int8_t*>(product.weight.values.data)),
+        row(product.weight.values.stride),
+        scales(product.weight.scales),
+        sums(product.weight.sums),
+        bias(static_cast<const float*>(product.bias.data)),
+        y(static_cast<float*>(product.y.data)),
+        y_row(product.y.stride) {}
+
+  Int8Finish finish(int64_t column) const {
+    return {.column_factors = scales + column,
+            .column_sums = sums + column,
+            .bias = bias != nullptr ? bias + column : nullptr};
+  }
+};
+
+/// A few rows: the weights are read once, in order.
+void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProduct> products) {
+  const PreparedRows prepared(unit, x, true);
+  const StreamAhead ahead = stream_ahead(DType::i8, x.rows <= kRowsAtOnce);
+  for_weight_rows(products, 4, [&](const WeightProduct& product, int64_t first, int64_t last) {
+    const Weights weights(product);
+    const int64_t step = x.rows <= kRowsAtOnce ? last - first : 12;  // a dozen lines stay in cache for all of x
+    for (int64_t j = first; j < last; j += step) {
+      Int8Dots dots{.lines = std::min(step, last - j),
+                    .depth = x.cols,
+                    .x_row = prepared.row_bytes(),
+                    .weights = weights.values + j * weights.row,
+                    .weight_row = weights.row,
+                    .finish = weights.finish(j),
+                    .y_row = weights.y_row,
+                    .ahead = ahead};
+      for (int64_t i = 0; i < x.rows; i += kRowsAtOnce) {
+        dots.rows = std::min(kRowsAtOnce, x.rows - i);
+        dots.x = prepared.row(i);
+        dots.finish.row_factors = prepared.factors() + i;
+        dots.y = weights.y + i * weights.y_row + j;
+        unit.dots(dots);
+      }
+    }
+  });
+}
+
+/// Many rows: tasks own stripes of panels, pack these for themselves and stream the rows of x past them. Sums of the
+/// first parts of k wait in y.
+class Int8Product {
+ public:
+  Int8Product(const Int8Unit& unit, ConstRows x, const PreparedRows& rows, const WeightProduct& product)
+      : unit_(unit), rows_(rows), weights_(product), m_(x.rows), n_(product.y.cols), k_(x.cols) {}
+
+  void run() const {
+    const int64_t panels = (n_ + unit_.columns - 1) / unit_.columns;
+    const Blocks stripes(panels, std::clamp<int64_t>(panels / kWantedTasks, 1, 4), 1);
+    const Blocks groups(m_, kTaskRows, unit_.rows);
+    parallel_for(stripes.count * groups.count, [&](int64_t task) {
+      const int64_t stripe = task / groups.count, group = task % groups.count;
+      const int64_t next = (task + threads()) / groups.count;  // this thread's, most likely
+      multiply_stripe({stripes.begin(stripe), stripes.end(stripe)}, {groups.begin(group), groups.end(group)},
+                      next < stripes.count ? Range{stripes.begin(next), stripes.end(next)} : Range{0, 0});
+    });
+  }
+
+ private:
+  struct Range {
+    int64_t begin, end;
+  };
+
+  void multiply_stripe(Range panels, Range rows, Range next_panels) const {
+    const int64_t panel_bytes = unit_.columns * kDepth * unit_.element;
+    const Scratch<uint8_t> packed((panels.end - panels.begin) * panel_bytes);
+    const Blocks parts(std::max<int64_t>(k_, 1), kDepth, kInt8Step);
+    for (int64_t part = 0; part < parts.count; ++part) {
+      const int64_t begin = parts.begin(part), depth = std::min(parts.end(part), k_) - begin;
+      for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+        const int64_t first = panel * unit_.columns;
+        unit_.pack(weights_.values + first * weights_.row + begin, weights_.row, std::min(unit_.columns, n_ - first),
+                   depth, packed.data() + (panel - panels.begin) * panel_bytes);
+      }
+      const bool is_last = part + 1 == parts.count;
+      const int64_t tiles = (rows.end - rows.begin) / unit_.rows * (panels.end - panels.begin);
+      FetchAhead ahead = part_ahead(is_last ? next_panels : panels, is_last ? 0 : parts.end(part), tiles);
+      for (int64_t row = rows.begin; row < rows.end; row += kBlockRows) {
+        const Range block{row, std::min(row + kBlockRows, rows.end)};
+        for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+          const Int8Tile tile{.depth = (depth + kInt8Step - 1) / kInt8Step * kInt8Step,
+                              .a_row = rows_.row_bytes(),
+                              .b = packed.data() + (panel - panels.begin) * panel_bytes,
+                              .add = part > 0};
+          multiply_panel(tile, block, panel * unit_.columns, begin, is_last, ahead);
+        }
+      }
+    }
+  }
+
+  /// The weights that are packed next, from `begin` of k on.
+  FetchAhead part_ahead(Range panels, int64_t begin, int64_t times) const {
+    const int64_t first = panels.begin * unit_.columns, last = std::min(panels.end * unit_.columns, n_);
+    return {weights_.values + first * weights_.row + begin, weights_.row, std::max<int64_t>(0, last - first),
+            std::min(kDepth, k_ - begin), times};
+  }
+
+  void multiply_panel(Int8Tile tile, Range rows, int64_t column, int64_t begin, bool is_last, FetchAhead& ahead) const {
+    Int8Finish finish = weights_.finish(column);
+    const int64_t columns = std::min(unit_.columns, n_ - column);
+    tile.finish = is_last && columns == unit_.columns ? &finish : nullptr;
+    for (int64_t i = rows.begin; i < rows.end; i += unit_.rows) {
+      tile.rows = std::min(unit_.rows, rows.end - i);
+      tile.a = rows_.row(i) + begin * unit_.element;
+      finish.row_factors = rows_.factors() + i;
+      auto* c = reinterpret_cast<int32_t*>(weights_.y + i * weights_.y_row + column);
+      ahead.fetch();
+      if (columns == unit_.columns) {
+        tile.c = c, tile.c_row = weights_.y_row;
+        unit_.multiply(tile);
+      } else {
+        multiply_edge(tile, c, columns, is_last ? &finish : nullptr);
+      }
+    }
+  }
+
+  /// A tile over the edge of y goes by way of one of our own.
+  void multiply_edge(Int8Tile& tile, int32_t* c, int64_t columns, const Int8Finish* finish) const {
+    int32_t sums[kInt8MostRows * kInt8MostColumns] = {};
+    tile.c = sums, tile.c_row = unit_.columns;
+    for (int64_t i = 0; i < tile.rows && tile.add; ++i) {
+      std::copy_n(c + i * weights_.y_row, columns, sums + i * unit_.columns);
+    }
+    unit_.multiply(tile);
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        int32_t& sum = sums[i * unit_.columns + j];
+        if (finish != nullptr) {
+          sum = std::bit_cast<int32_t>(int8_finished(*finish, i, j, sum - unit_.zero * finish->column_sums[j]));
+        }
+        c[i * weights_.y_row + j] = sum;
+      }
+    }
+  }
+
+  const Int8Unit& unit_;
+  const PreparedRows& rows_;
+  const Weights weights_;
+  const int64_t m_, n_, k_;
+};
+
+}  // namespace
+
+void multiply_int8(ConstRows x, std::span<const WeightProduct> products) {
+  const Int8Unit& unit = int8_unit();
+  if (x.rows <= kDotRows) return multiply_few(unit, x, products);
+  const PreparedRows rows(unit, x, false);
+  for (const WeightProduct& product : products) Int8Product(unit, x, rows, product).run();
+}
+
+}  // namespace attend::cpu
