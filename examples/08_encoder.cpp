@@ -14,15 +14,15 @@ using namespace example;
 int main() {
   Rng rng{.seed = 3};
   const int64_t words = 20, dim = 16, length = 6;
-  const auto embedding = Embedding::create({.words = words, .dim = dim}, rng);
+  const auto embedding = Embedding::create({.rows = words, .dim = dim}, rng);
   const auto encoder = TransformerEncoder::create(
-      {.layer = {.dim = dim, .heads = 4, .hidden = 32, .norm_first = true, .dropout = 0.1}, .layers = 2}, rng);
+      {.layer = {.dim = dim, .heads = 4, .ffn_dim = 32, .norm_first = true, .dropout = 0.1}, .layers = 2}, rng);
   std::printf("encoder: %lld parameters\n", static_cast<long long>(count_parameters(encoder)));
 
   // Two sentences of word numbers; the second has 4 words and two places of padding (word 0).
-  const auto encode = [&](const std::vector<int64_t>& ids, const ForwardContext& context = {}) {
+  const auto encode = [&](const std::vector<int64_t>& ids, const ForwardPass& pass = {}) {
     const Tensor x = embedding.forward(tensor(ids, {2, length})) + sinusoidal_positions(length, dim);
-    return encoder.forward(x, {.lengths = tensor<int64_t>({6, 4}, {2})}, context);
+    return encoder.forward(x, {.lengths = tensor<int64_t>({6, 4}, {2})}, pass);
   };
   const Tensor y = encode({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 0, 0});
   show("the first word of both sentences, encoded", select(y, 1, 0));

@@ -11,7 +11,7 @@ using namespace example;
 int main() {
   Rng rng{.seed = 4};
   const int64_t dim = 16, sources = 5, targets = 4;
-  const auto decoder = TransformerDecoder::create({.layer = {.dim = dim, .heads = 2, .hidden = 32}, .layers = 2}, rng);
+  const auto decoder = TransformerDecoder::create({.layer = {.dim = dim, .heads = 2, .ffn_dim = 32}, .layers = 2}, rng);
   const Tensor memory = normal({1, sources, dim}, 0, 1, rng.stream());  // from an encoder
   const Tensor written = normal({1, targets, dim}, 0, 1, rng.stream());
   const Tensor y = decoder.forward(written, memory);

@@ -23,9 +23,9 @@ struct LanguageModel {
     visit("blocks", &LanguageModel::blocks);
     visit("output", &LanguageModel::output);
   }
-  Tensor forward(const Tensor& ids, const ForwardContext& context = {}) const {
+  Tensor forward(const Tensor& ids, const ForwardPass& pass = {}) const {
     const Tensor x = embedding.forward(ids);  // [batch, length, dim]
-    return output.forward(blocks.forward(x + sinusoidal_positions(x.dim(1), x.dim(2)), {.causal = true}, context));
+    return output.forward(blocks.forward(x + sinusoidal_positions(x.dim(1), x.dim(2)), {.causal = true}, pass));
   }
 };
 
@@ -33,8 +33,8 @@ int main() {
   Rng rng{.seed = 0};
   const int64_t words = 8, dim = 16;
   const LanguageModel model{
-      Embedding::create({.words = words, .dim = dim}, rng),
-      TransformerEncoder::create({.layer = {.dim = dim, .heads = 2, .hidden = 32, .dropout = 0}, .layers = 1}, rng),
+      Embedding::create({.rows = words, .dim = dim}, rng),
+      TransformerEncoder::create({.layer = {.dim = dim, .heads = 2, .ffn_dim = 32, .dropout = 0}, .layers = 1}, rng),
       Linear::create({.in = dim, .out = words}, rng)};
   // A tune of eight notes. The target at each place is the note after it.
   const Tensor input = tensor<int64_t>({0, 2, 4, 2, 5, 4, 7, 0}, {1, 8});

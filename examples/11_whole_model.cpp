@@ -23,8 +23,9 @@ int main() {
 
   Rng rng{.seed = 1};
   const auto model = create_model(
-      with_settings(preset_config("gpt", "tiny"),
-                    {{"words", std::to_string(tokenizer->size())}, {"layers", "1"}, {"dim", "32"}, {"dropout", "0"}}),
+      with_settings(
+          preset_config("gpt", "tiny"),
+          {{"vocab_size", std::to_string(tokenizer->size())}, {"layers", "1"}, {"dim", "32"}, {"dropout", "0"}}),
       rng);
   const auto& gpt = dynamic_cast<const LanguageModel&>(*model);
   const std::vector<int32_t> pieces = tokenizer->encode(text + text);

@@ -20,7 +20,7 @@ int main() {
   const auto tokenizer = train_tokenizer(lines, {.kind = TokenizerKind::characters, .vocabulary = 100, .min_count = 1});
   Rng rng{.seed = 1};
   const auto model = create_model(  // not trained: it looks everywhere alike
-      with_settings(preset_config("gpt", "tiny"), {{"words", std::to_string(tokenizer->size())}, {"layers", "2"}}),
+      with_settings(preset_config("gpt", "tiny"), {{"vocab_size", std::to_string(tokenizer->size())}, {"layers", "2"}}),
       rng);
 
   const Run run = capture(*model, *tokenizer, {.text = text});

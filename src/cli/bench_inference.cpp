@@ -21,8 +21,8 @@ Tensor made_up_ids(const Shape& shape, int64_t words) {
 
 std::shared_ptr<Gpt> gpt2(WeightFormat format) {
   Rng rng{1};
-  std::shared_ptr<Gpt> model =
-      Gpt::create({.words = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng);
+  std::shared_ptr<Gpt> model = Gpt::create(
+      {.vocab_size = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng);
   set_weight_format(*model, format);
   return model;
 }
@@ -30,9 +30,9 @@ std::shared_ptr<Gpt> gpt2(WeightFormat format) {
 /// Greedy steps on one or several rows; the rows grow together.
 void write_words(const Gpt& model, int64_t rows, int64_t count) {
   const NoGrad no_grad;
-  const Vocabulary vocabulary{.words = model.words()};
+  const Vocabulary vocabulary{.size = model.vocab_size()};
   const std::unique_ptr<Decoding> decoding = model.start();
-  Tensor ids = made_up_ids({rows, 1}, model.words());
+  Tensor ids = made_up_ids({rows, 1}, model.vocab_size());
   for (int64_t step = 0; step < count; ++step) {
     const auto best = top_continuations(decoding->step(ids), 1, vocabulary);
     std::vector<int64_t> next;
@@ -88,11 +88,11 @@ Workload decode_many_workload(WeightFormat format) {
 
 /// A prompt of 512 tokens up to the logits of the word after it: the head is needed for one row only. In bf16 x is
 /// rounded, too.
-Workload prompt_workload(WeightFormat format, MatmulPrecision precision) {
+Workload prompt_workload(WeightFormat format, Precision precision) {
   constexpr int64_t kTokens = 512;
   constexpr double kLayers = 12.0 * 12 * 768 * 768, kHead = 50257.0 * 768;
   constexpr double kPairs = kTokens * (kTokens + 1) / 2.0, kAttention = 12 * 4 * 768 * kPairs;
-  return {.name = named("prompt_gpt2", format) + (precision == MatmulPrecision::bf16 ? "_rounded" : ""),
+  return {.name = named("prompt_gpt2", format) + (precision == Precision::bf16 ? "_rounded" : ""),
           .operations = kTokens * 2 * kLayers + 2 * kHead + kAttention,
           .tokens = kTokens,
           .format = format,
@@ -102,7 +102,7 @@ Workload prompt_workload(WeightFormat format, MatmulPrecision precision) {
             Prepared prepared;
             prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words), precision] {
               const NoGrad no_grad;
-              const MatmulPrecisionScope scope(precision);
+              const PrecisionScope scope(precision);
               return Results{model->start()->step(ids)};
             };
             return prepared;
@@ -128,36 +128,37 @@ class NumberedWords final : public Tokenizer {
 
 /// 32 sentences of 32 tokens, 32 words written for each.
 Workload translate_workload(const char* name, int64_t beam, WeightFormat format) {
-  static constexpr int64_t kSentences = 32, kLength = 32, kWords = 32000;
+  static constexpr int64_t kSentences = 32, kLength = 32, kVocab = 32000;
   constexpr double kWidth = 512, kEncoder = 6 * 12 * kWidth * kWidth, kDecoder = 6 * 14 * kWidth * kWidth;
   const auto rows = static_cast<double>(kSentences * beam);
-  return {.name = named(name, format),
-          .operations = 2 * kLength *
-                        (static_cast<double>(kSentences) * (kEncoder + 6 * 2 * kWidth * kWidth) +
-                         rows * (kDecoder + kWords * kWidth)),
-          .tokens = kSentences * kLength,
-          .format = format,
-          .slow = true,
-          .prepare = [beam, format] {
-            Rng rng{1};
-            std::shared_ptr<TransformerModel> model = TransformerModel::create(
-                {.words = kWords, .dim = 512, .heads = 8, .hidden = 2048, .encoder_layers = 6, .decoder_layers = 6},
-                rng);
-            set_weight_format(*model, format);
-            std::vector<std::vector<int32_t>> sources(kSentences);
-            for (int64_t s = 0; s < kSentences; ++s) {
-              for (int64_t i = 0; i < kLength; ++i) {
-                sources[static_cast<size_t>(s)].push_back(static_cast<int32_t>(4 + (s * 977 + i * 31) % (kWords - 4)));
-              }
-            }
-            Prepared prepared;
-            prepared.run = [model, sources, beam] {
-              search(*model, NumberedWords(kWords), sources,
-                     {.beam = beam, .max_length = kLength - 1, .batch_tokens = 1 << 16}, [](int64_t, auto) {});
-              return Results{};
-            };
-            return prepared;
-          }};
+  return {
+      .name = named(name, format),
+      .operations = 2 * kLength *
+                    (static_cast<double>(kSentences) * (kEncoder + 6 * 2 * kWidth * kWidth) +
+                     rows * (kDecoder + kVocab * kWidth)),
+      .tokens = kSentences * kLength,
+      .format = format,
+      .slow = true,
+      .prepare = [beam, format] {
+        Rng rng{1};
+        std::shared_ptr<TransformerModel> model = TransformerModel::create(
+            {.vocab_size = kVocab, .dim = 512, .heads = 8, .ffn_dim = 2048, .encoder_layers = 6, .decoder_layers = 6},
+            rng);
+        set_weight_format(*model, format);
+        std::vector<std::vector<int32_t>> sources(kSentences);
+        for (int64_t s = 0; s < kSentences; ++s) {
+          for (int64_t i = 0; i < kLength; ++i) {
+            sources[static_cast<size_t>(s)].push_back(static_cast<int32_t>(4 + (s * 977 + i * 31) % (kVocab - 4)));
+          }
+        }
+        Prepared prepared;
+        prepared.run = [model, sources, beam] {
+          search(*model, NumberedWords(kVocab), sources,
+                 {.beam = beam, .max_length = kLength - 1, .batch_tokens = 1 << 16}, [](int64_t, auto) {});
+          return Results{};
+        };
+        return prepared;
+      }};
 }
 
 /// BERT's base size, 32 texts of 128 tokens, every token's vector.
@@ -171,7 +172,8 @@ Workload encoder_workload() {
           .prepare = [] {
             Rng rng{1};
             std::shared_ptr<Encoder> model = Encoder::create(
-                {.words = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12}, rng);
+                {.vocab_size = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12},
+                rng);
             Prepared prepared;
             prepared.run = [model, ids = made_up_ids({kRows, kLength}, 30522)] {
               const NoGrad no_grad;
@@ -188,8 +190,8 @@ std::vector<Workload> inference_workloads() {
   std::vector<Workload> result;
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_workload(format));
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_many_workload(format));
-  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format, MatmulPrecision::f32));
-  if (has_bf16()) result.push_back(prompt_workload(bf16, MatmulPrecision::bf16));
+  for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format, Precision::f32));
+  if (has_bf16()) result.push_back(prompt_workload(bf16, Precision::bf16));
   for (const WeightFormat format : {f32, int8}) {
     result.push_back(translate_workload("translate_base", 1, format));
     result.push_back(translate_workload("translate_base_beam4", 4, format));

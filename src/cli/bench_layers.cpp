@@ -43,7 +43,7 @@ Workload row_wise(const char* name, double operations, std::function<Prepared()>
           .prepare = std::move(prepare)};
 }
 
-Workload linear_workload(const char* name, MatmulPrecision precision) {
+Workload linear_workload(const char* name, Precision precision) {
   constexpr int64_t kTokens = 512, kIn = 768, kOut = 3072;
   return {.name = name,
           .operations = 3 * 2.0 * kTokens * kIn * kOut,  // y, dx and dweight: one product each
@@ -51,7 +51,7 @@ Workload linear_workload(const char* name, MatmulPrecision precision) {
             const Tensor dy = values({kTokens, kOut}, 4);
             return forward_and_backward({values({kTokens, kIn}, 1), values({kOut, kIn}, 2), values({kOut}, 3)}, dy,
                                         [precision](const auto& in) {
-                                          const MatmulPrecisionScope scope(precision);
+                                          const PrecisionScope scope(precision);
                                           return linear(in[0], in[1], in[2]);
                                         });
           }};
@@ -79,7 +79,7 @@ std::vector<Workload> layer_workloads() {
     return [op] { return forward_and_backward({values({kRows, kCols}, 1)}, values({kRows, kCols}, 2), op); };
   };
   std::vector<Workload> result{
-      linear_workload("linear", MatmulPrecision::f32),
+      linear_workload("linear", Precision::f32),
       row_wise("layer_norm", 22,
                [] {
                  return forward_and_backward({values({kRows, kCols}, 1), values({kCols}, 2), values({kCols}, 3)},
@@ -90,7 +90,7 @@ std::vector<Workload> layer_workloads() {
       row_wise("softmax", 9, on_rows([](const auto& in) { return softmax(in[0]); })),
       cross_entropy_workload(),
   };
-  if (has_bf16()) result.push_back(linear_workload("linear_bf16", MatmulPrecision::bf16));
+  if (has_bf16()) result.push_back(linear_workload("linear_bf16", Precision::bf16));
   return result;
 }
 

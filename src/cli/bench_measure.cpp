@@ -52,7 +52,7 @@ double machine_rate(const Workload& workload, Machine& machine) {
   };
   if (workload.bound == Bound::memory) return better(machine.bandwidth_gbs, cpu::read_bandwidth_gbs());
   if (workload.format == WeightFormat::int8) return better(machine.int8_gops, cpu::int8_peak_gops());
-  if (workload.precision == MatmulPrecision::bf16) return better(machine.bf16_gflops, cpu::bf16_peak_gflops());
+  if (workload.precision == Precision::bf16) return better(machine.bf16_gflops, cpu::bf16_peak_gflops());
   return better(machine.peak_gflops, cpu::fma_peak_gflops());
 }
 

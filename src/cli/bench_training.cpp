@@ -45,21 +45,21 @@ double training_operations(const std::vector<NamedTensor>& parameters, const Bat
 }
 
 /// GPT-2's smallest: 124,439,808 parameters. In bf16 the share is its time against that in f32.
-Workload gpt2_workload(const char* name, MatmulPrecision precision) {
+Workload gpt2_workload(const char* name, Precision precision) {
   static constexpr Batch kBatch{4, 256};
   return {.name = name,
-          .bound = precision == MatmulPrecision::f32 ? Bound::arithmetic : Bound::baseline,
+          .bound = precision == Precision::f32 ? Bound::arithmetic : Bound::baseline,
           .tokens = kBatch.rows * kBatch.length,
           .slow = true,
           .prepare = [precision] {
             Rng rng{1};
             const GptConfig config{
-                .words = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
+                .vocab_size = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
             auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{Gpt::create(config, rng)});
-            const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.words, 1);
-            const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.words, 2);
-            const auto step = [training, ids, labels](MatmulPrecision wanted) {
-              const MatmulPrecisionScope scope(wanted);
+            const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 1);
+            const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 2);
+            const auto step = [training, ids, labels](Precision wanted) {
+              const PrecisionScope scope(wanted);
               const Gpt& model = *training->model;
               const Tensor loss = model.head().loss(model.hidden(ids), labels);
               training->step(loss);
@@ -67,7 +67,7 @@ Workload gpt2_workload(const char* name, MatmulPrecision precision) {
             };
             Prepared prepared;
             prepared.run = [step, precision] { return step(precision); };
-            prepared.baseline = [step] { return step(MatmulPrecision::f32); };
+            prepared.baseline = [step] { return step(Precision::f32); };
             prepared.operations = training_operations(training->parameters, kBatch);
             return prepared;
           }};
@@ -76,42 +76,43 @@ Workload gpt2_workload(const char* name, MatmulPrecision precision) {
 /// The smallest translator on sentences of about 15 tokens, as many as a batch of 4096 tokens holds.
 Workload transformer_workload() {
   static constexpr Batch kBatch{273, 15};
-  constexpr int64_t kWords = 10000, kPadding = 1;  // every fourth sentence is shorter
+  constexpr int64_t kVocab = 10000, kPadding = 1;  // every fourth sentence is shorter
   const int64_t shorter = (kBatch.rows + 3) / 4;
-  return {.name = "train_transformer", .tokens = kBatch.rows * kBatch.length - shorter * kPadding, .prepare = [] {
-            Rng rng{1};
-            auto training =
-                std::make_shared<Training<TransformerModel>>(Training<TransformerModel>{TransformerModel::create(
-                    {.words = kWords, .dim = 128, .heads = 4, .hidden = 256, .encoder_layers = 4, .decoder_layers = 4},
-                    rng)});
-            const Shape shape{kBatch.rows, kBatch.length};
-            std::vector<int64_t> lengths, labels = made_up_ids(shape, kWords, 3).to_vector<int64_t>();
-            for (int64_t i = 0; i < kBatch.rows; ++i) {
-              lengths.push_back(kBatch.length - (i % 4 == 0 ? kPadding : 0));
-              for (int64_t j = lengths.back(); j < kBatch.length; ++j) {
-                labels[static_cast<size_t>(i * kBatch.length + j)] = LossOptions{}.ignore_index;
-              }
-            }
-            const PairInputs inputs{made_up_ids(shape, kWords, 1), tensor(lengths, {kBatch.rows}),
-                                    made_up_ids(shape, kWords, 2)};
-            Prepared prepared;
-            prepared.run = [training, inputs, target = tensor(labels, shape)] {
-              const TransformerModel& model = *training->model;
-              const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
-              const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
-              training->step(loss);
-              return Results{loss.detach()};
-            };
-            prepared.operations = training_operations(training->parameters, kBatch);
-            return prepared;
-          }};
+  return {
+      .name = "train_transformer", .tokens = kBatch.rows * kBatch.length - shorter * kPadding, .prepare = [] {
+        Rng rng{1};
+        auto training = std::make_shared<
+            Training<TransformerModel>>(Training<TransformerModel>{TransformerModel::create(
+            {.vocab_size = kVocab, .dim = 128, .heads = 4, .ffn_dim = 256, .encoder_layers = 4, .decoder_layers = 4},
+            rng)});
+        const Shape shape{kBatch.rows, kBatch.length};
+        std::vector<int64_t> lengths, labels = made_up_ids(shape, kVocab, 3).to_vector<int64_t>();
+        for (int64_t i = 0; i < kBatch.rows; ++i) {
+          lengths.push_back(kBatch.length - (i % 4 == 0 ? kPadding : 0));
+          for (int64_t j = lengths.back(); j < kBatch.length; ++j) {
+            labels[static_cast<size_t>(i * kBatch.length + j)] = LossOptions{}.ignore_index;
+          }
+        }
+        const PairInputs inputs{made_up_ids(shape, kVocab, 1), tensor(lengths, {kBatch.rows}),
+                                made_up_ids(shape, kVocab, 2)};
+        Prepared prepared;
+        prepared.run = [training, inputs, target = tensor(labels, shape)] {
+          const TransformerModel& model = *training->model;
+          const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
+          const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
+          training->step(loss);
+          return Results{loss.detach()};
+        };
+        prepared.operations = training_operations(training->parameters, kBatch);
+        return prepared;
+      }};
 }
 
 }  // namespace
 
 std::vector<Workload> training_workloads() {
-  std::vector<Workload> result{transformer_workload(), gpt2_workload("train_gpt2", MatmulPrecision::f32)};
-  if (has_bf16()) result.push_back(gpt2_workload("train_gpt2_bf16", MatmulPrecision::bf16));
+  std::vector<Workload> result{transformer_workload(), gpt2_workload("train_gpt2", Precision::f32)};
+  if (has_bf16()) result.push_back(gpt2_workload("train_gpt2_bf16", Precision::bf16));
   return result;
 }
 

@@ -35,9 +35,8 @@ struct Workload {
   double bytes = 0;                         ///< inputs read once and outputs written once
   int64_t tokens = 0;                       ///< that one run reads, writes or trains on; 0: it is about none
   WeightFormat format = WeightFormat::f32;  ///< of the weights
-  MatmulPrecision precision =
-      MatmulPrecision::f32;  ///< of products: its peak is compared with, int8's for int8 weights
-  bool slow = false;         ///< only when named, or with --all
+  Precision precision = Precision::f32;     ///< of products: its peak is compared with, int8's for int8 weights
+  bool slow = false;                        ///< only when named, or with --all
   std::function<Prepared()> prepare;
 };
 

@@ -88,8 +88,8 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
 void run_classify(const ClassifyArguments& arguments) {
   use_threads(arguments.common);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const MatmulPrecisionScope precision(arguments.common.weights.precision());
-  if (folder.model->task() == Task::pictures) return classify_pictures(arguments, folder);
+  const PrecisionScope precision(arguments.common.weights.precision());
+  if (folder.model->kind() == ModelKind::pictures) return classify_pictures(arguments, folder);
   const EncoderModel& model = labelled_model(folder);
   const std::vector<std::string> labels = model.labels();
   LineWork work("classify", arguments.common);

@@ -20,7 +20,7 @@ constexpr const char* kCompareExamples = R"(
 Examples:
   attend compare train.en train.de --test test.en test.de -o comparison
   attend compare pairs.tsv -o comparison --steps 2000 --threads 2
-  attend compare train.en train.de -o c --architectures rnn,rnn-attention --set rnn.hidden=512 --set dropout=0.2
+  attend compare train.en train.de -o c --architectures rnn,rnn-attention --set rnn.state_dim=512 --set dropout=0.2
   attend compare --resume comparison                           go on after Ctrl-C
 
 Every model has the same vocabulary, the same pairs in the same order, and as many steps; the learning rate rises, then

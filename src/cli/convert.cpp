@@ -61,7 +61,7 @@ void check_target(const std::string& to) {
 void run_convert(const ConvertArguments& arguments) {
   check_target(arguments.to);
   const ModelFolder folder = open_model(arguments.model, {.dtype = "f32", .quantize = ""});
-  require<Error>(folder.model->task() != Task::pictures, folder.path,
+  require<Error>(folder.model->kind() != ModelKind::pictures, folder.path,
                  ": this is an image classifier, which cannot be converted; attend reads it as it is");
   try {
     check_finite_weights(*folder.model);

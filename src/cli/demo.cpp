@@ -48,7 +48,7 @@ TrainingJob date_job(const DemoArguments& arguments, const std::string& pairs) {
                   .model = {{"encoder_layers", "2"},
                             {"decoder_layers", "2"},
                             {"dim", "64"},
-                            {"hidden", "256"},
+                            {"ffn_dim", "256"},
                             {"norm_first", "yes"},
                             {"dropout", "0"},
                             {"context", "64"}}};

@@ -134,7 +134,7 @@ void run_embed(const EmbedArguments& arguments) {
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
     throw UsageError("--npy needs a file: --output FILE");
   }
-  const MatmulPrecisionScope precision(arguments.common.weights.precision());
+  const PrecisionScope precision(arguments.common.weights.precision());
   EmbedCommand(arguments).run();
 }
 

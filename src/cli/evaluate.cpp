@@ -175,22 +175,22 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
 void evaluate_model(const EvaluateArguments& arguments) {
   if (arguments.files.size() < 2) throw UsageError("expected a model and files to evaluate it with");
   ModelFolder folder = open_model(arguments.files[0], arguments.weights);
-  const MatmulPrecisionScope precision(arguments.weights.precision());
+  const PrecisionScope precision(arguments.weights.precision());
   choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
-  const Task task = folder.model->task();
-  if (!arguments.output.empty() && task != Task::translation) {
+  const ModelKind kind = folder.model->kind();
+  if (!arguments.output.empty() && kind != ModelKind::translation) {
     throw UsageError("--output keeps translations; " + folder.path + " is no translator");
   }
   say_when_signalled("stopped; nothing was measured");
-  switch (task) {
-    case Task::translation:
+  switch (kind) {
+    case ModelKind::translation:
       return evaluate_pairs(arguments, folder, files);
-    case Task::language:
+    case ModelKind::language:
       return evaluate_text(arguments, folder, files);
-    case Task::classification:
+    case ModelKind::classification:
       return evaluate_labels(arguments, folder, files);
-    case Task::pictures:
+    case ModelKind::pictures:
       throw Error(folder.path +
                   ": this is an image classifier, which attend evaluate does not support: use attend classify");
   }

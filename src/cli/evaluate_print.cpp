@@ -151,7 +151,7 @@ Json to_json(const TextMetrics& metrics) {
 }
 
 Json to_json(const TranslationMeasures& measures) {
-  Json json{{"task", "translation"}};
+  Json json{{"kind", "translation"}};
   json.update(to_json(measures.metrics));
   json.update(to_json(measures.likelihood));
   json["left_out"] = measures.left_out;
@@ -163,7 +163,7 @@ Json to_json(const TranslationMeasures& measures) {
 }
 
 Json to_json(const LanguageMeasures& measures) {
-  Json json{{"task", "language"}};
+  Json json{{"kind", "language"}};
   json.update(to_json(measures.likelihood));
   json["word_perplexity"] = measures.words > 0 ? Json(measures.word_perplexity()) : Json();
   json["bits_per_character"] = measures.bits_per_character();
@@ -187,7 +187,7 @@ Json to_json(const LabelMeasures& measures) {
                       {"f1", label.f1()},
                       {"texts", label.expected}});
   }
-  return {{"task", "classification"},
+  return {{"kind", "classification"},
           {"texts", measures.texts},
           {"accuracy", measures.accuracy()},
           {"macro_f1", measures.macro_f1()},

@@ -191,7 +191,7 @@ void run_generate(GenerateArguments& arguments) {
   if (is_greedy) options.sampling.temperature = 0;
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const MatmulPrecisionScope precision(arguments.common.weights.precision());
+  const PrecisionScope precision(arguments.common.weights.precision());
   language_model(folder);  // throws for another kind of model
   take_rules(arguments, folder.rules);
   warn_unfollowed(folder);

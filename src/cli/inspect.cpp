@@ -114,7 +114,7 @@ std::string content_of(const InspectedModel& model, const Run& run, const Inspec
 
 /// What the model reads; it becomes the model's example, too.
 RunOptions run_options(InspectedModel& model, const InspectArguments& arguments) {
-  const bool reads_pictures = model.model->task() == Task::pictures;
+  const bool reads_pictures = model.model->kind() == ModelKind::pictures;
   if (!reads_pictures) suggest_file(arguments.text, "attend inspect " + shell_word(arguments.model) + " - < %FILE");
   RunOptions options{.text = reads_pictures ? arguments.text : text_or_input(arguments.text),
                      .target = {},
@@ -122,11 +122,11 @@ RunOptions run_options(InspectedModel& model, const InspectArguments& arguments)
                      .heads = {},
                      .tokens = {}};
   if (arguments.target_option->count() > 0) {
-    if (model.model->task() != Task::translation) throw UsageError("--target is for translation models");
+    if (model.model->kind() != ModelKind::translation) throw UsageError("--target is for translation models");
     options.target = arguments.target;
   }
   if (arguments.second_option->count() > 0) {
-    if (model.model->task() != Task::classification) throw UsageError("--second is for text encoders");
+    if (model.model->kind() != ModelKind::classification) throw UsageError("--second is for text encoders");
     options.second = arguments.second;
   }
   model.example = options.text;

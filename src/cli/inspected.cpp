@@ -20,7 +20,7 @@ void take_example(InspectedModel& model, const Dataset& data) {
     const auto tokens = std::ssize(model.tokenizer->encode(example.source));
     if (tokens < kShortest || tokens > std::min(kLongest, model.model->context() - 2)) continue;
     model.example = example.source;
-    if (model.model->task() == Task::translation) model.example_target = example.target;
+    if (model.model->kind() == ModelKind::translation) model.example_target = example.target;
     return;
   }
 }
@@ -50,7 +50,7 @@ InspectedModel open_inspected(const std::string& path) {
 }
 
 void take_picture(InspectedModel& model, const std::string& file) {
-  require<Error>(model.model->task() == Task::pictures, model.name, ": this model reads text, not pictures");
+  require<Error>(model.model->kind() == ModelKind::pictures, model.name, ": this model reads text, not pictures");
   if (file == "-") {
     const std::string bytes(std::istreambuf_iterator<char>(std::cin), {});
     model.example_picture = std::make_shared<const Image>(decode_image(std::as_bytes(std::span(bytes)), "stdin"));

@@ -14,14 +14,14 @@ bool has_labels(const EncoderModel& model) { return !model.labels().empty(); }
 
 /// What the model is, and the command that uses it.
 std::string kind_of(const ModelFolder& folder) {
-  switch (folder.model->task()) {
-    case Task::translation:
+  switch (folder.model->kind()) {
+    case ModelKind::translation:
       return "a translation model: use attend translate";
-    case Task::language:
+    case ModelKind::language:
       return "a language model: use attend generate";
-    case Task::pictures:
+    case ModelKind::pictures:
       return "an image classifier: use attend classify";
-    case Task::classification:
+    case ModelKind::classification:
       break;
   }
   const auto& encoder = dynamic_cast<const EncoderModel&>(*folder.model);
@@ -73,10 +73,10 @@ ModelFolder open_weights(const std::string& path, const WeightOptions& weights, 
 }
 
 void take_tokenizer(ModelFolder& folder) {
-  if (folder.model->task() == Task::pictures) return;
+  if (folder.model->kind() == ModelKind::pictures) return;
   const auto tokenizer = load_tokenizer(tokenizer_place(folder.path));
-  require<FormatError>(tokenizer->size() <= folder.model->words(), folder.path, ": the tokenizer has ",
-                       tokenizer->size(), " tokens, but the model only ", folder.model->words(), " words");
+  require<FormatError>(tokenizer->size() <= folder.model->vocab_size(), folder.path, ": the tokenizer has ",
+                       tokenizer->size(), " tokens, but the model only ", folder.model->vocab_size(), " words");
   folder.tokenizer = tokenizer;
 }
 

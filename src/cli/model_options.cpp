@@ -15,9 +15,7 @@ WeightFormat WeightOptions::format() const {
 
 bool WeightOptions::keeps_bf16() const { return dtype != "f32"; }
 
-MatmulPrecision WeightOptions::precision() const {
-  return dtype == "bf16" && has_bf16() ? MatmulPrecision::bf16 : MatmulPrecision::f32;
-}
+Precision WeightOptions::precision() const { return dtype == "bf16" && has_bf16() ? Precision::bf16 : Precision::f32; }
 
 void add_weight_options(Command& command, WeightOptions& options) {
   command

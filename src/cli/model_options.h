@@ -21,7 +21,7 @@ struct WeightOptions {
   /// Whether bf16 files are held as bf16.
   bool keeps_bf16() const;
   /// What products are computed in: bf16 if it is asked for and the processor has instructions for it.
-  MatmulPrecision precision() const;
+  Precision precision() const;
 };
 
 struct CommonOptions {

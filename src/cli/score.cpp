@@ -82,14 +82,14 @@ class Report {
   void add(const TextScore& score, size_t index, bool is_blank) {
     if (score.is_cut && !is_blank) work_.cut(static_cast<int64_t>(index));
     log_probability_ += score.log_probability;
-    tokens_ += std::ssize(score.words);
+    tokens_ += std::ssize(score.log_probabilities);
     ++texts_;
     if (arguments_.total) return;
     if (arguments_.common.json) {
       work_.output().line(json_line(to_json(score)));
     } else {
-      work_.output().line(is_blank ? ""
-                                   : score_text(score.log_probability) + "\t" + std::to_string(score.words.size()));
+      work_.output().line(
+          is_blank ? "" : score_text(score.log_probability) + "\t" + std::to_string(score.log_probabilities.size()));
     }
   }
   void flush(size_t lines) {
@@ -112,14 +112,14 @@ class Report {
 
  private:
   Json to_json(const TextScore& score) const {
-    Json words = Json::array();
-    for (size_t i = 0; i < score.words.size(); ++i) {
-      words.push_back({{"token", tokenizer_.token(score.ids[i])}, {"log_probability", score.words[i]}});
+    Json tokens = Json::array();
+    for (size_t i = 0; i < score.log_probabilities.size(); ++i) {
+      tokens.push_back({{"token", tokenizer_.token(score.ids[i])}, {"log_probability", score.log_probabilities[i]}});
     }
     return {{"log_probability", score.log_probability},
-            {"tokens", score.words.size()},
+            {"tokens", score.log_probabilities.size()},
             {"perplexity", perplexity(std::span(&score, 1))},
-            {"words", std::move(words)},
+            {"token_scores", std::move(tokens)},
             {"cut", score.is_cut}};
   }
 
@@ -156,14 +156,14 @@ void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, 
   }
   for (auto lines = work.next(); !lines.empty(); lines = work.next()) {
     const auto scores = score_texts(model, *folder.tokenizer, lines, options);
-    for (size_t i = 0; i < scores.size(); ++i) report.add(scores[i], i, scores[i].words.empty());
+    for (size_t i = 0; i < scores.size(); ++i) report.add(scores[i], i, scores[i].log_probabilities.empty());
     report.flush(lines.size());
   }
 }
 
 /// Throws for a model without probabilities of texts, and for options that do not fit it.
 void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
-  const bool is_pairs = folder.model->task() == Task::translation;
+  const bool is_pairs = folder.model->kind() == ModelKind::translation;
   if (!is_pairs) language_model(folder);
   if (!is_pairs && !arguments.source.empty()) {
     throw UsageError("--source and --target are for translation models; " + folder.path +
@@ -183,14 +183,14 @@ void run_score(const ScoreArguments& arguments) {
     throw UsageError("expected texts or --source and --target, got both");
   }
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const MatmulPrecisionScope precision(arguments.common.weights.precision());
+  const PrecisionScope precision(arguments.common.weights.precision());
   check_model(arguments, folder);
   CommonOptions common = arguments.common;
   if (!arguments.source.empty()) common.input.file = arguments.source;
   LineWork work("score", common, {.is_continuable = !arguments.total && arguments.source.empty()});
   Report report(arguments, *folder.tokenizer, work);
-  folder.model->task() == Task::translation ? score_pairs_of(arguments, folder, work, report)
-                                            : score_texts_of(arguments, folder, work, report);
+  folder.model->kind() == ModelKind::translation ? score_pairs_of(arguments, folder, work, report)
+                                                 : score_texts_of(arguments, folder, work, report);
   report.finish(folder.model->context());
 }
 

@@ -63,16 +63,16 @@ const Architecture& architecture_of(const std::string& name) {
 }
 
 /// Pairs from one file with tabs or from two aligned ones, text or labelled text from any number.
-Corpus corpus_of(const std::vector<std::string>& files, Task task, const TrainArguments& arguments) {
+Corpus corpus_of(const std::vector<std::string>& files, ModelKind kind, const TrainArguments& arguments) {
   Corpus corpus{.lossy = arguments.lossy};
-  if (task == Task::translation) {
+  if (kind == ModelKind::translation) {
     if (files.size() > 2) throw UsageError("expected one file of pairs or two aligned files, got more");
     corpus.kind = files.size() == 1 ? CorpusKind::tsv : CorpusKind::pairs;
     corpus.files = {files[0]};
     if (files.size() == 2) corpus.targets = {files[1]};
     return corpus;
   }
-  corpus.kind = task == Task::classification && !arguments.masked ? CorpusKind::labelled : CorpusKind::text;
+  corpus.kind = kind == ModelKind::classification && !arguments.masked ? CorpusKind::labelled : CorpusKind::text;
   corpus.files = files;
   return corpus;
 }
@@ -103,10 +103,10 @@ void check_usage(const TrainArguments& arguments) {
 TrainingJob job_of(const TrainArguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
   if (arguments.files.empty()) throw UsageError("expected files to learn from");
-  if (arguments.masked && architecture.task != Task::classification) {
+  if (arguments.masked && architecture.kind != ModelKind::classification) {
     throw UsageError("--masked-words is for an encoder");
   }
-  if (arguments.by_line && architecture.task == Task::translation) {
+  if (arguments.by_line && architecture.kind == ModelKind::translation) {
     throw UsageError("--by-line is for plain text");
   }
   TrainingJob job{
@@ -115,9 +115,9 @@ TrainingJob job_of(const TrainArguments& arguments) {
   const bool goes_on = !arguments.from.empty() && is_hub_folder(arguments.from);
   job.training =
       with_training(goes_on ? fine_tuning(architecture.name) : default_training(architecture.name), arguments.training);
-  job.data.corpus = corpus_of(arguments.files, architecture.task, arguments);
+  job.data.corpus = corpus_of(arguments.files, architecture.kind, arguments);
   if (!arguments.validation.empty()) {
-    job.data.validation = corpus_of(arguments.validation, architecture.task, arguments);
+    job.data.validation = corpus_of(arguments.validation, architecture.kind, arguments);
   }
   job.data.validation_share = arguments.validation_share;
   if (!arguments.tokenizer.empty()) job.data.tokenizer = arguments.tokenizer;
@@ -237,7 +237,7 @@ std::string defaults_of(const std::string& setting, const Configs& configs) {
 /// Architectures share names: what one means by them is said once, and where another means something else.
 void merge_settings(std::vector<SettingInfo>& all, const Architecture& architecture) {
   for (const SettingInfo& info : settings_of(architecture.name)) {
-    if (info.name == "words" || info.name == "labels" || info.name == "scores") continue;  // what the data says
+    if (info.name == "vocab_size" || info.name == "labels" || info.name == "scores") continue;  // what the data says
     const auto known = std::ranges::find(all, info.name, &SettingInfo::name);
     if (known == all.end()) {
       all.push_back(info);
@@ -247,6 +247,7 @@ void merge_settings(std::vector<SettingInfo>& all, const Architecture& architect
   }
 }
 
+/// An option for each setting. The names of version 0.1 work too, but help does not list them.
 void add_settings(Command& command, const std::vector<SettingInfo>& settings,
                   std::map<std::string, std::string>& values, const std::string& group, const Configs& defaults) {
   for (const SettingInfo& info : settings) {
@@ -255,6 +256,14 @@ void add_settings(Command& command, const std::vector<SettingInfo>& settings,
     for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
     if (const std::string initial = defaults_of(info.name, defaults); !initial.empty()) {
       help.append(" [").append(initial).append("]");
+    }
+    const std::string former(former_name(info.name));
+    if (!former.empty() && !command.has_option(option_name(former))) {
+      command
+          .add_option(
+              option_name(former), [&values, former](const std::string& text) { values[former] = text; }, help)
+          ->take_last()
+          ->group("");
     }
     command
         .add_option(

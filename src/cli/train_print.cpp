@@ -45,13 +45,13 @@ std::string evaluation_text(const Evaluation& result) {
 }
 
 std::string next_command(const Model& model, const std::string& path) {
-  switch (model.task()) {
-    case Task::translation:
+  switch (model.kind()) {
+    case ModelKind::translation:
       return "attend translate " + path + " \"…\"";
-    case Task::language:
+    case ModelKind::language:
       return "attend generate " + path + " \"…\"";
-    case Task::classification:
-    case Task::pictures:
+    case ModelKind::classification:
+    case ModelKind::pictures:
       break;
   }
   return dynamic_cast<const EncoderModel&>(model).labels().empty() ? "attend train encoder LABELLED.tsv --from " + path
@@ -123,7 +123,7 @@ void TrainingPrinter::start(const TrainingFolder& folder) {
   for (const auto& [name, tensor] : folder.model().parameters()) parameters += tensor.numel();
   const Dataset& data = folder.data();
   line(folder.model().architecture() + ": " + grouped(static_cast<double>(parameters)) + " parameters, " +
-       grouped(static_cast<double>(folder.model().words())) + " tokens in the vocabulary");
+       grouped(static_cast<double>(folder.model().vocab_size())) + " tokens in the vocabulary");
   std::string corpus = grouped(static_cast<double>(data.training.total_tokens())) + " tokens";
   if (!data.training_examples.empty()) {
     corpus += " in " + grouped(static_cast<double>(data.training_examples.size())) + " examples, " +

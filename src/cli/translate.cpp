@@ -197,7 +197,7 @@ class TranslateCommand {
 
 void run_translate(TranslateArguments& arguments) {
   use_threads(arguments.common);
-  const MatmulPrecisionScope precision(arguments.common.weights.precision());
+  const PrecisionScope precision(arguments.common.weights.precision());
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
   if (search.sampling && arguments.beam.value_or(1) > 1) {

@@ -52,7 +52,7 @@ void end_soon(Server& server) {
   guard.join();
 }
 
-bool reads_pictures(const InspectedModel& model) { return model.model->task() == Task::pictures; }
+bool reads_pictures(const InspectedModel& model) { return model.model->kind() == ModelKind::pictures; }
 
 /// The text or the picture that the page begins with.
 void begin_with(InspectedModel& model, const ViewArguments& arguments) {

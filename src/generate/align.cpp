@@ -117,7 +117,7 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
                                  const AlignOptions& options) {
   require<ShapeError>(sources.size() == targets.size(), "align: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
   std::vector<Side> from, into;

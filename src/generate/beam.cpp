@@ -43,7 +43,7 @@ class Beam final : public Writer {
     kept_ = options_.stop == SearchStop::likely ? options_.beam : options_.n_best;
     parents_.resize(static_cast<size_t>(options_.beam));
     std::iota(parents_.begin(), parents_.end(), 0);
-    words_.assign(parents_.size(), config.vocabulary.begin);
+    ids_.assign(parents_.size(), config.vocabulary.begin);
   }
 
   void advance(const StepRows& step) override {
@@ -117,10 +117,10 @@ class Beam final : public Writer {
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
     if (!has_rules_) return step.best[static_cast<size_t>(live.row)];
     if (is_greedy()) {
-      const auto logits = step.logits_of(live.row, vocabulary_.words);
+      const auto logits = step.logits_of(live.row, vocabulary_.size);
       scores_.assign(logits.begin(), logits.end());
     } else {
-      step.log_probabilities_of(live.row, vocabulary_.words, scores_);
+      step.log_probabilities_of(live.row, vocabulary_.size, scores_);
     }
     rules_.apply(scores_, live.ids);
     top_values(scores_, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), best_);
@@ -161,7 +161,7 @@ class Beam final : public Writer {
         rows[i] = static_cast<int64_t>(free);
         if (!is_first) parents_[free] = parent.row;
       }
-      words_[static_cast<size_t>(rows[i])] = next[i].id;
+      ids_[static_cast<size_t>(rows[i])] = next[i].id;
       live.push_back({parent.ids, next[i].log_probability, next[i].counted, rows[i]});
       live.back().ids.push_back(next[i].id);
     }
@@ -200,8 +200,8 @@ size_t candidate_count(int64_t beam, const Vocabulary& vocabulary) {
 
 std::unique_ptr<Writer> create_beam(const WriterConfig& config) { return std::make_unique<Beam>(config); }
 
-double hypothesis_score(double log_probability, int64_t words, double length_penalty) {
-  return log_probability / std::pow(static_cast<double>(words + 1), length_penalty);
+double hypothesis_score(double log_probability, int64_t length, double length_penalty) {
+  return log_probability / std::pow(static_cast<double>(length + 1), length_penalty);
 }
 
 }  // namespace attend

@@ -56,7 +56,7 @@ std::vector<Classified> classify_readings(const EncoderModel& model, const Readi
 
 std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> texts, int64_t batch_tokens) {
-  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
   Readings readings;
   for (const std::string& one : texts) {
     EncodedText text = encode_classified(tokenizer, one, model.context());
@@ -68,7 +68,7 @@ std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tok
 
 std::vector<Classified> classify_pairs(const EncoderModel& model, const Tokenizer& tokenizer,
                                        std::span<const std::string> lines, int64_t batch_tokens) {
-  Vocabulary::of(tokenizer, model.words());
+  Vocabulary::of(tokenizer, model.vocab_size());
   Readings readings;
   for (const std::string& line : lines) {
     const size_t tab = line.find('\t');

@@ -36,10 +36,10 @@ Reader reader_of(const Model& model) {
 /// What the model reads: an encoder with its template around the text, a language model the text alone.
 EncodedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest,
                     const GenerationRules& rules) {
-  switch (model.task()) {
-    case Task::translation:
+  switch (model.kind()) {
+    case ModelKind::translation:
       return encode_source(tokenizer, text, longest, rules);
-    case Task::language: {
+    case ModelKind::language: {
       EncodedText result{.ids = tokenizer.encode(text, true)};
       result.is_blank = result.ids.empty();
       result.is_cut = std::ssize(result.ids) > longest;
@@ -58,7 +58,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   require<ShapeError>(options.batch_tokens >= 1, "embed: batch_tokens must be at least 1, got ", options.batch_tokens);
   require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one way of pooling");
   const Reader read = reader_of(model);
-  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
   const NoGrad scope;
   const BatchInvariantScope alone;  // a text gives the same vector in any batch
   const int64_t longest =

@@ -79,7 +79,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
   require<ShapeError>(options.batch_tokens >= 1, "fill: batch_tokens must be at least 1, got ", options.batch_tokens);
   const int32_t mask = tokenizer.special().mask;
   require<FormatError>(mask >= 0, "fill: the tokenizer has no mask token");
-  Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
   const Head head = model.masked_head();
   const NoGrad scope;
   std::vector<FilledText> results(texts.size());

@@ -140,7 +140,7 @@ class SideBySide {
   void step() {
     const NoGrad scope;
     const Tensor logits = to(next_logits(), DType::f32), terms = log_softmax_terms(logits);
-    const auto stride = static_cast<size_t>(logits.dim(1)), words = static_cast<size_t>(setting_.vocabulary.words);
+    const auto stride = static_cast<size_t>(logits.dim(1)), words = static_cast<size_t>(setting_.vocabulary.size);
     parallel_for(std::ssize(rows_), [&](int64_t r) {
       const size_t first = static_cast<size_t>(r) * stride;
       rows_[static_cast<size_t>(r)].advance(logits.data<const float>().subspan(first, words),
@@ -234,7 +234,8 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
                                          std::span<const std::string> prompts, const GenerateOptions& options,
                                          const OnText& on_text) {
   check(options);
-  const Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.words(), options.rules)};
+  const Setting setting{model, tokenizer, options, on_text,
+                        Vocabulary::of(tokenizer, model.vocab_size(), options.rules)};
   std::vector<std::vector<int32_t>> starts;
   for (const std::string& prompt : prompts) starts.push_back(encode_prompt(tokenizer, prompt, options.rules));
   std::vector<GeneratedText> results;

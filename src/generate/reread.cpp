@@ -49,12 +49,12 @@ class PairRereading final : public Decoding {
   PairRereading(const PairModel& model, const Tensor& source, const Tensor& lengths)
       : model_(model), source_(source), lengths_(lengths) {}
 
-  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     prefixes_.append(ids, lengths);
     const Tensor target = prefixes_.padded().ids;
     return prefixes_.last_logits(
-        model_.head(), model_.hidden({.source = source_, .source_lengths = lengths_, .target = target}, context));
+        model_.head(), model_.hidden({.source = source_, .source_lengths = lengths_, .target = target}, pass));
   }
 
   void select(std::span<const int64_t> order) override {
@@ -75,10 +75,10 @@ class TextRereading final : public Decoding {
  public:
   explicit TextRereading(const LanguageModel& model) : model_(model) {}
 
-  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     prefixes_.append(ids, lengths);
-    return prefixes_.last_logits(model_.head(), model_.hidden(prefixes_.padded().ids, context));
+    return prefixes_.last_logits(model_.head(), model_.hidden(prefixes_.padded().ids, pass));
   }
   void select(std::span<const int64_t> order) override { prefixes_.select(order); }
   void spread(int64_t rows) override { select(repeated_rows(prefixes_.count(), rows)); }

@@ -20,7 +20,7 @@ class Sampler final : public Writer {
         is_finished_(samples_.size()) {
     parents_.resize(samples_.size());
     std::iota(parents_.begin(), parents_.end(), 0);
-    words_.assign(samples_.size(), vocabulary_.begin);
+    ids_.assign(samples_.size(), vocabulary_.begin);
   }
 
   void advance(const StepRows& step) override {
@@ -57,7 +57,7 @@ class Sampler final : public Writer {
                       .counted = sample.log_probability,
                       .is_finished = is_finished});
     if (!is_end) sample.ids.push_back(id);
-    words_[copy] = id;
+    ids_[copy] = id;
     if (!is_finished) return;
     sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
     is_finished_[copy] = true;
@@ -65,7 +65,7 @@ class Sampler final : public Writer {
 
   int32_t drawn(size_t copy, const StepRows& step) {
     const Hypothesis& sample = samples_[copy];
-    std::span<const float> logits = step.logits_of(static_cast<int64_t>(copy), vocabulary_.words);
+    std::span<const float> logits = step.logits_of(static_cast<int64_t>(copy), vocabulary_.size);
     if (ScoreRules::are_needed(options_.rules)) {
       scores_.assign(logits.begin(), logits.end());
       rules_.apply(scores_, sample.ids);

@@ -57,14 +57,14 @@ void add_scores(const Head& head, const Tensor& hidden, std::span<const Reading>
     const Reading& reading = readings[static_cast<size_t>(batch[row])];
     TextScore& score = scores[reading.text];
     for (size_t i = reading.skipped; i < reading.labels.size(); ++i) {
-      score.words[reading.place + i] = logs[row * static_cast<size_t>(longest) + i];
+      score.log_probabilities[reading.place + i] = logs[row * static_cast<size_t>(longest) + i];
     }
   }
 }
 
 void sum_up(std::vector<TextScore>& scores) {
   for (TextScore& score : scores) {
-    score.log_probability = std::accumulate(score.words.begin(), score.words.end(), 0.0);
+    score.log_probability = std::accumulate(score.log_probabilities.begin(), score.log_probabilities.end(), 0.0);
     require_number(score.log_probability, "score");
   }
 }
@@ -104,7 +104,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
                                    const ScoreOptions& options) {
   require<ShapeError>(sources.size() == targets.size(), "score: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "score: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
   std::vector<TextScore> scores(sources.size());
@@ -118,7 +118,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
     reading.ids.insert(reading.ids.end(), target.ids.begin(), target.ids.end() - 1);
     lengths.push_back(std::max(std::ssize(source.ids), std::ssize(target.ids)));
     scores[i].is_cut = source.is_cut || target.is_cut;
-    scores[i].words.resize(target.ids.size());
+    scores[i].log_probabilities.resize(target.ids.size());
     scores[i].ids = std::move(target.ids);
     read.push_back(std::move(source.ids));
     readings.push_back(std::move(reading));
@@ -135,7 +135,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
 
 std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const ScoreOptions& options) {
-  Vocabulary::of(tokenizer, model.words(), options.rules);  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size(), options.rules);  // throws where they do not fit
   const NoGrad scope;
   std::vector<TextScore> scores(texts.size());
   std::vector<Reading> readings;
@@ -147,7 +147,7 @@ std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& 
     if (start >= 0 && !is_there) ids.insert(ids.begin(), start);
     add_windows(readings, ids, model.context(), i);
     scores[i].ids.assign(ids.begin() + 1, ids.end());
-    scores[i].words.resize(scores[i].ids.size());
+    scores[i].log_probabilities.resize(scores[i].ids.size());
   }
   const Sequences rows = ids_of(readings);
   for (const Batch& batch : group_by_length(lengths_of(readings), {.tokens = options.batch_tokens})) {
@@ -161,7 +161,7 @@ double perplexity(std::span<const TextScore> scores) {
   double total = 0, words = 0;
   for (const TextScore& score : scores) {
     total += score.log_probability;
-    words += static_cast<double>(score.words.size());
+    words += static_cast<double>(score.log_probabilities.size());
   }
   return words > 0 ? std::exp(-total / words) : 1;
 }

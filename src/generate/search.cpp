@@ -16,14 +16,14 @@
 
 namespace attend {
 
-std::span<const float> StepRows::logits_of(int64_t row, int64_t words) const {
-  return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(words));
+std::span<const float> StepRows::logits_of(int64_t row, int64_t vocab_size) const {
+  return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(vocab_size));
 }
 
-void StepRows::log_probabilities_of(int64_t row, int64_t words, std::vector<float>& result) const {
+void StepRows::log_probabilities_of(int64_t row, int64_t vocab_size, std::vector<float>& result) const {
   const LogTerms own = LogTerms::of(terms, row);
   result.clear();
-  for (const float logit : logits_of(row, words)) result.push_back(own.log_probability(logit));
+  for (const float logit : logits_of(row, vocab_size)) result.push_back(own.log_probability(logit));
 }
 
 double StepRows::log_probability(int64_t row, int32_t id) const {
@@ -109,7 +109,7 @@ class BatchSearch {
   Tensor next_logits() {
     if (first_) return std::exchange(first_, {});
     std::vector<int64_t> ids;
-    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->words().begin(), slot.writer->words().end());
+    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->ids().begin(), slot.writer->ids().end());
     return decoding_->step(tensor<int64_t>(ids, {std::ssize(ids), 1}));
   }
 
@@ -191,7 +191,7 @@ void check_search(const SearchOptions& options) {
 void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::vector<int32_t>> sources,
             const SearchOptions& options, const OnHypotheses& on_hypotheses) {
   check_search(options);
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.words(), options.rules);
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "search: the tokenizer has no token that ends a sentence");
   std::vector<int64_t> lengths;
   for (const auto& source : sources) {

@@ -64,7 +64,7 @@ void top_values(std::span<const float> values, int64_t count, std::vector<Contin
 std::vector<std::vector<Continuation>> top_continuations(const Tensor& values, int64_t count,
                                                          const Vocabulary& vocabulary) {
   const auto all = values.data<const float>();
-  const auto stride = static_cast<size_t>(values.dim(1)), words = static_cast<size_t>(vocabulary.words);
+  const auto stride = static_cast<size_t>(values.dim(1)), words = static_cast<size_t>(vocabulary.size);
   std::vector<std::vector<Continuation>> result(static_cast<size_t>(values.dim(0)));
   parallel_for(values.dim(0), [&](int64_t r) {
     auto& row = result[static_cast<size_t>(r)];

@@ -6,11 +6,11 @@
 
 namespace attend {
 
-Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words, const GenerationRules& rules) {
-  require<FormatError>(tokenizer.size() <= model_words, "the tokenizer has ", tokenizer.size(),
-                       " tokens, but the model only ", model_words, " words: they do not belong together");
+Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t vocab_size, const GenerationRules& rules) {
+  require<FormatError>(tokenizer.size() <= vocab_size, "the tokenizer has ", tokenizer.size(),
+                       " tokens, but the model only ", vocab_size, " words: they do not belong together");
   const SpecialTokens& special = tokenizer.special();
-  Vocabulary result{.words = rules.as_transformers ? model_words : tokenizer.size(),
+  Vocabulary result{.size = rules.as_transformers ? vocab_size : tokenizer.size(),
                     .banned = rules.banned,
                     .begin = rules.start >= 0     ? rules.start
                              : special.begin >= 0 ? special.begin
@@ -21,10 +21,10 @@ Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t model_words, const
     if (id >= 0 && !rules.as_transformers && !result.is_end(id) && !result.is_banned(id)) result.banned.push_back(id);
   }
   for (const int32_t id : {rules.start, rules.forced_first, rules.forced_last}) {
-    require<FormatError>(id < model_words, "the rules of generation name token ", id, ", but the model has only ",
-                         model_words, " words");
+    require<FormatError>(id < vocab_size, "the rules of generation name token ", id, ", but the model has only ",
+                         vocab_size, " words");
   }
-  std::erase_if(result.ends, [&](int32_t id) { return id >= result.words; });
+  std::erase_if(result.ends, [&](int32_t id) { return id >= result.size; });
   return result;
 }
 

@@ -17,8 +17,8 @@ struct StepRows {
   size_t stride = 0;                                  // words of the model
   std::span<const std::vector<Continuation>> best{};  // by logits, for each row; unless rules are needed
 
-  std::span<const float> logits_of(int64_t row, int64_t words) const;
-  void log_probabilities_of(int64_t row, int64_t words, std::vector<float>& result) const;
+  std::span<const float> logits_of(int64_t row, int64_t vocab_size) const;
+  void log_probabilities_of(int64_t row, int64_t vocab_size, std::vector<float>& result) const;
   double log_probability(int64_t row, int32_t id) const;
 };
 
@@ -41,7 +41,7 @@ class Writer {
   virtual bool is_done() const = 0;
   /// For each row, which of this writer's rows it goes on from, and the word it reads next.
   const std::vector<int64_t>& parents() const { return parents_; }
-  const std::vector<int32_t>& words() const { return words_; }
+  const std::vector<int32_t>& ids() const { return ids_; }
   virtual std::vector<Hypothesis> take() = 0;
   /// What the last advance() considered, best first.
   const std::vector<WrittenNode>& nodes() const { return nodes_; }
@@ -49,7 +49,7 @@ class Writer {
  protected:
   std::vector<WrittenNode> nodes_;
   std::vector<int64_t> parents_;
-  std::vector<int32_t> words_;
+  std::vector<int32_t> ids_;
 };
 
 struct WriterConfig {
@@ -72,6 +72,6 @@ std::unique_ptr<Writer> create_beam(const WriterConfig& config);
 std::unique_ptr<Writer> create_sampler(const WriterConfig& config);
 
 /// log p / length^α, where the length counts the end.
-double hypothesis_score(double log_probability, int64_t words, double length_penalty);
+double hypothesis_score(double log_probability, int64_t length, double length_penalty);
 
 }  // namespace attend

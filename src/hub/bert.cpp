@@ -20,12 +20,12 @@ EncoderConfig base_config(const HubFolder& folder) {
   c.expect("is_decoder", false);
   c.expect("add_cross_attention", false);
   c.expect("position_embedding_type", "absolute");
-  return {.words = c.size("vocab_size", kMostWords, 30522),
+  return {.vocab_size = c.size("vocab_size", kMostVocab, 30522),
           .context = c.size("max_position_embeddings", kMostContext, 512),
           .dim = c.size("hidden_size", kMostWidth, 768),
           .heads = c.size("num_attention_heads", kMostWidth, 12),
           .layers = c.size("num_hidden_layers", kMostLayers, 12),
-          .hidden = c.size("intermediate_size", kMostWidth, 3072),
+          .ffn_dim = c.size("intermediate_size", kMostWidth, 3072),
           .activation = c.activation("hidden_act", "gelu"),
           .norm_first = false,
           .eps = c.number("layer_norm_eps", 1e-12, 0, kMostEps),
@@ -124,11 +124,11 @@ Json describe_bert(const Model& model) {
   refusals.refuse_unless(c.pooler == Pooler::tanh || (c.pooler == Pooler::none && !classifies), "pooler",
                          setting_text(c.pooler), "tanh");
   refusals.check();
-  Json json{{"vocab_size", c.words},
+  Json json{{"vocab_size", c.vocab_size},
             {"hidden_size", c.dim},
             {"num_hidden_layers", c.layers},
             {"num_attention_heads", c.heads},
-            {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
+            {"intermediate_size", c.ffn_dim > 0 ? c.ffn_dim : 4 * c.dim},
             {"hidden_act", activation_name(c.activation)},
             {"hidden_dropout_prob", c.dropout},
             {"attention_probs_dropout_prob", c.dropout},

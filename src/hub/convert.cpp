@@ -99,7 +99,7 @@ void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::s
   ScratchFolder scratch(folder + ".new", folder + ": cannot make this folder");
   write_safetensors(scratch.path() + "/model.safetensors", weights, {{"format", "pt"}});
   write_file(scratch.path() + "/config.json", config.dump(2) + "\n");
-  if (model.task() != Task::classification) {
+  if (model.kind() != ModelKind::classification) {
     write_file(scratch.path() + "/generation_config.json", hub::generation_json(written).dump(2) + "\n");
   }
   hub::save_tokenizer(written, to, scratch.path());

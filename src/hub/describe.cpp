@@ -78,10 +78,10 @@ Json llama_json(const GptConfig& c, Refusals& refusals) {
   refusals.expect("rope_dims", c.rope_dims, int64_t{0});
   refusals.expect("output_bias", c.output_bias, false);
   const Json rope = rope_json(c);
-  Json json{{"vocab_size", c.words},
+  Json json{{"vocab_size", c.vocab_size},
             {"max_position_embeddings", c.context},
             {"hidden_size", c.dim},
-            {"intermediate_size", c.hidden > 0 ? c.hidden : 4 * c.dim},
+            {"intermediate_size", c.ffn_dim > 0 ? c.ffn_dim : 4 * c.dim},
             {"num_hidden_layers", c.layers},
             {"num_attention_heads", c.heads},
             {"num_key_value_heads", c.key_heads > 0 ? c.key_heads : c.heads},

@@ -10,13 +10,13 @@ constexpr const char* kTable = "embeddings.word_embeddings.weight";
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  EncoderConfig config{.words = c.size("vocab_size", kMostWords, 30522),
+  EncoderConfig config{.vocab_size = c.size("vocab_size", kMostVocab, 30522),
                        .labels = text_labels(folder, "classifier.weight"),
                        .context = c.size("max_position_embeddings", kMostContext, 512),
                        .dim = c.size("dim", kMostWidth, 768),
                        .heads = c.size("n_heads", kMostWidth, 12),
                        .layers = c.size("n_layers", kMostLayers, 6),
-                       .hidden = c.size("hidden_dim", kMostWidth, 3072),
+                       .ffn_dim = c.size("hidden_dim", kMostWidth, 3072),
                        .activation = c.activation("activation", "gelu"),
                        .norm_first = false,
                        .eps = 1e-12,

@@ -16,7 +16,7 @@ std::vector<std::vector<int32_t>> token_lists(const HubConfig& config, const cha
   if (!config.has(key)) return {};
   const Json& lists = config.json()[key];
   const auto is_word = [](const Json& id) {
-    return id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() < kMostWords;
+    return id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() < kMostVocab;
   };
   const auto is_list = [&](const Json& list) {
     return list.is_array() && !list.empty() && std::ranges::all_of(list, is_word);

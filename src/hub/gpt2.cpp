@@ -8,12 +8,12 @@ namespace {
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
   c.expect("add_cross_attention", false);
-  GptConfig config{.words = c.size("vocab_size", kMostWords, 50257),
+  GptConfig config{.vocab_size = c.size("vocab_size", kMostVocab, 50257),
                    .context = c.size("n_positions", kMostContext, c.size("n_ctx", kMostContext, 1024)),
                    .dim = c.size("n_embd", kMostWidth, 768),
                    .heads = c.size("n_head", kMostWidth, 12),
                    .layers = c.size("n_layer", kMostLayers, 12),
-                   .hidden = c.size("n_inner", kMostWidth, 0),
+                   .ffn_dim = c.size("n_inner", kMostWidth, 0),
                    .activation = c.activation("activation_function", "gelu_new"),
                    .dropout = c.number("resid_pdrop", 0.1, 0, kMostDropout),
                    .tied = is_output_tied(folder, {"lm_head.weight", "transformer.", "wte.weight"}, true),
@@ -65,12 +65,12 @@ Json describe(const Model& model) {
                          setting_text(c.attention_scale), "0");
   refusals.check();
   return {{"architectures", {"GPT2LMHeadModel"}},
-          {"vocab_size", c.words},
+          {"vocab_size", c.vocab_size},
           {"n_positions", c.context},
           {"n_embd", c.dim},
           {"n_layer", c.layers},
           {"n_head", c.heads},
-          {"n_inner", c.hidden > 0 ? c.hidden : 4 * c.dim},
+          {"n_inner", c.ffn_dim > 0 ? c.ffn_dim : 4 * c.dim},
           {"activation_function", activation_name(c.activation)},
           {"resid_pdrop", c.dropout},
           {"embd_pdrop", c.dropout},

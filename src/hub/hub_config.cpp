@@ -77,7 +77,7 @@ int64_t HubConfig::count(const char* key, double most, int64_t otherwise) const 
 }
 
 int32_t HubConfig::token_of(const char* key, const Json& value) const {
-  const bool fits = value.is_number_integer() && value.get<double>() >= -1 && value.get<double>() < kMostWords;
+  const bool fits = value.is_number_integer() && value.get<double>() >= -1 && value.get<double>() < kMostVocab;
   if (!fits) wrong(key, "the number of a token", value);
   return value.get<int32_t>();
 }

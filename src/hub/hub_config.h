@@ -30,7 +30,7 @@ class HubConfig {
   int64_t size(const char* key, double most, int64_t otherwise) const;
   /// A number of 0 … most.
   int64_t count(const char* key, double most, int64_t otherwise) const;
-  /// A token: 0 … kMostWords, or −1 where there is none.
+  /// A token: 0 … kMostVocab, or −1 where there is none.
   int32_t token(const char* key) const;
   /// One token or a list of them.
   std::vector<int32_t> tokens(const char* key) const;

@@ -34,12 +34,12 @@ void read_rope(const HubConfig& config, GptConfig& result) {
 }
 
 GptConfig llama_config(const HubConfig& config) {
-  GptConfig result{.words = config.size("vocab_size", kMostWords),
+  GptConfig result{.vocab_size = config.size("vocab_size", kMostVocab),
                    .context = config.size("max_position_embeddings", kMostContext, 2048),
                    .dim = config.size("hidden_size", kMostWidth),
                    .heads = config.size("num_attention_heads", kMostWidth),
                    .layers = config.size("num_hidden_layers", kMostLayers),
-                   .hidden = config.size("intermediate_size", kMostWidth),
+                   .ffn_dim = config.size("intermediate_size", kMostWidth),
                    .activation = config.activation("hidden_act", "silu"),
                    .gated = true,
                    .rms_norm = true,

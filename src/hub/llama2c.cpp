@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Header {
-  int32_t dim, hidden, layers, heads, key_heads, words, context;
+  int32_t dim, ffn_dim, layers, heads, key_heads, vocab_size, context;
 };
 
 int64_t count(const Shape& shape) { return shape.numel(); }
@@ -38,18 +38,20 @@ class Weights {
 };
 
 bool is_sane(const Header& h) {
-  const std::array widths{h.dim, h.hidden, h.heads, h.key_heads};
+  const std::array widths{h.dim, h.ffn_dim, h.heads, h.key_heads};
   return std::ranges::all_of(widths, [](int32_t n) { return n >= 1 && n <= kMostWidth; }) && h.layers >= 1 &&
-         h.layers <= kMostLayers && h.words != 0 && std::abs(int64_t{h.words}) <= kMostWords && h.context >= 1 &&
-         h.context <= kMostContext && h.dim % h.heads == 0 && h.dim / h.heads % 2 == 0 && h.heads % h.key_heads == 0;
+         h.layers <= kMostLayers && h.vocab_size != 0 && std::abs(int64_t{h.vocab_size}) <= kMostVocab &&
+         h.context >= 1 && h.context <= kMostContext && h.dim % h.heads == 0 && h.dim / h.heads % 2 == 0 &&
+         h.heads % h.key_heads == 0;
 }
 
 /// In doubles: the sizes of a damaged header multiply beyond 64 bits.
 double expected_bytes(const Header& h) {
-  const double dim = h.dim, layers = h.layers, words = std::abs(double(h.words)), key_dim = dim / h.heads * h.key_heads;
-  const double layer = 2 * dim + 2 * dim * dim + 2 * dim * key_dim + 3 * dim * h.hidden;
+  const double dim = h.dim, layers = h.layers, words = std::abs(double(h.vocab_size)),
+               key_dim = dim / h.heads * h.key_heads;
+  const double layer = 2 * dim + 2 * dim * dim + 2 * dim * key_dim + 3 * dim * h.ffn_dim;
   const double values =
-      words * dim * (h.words < 0 ? 2 : 1) + layers * layer + dim + double(h.context) * (dim / h.heads);
+      words * dim * (h.vocab_size < 0 ? 2 : 1) + layers * layer + dim + double(h.context) * (dim / h.heads);
   return sizeof(Header) + 4 * values;
 }
 
@@ -71,7 +73,7 @@ std::optional<CheckedFile> checked(const std::string& path) {
 
 /// The weights under Llama's names.
 std::map<std::string, Tensor> named(const Header& h, const MappedFile& file) {
-  const int64_t dim = h.dim, key_dim = dim / h.heads * h.key_heads, words = std::abs(h.words);
+  const int64_t dim = h.dim, key_dim = dim / h.heads * h.key_heads, words = std::abs(h.vocab_size);
   Weights weights(file);
   std::map<std::string, Tensor> result;
   const auto each_layer = [&](const std::string& name, const Shape& shape) {
@@ -86,12 +88,12 @@ std::map<std::string, Tensor> named(const Header& h, const MappedFile& file) {
   each_layer("self_attn.v_proj", {key_dim, dim});
   each_layer("self_attn.o_proj", {dim, dim});
   each_layer("post_attention_layernorm", {dim});
-  each_layer("mlp.gate_proj", {h.hidden, dim});
-  each_layer("mlp.down_proj", {dim, h.hidden});
-  each_layer("mlp.up_proj", {h.hidden, dim});
+  each_layer("mlp.gate_proj", {h.ffn_dim, dim});
+  each_layer("mlp.down_proj", {dim, h.ffn_dim});
+  each_layer("mlp.up_proj", {h.ffn_dim, dim});
   result["model.norm.weight"] = weights.next({dim});
   weights.next({h.context, dim / h.heads});  // cosines and sines, which we compute
-  if (h.words < 0) result["lm_head.weight"] = weights.next({words, dim});
+  if (h.vocab_size < 0) result["lm_head.weight"] = weights.next({words, dim});
   return result;
 }
 
@@ -110,20 +112,20 @@ LoadedModel load_llama2c(const std::string& path) {
   const std::optional<CheckedFile> file = checked(path);
   require<FormatError>(file.has_value(), path, ": expected a model of llama2.c");
   const Header& h = file->header;
-  const GptConfig config{.words = std::abs(h.words),
+  const GptConfig config{.vocab_size = std::abs(h.vocab_size),
                          .context = h.context,
                          .dim = h.dim,
                          .heads = h.heads,
                          .key_heads = h.key_heads,
                          .layers = h.layers,
-                         .hidden = h.hidden,
+                         .ffn_dim = h.ffn_dim,
                          .activation = Activation::silu,
                          .gated = true,
                          .rms_norm = true,
                          .bias = false,
                          .positions = Positions::rotary,
                          .dropout = 0,
-                         .tied = h.words > 0};
+                         .tied = h.vocab_size > 0};
   const HubFolder folder{path, HubConfig("{}", path), HubWeights::from_tensors(named(h, file->file), path)};
   LoadedModel result{.kind = "llama2.c"};
   {

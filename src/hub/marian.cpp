@@ -19,7 +19,7 @@ std::unique_ptr<Model> create_marian(const HubFolder& folder) {
   expect_architecture(folder, {"MarianMTModel", "MarianModel"});
   const HubConfig& c = folder.config;
   TransformerModelConfig config = pair_config(folder);
-  if (c.size("decoder_vocab_size", kMostWords, config.words) != config.words) {
+  if (c.size("decoder_vocab_size", kMostVocab, config.vocab_size) != config.vocab_size) {
     c.refuse("a 'decoder_vocab_size' other than 'vocab_size' is not supported");
   }
   config.shared = c.flag("share_encoder_decoder_embeddings", true);
@@ -56,7 +56,7 @@ Json describe_marian(const Model& model) {
   Json json = waves_json(c, refusals);
   refusals.expect("norm_first", c.norm_first, false);
   refusals.check();
-  json["decoder_vocab_size"] = c.words;
+  json["decoder_vocab_size"] = c.vocab_size;
   json["share_encoder_decoder_embeddings"] = c.shared;
   json["static_position_embeddings"] = true;
   json["architectures"] = {"MarianMTModel"};

@@ -57,14 +57,14 @@ Json pair_json(const TransformerModelConfig& c, Refusals& refusals) {
   const bool has_all_keys = c.key_heads == 0 || (c.key_heads == c.heads && c.key_heads == decoder_heads);
   refusals.refuse_unless(has_all_keys, "key_heads", setting_text(c.key_heads), "0");
   refusals.refuse_unless(fits_both(c.head_dim, c.dim), "head_dim", setting_text(c.head_dim), "0");
-  return {{"vocab_size", c.words},
+  return {{"vocab_size", c.vocab_size},
           {"d_model", c.dim},
           {"encoder_layers", c.encoder_layers},
           {"decoder_layers", c.decoder_layers},
           {"encoder_attention_heads", c.heads},
           {"decoder_attention_heads", decoder_heads},
-          {"encoder_ffn_dim", c.hidden},
-          {"decoder_ffn_dim", c.decoder_hidden > 0 ? c.decoder_hidden : c.hidden},
+          {"encoder_ffn_dim", c.ffn_dim},
+          {"decoder_ffn_dim", c.decoder_ffn_dim > 0 ? c.decoder_ffn_dim : c.ffn_dim},
           {"activation_function", activation_name(c.activation)},
           {"dropout", c.dropout},
           {"attention_dropout", c.dropout},

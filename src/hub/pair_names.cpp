@@ -51,14 +51,14 @@ std::string shared_table(const HubFolder& folder, const std::string& prefix) {
 
 TransformerModelConfig pair_config(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  return {.words = c.size("vocab_size", kMostWords),
+  return {.vocab_size = c.size("vocab_size", kMostVocab),
           .dim = c.size("d_model", kMostWidth, 1024),
           .heads = c.size("encoder_attention_heads", kMostWidth, 16),
-          .hidden = c.size("encoder_ffn_dim", kMostWidth, 4096),
+          .ffn_dim = c.size("encoder_ffn_dim", kMostWidth, 4096),
           .encoder_layers = c.size("encoder_layers", kMostLayers, 12),
           .decoder_layers = c.size("decoder_layers", kMostLayers, 12),
           .decoder_heads = c.size("decoder_attention_heads", kMostWidth, 16),
-          .decoder_hidden = c.size("decoder_ffn_dim", kMostWidth, 4096),
+          .decoder_ffn_dim = c.size("decoder_ffn_dim", kMostWidth, 4096),
           .activation = c.activation("activation_function", "gelu"),
           .scale_embedding = c.flag("scale_embedding", false),
           .tied = is_output_tied(folder, {"lm_head.weight", "model.", shared_table(folder, "model.")}, true),

@@ -22,7 +22,7 @@ struct Marks {
 Marks marks_of(const Written& written) {
   const SpecialTokens& special = written.tokenizer.special();
   const bool is_ours = !written.rules.as_transformers;
-  const bool begins_with_end = is_ours && written.model.task() == Task::language && special.end >= 0;
+  const bool begins_with_end = is_ours && written.model.kind() == ModelKind::language && special.end >= 0;
   return {begins_with_end ? special.end : special.begin, special.end, special.pad};
 }
 
@@ -41,8 +41,8 @@ struct Frame {
   int32_t before = -1, behind = -1;
 };
 Frame frame_of(const Model& model, const SpecialTokens& special) {
-  if (model.task() == Task::translation) return {special.first, special.end};
-  if (model.task() == Task::classification) return {special.begin, special.end};
+  if (model.kind() == ModelKind::translation) return {special.first, special.end};
+  if (model.kind() == ModelKind::classification) return {special.begin, special.end};
   return {};
 }
 
@@ -99,10 +99,10 @@ Ordered config_json(const Written& written, const std::string& to, const std::st
   const bool is_document = fs::exists(folder + kDocument);
   if (is_document || !json.contains("tokenizer_class")) json["tokenizer_class"] = tokenizer_class(to, folder);
   json["model_max_length"] = written.model.context();
-  const Task task = written.model.task();
+  const ModelKind kind = written.model.kind();
   // Models that know no kinds of tokens must not be given any, and which are given by default is not for ever.
   json["model_input_names"] = {"input_ids", "attention_mask"};
-  if (task == Task::classification) json["model_input_names"].push_back("token_type_ids");
+  if (kind == ModelKind::classification) json["model_input_names"].push_back("token_type_ids");
   if (written.rules.as_transformers) return json;
   json["clean_up_tokenization_spaces"] = false;
   const Marks marks = marks_of(written);
@@ -134,7 +134,7 @@ Ordered token_ids(const Written& written) {
   add("bos_token_id", marks.begin);
   add("eos_token_id", marks.end);
   add("pad_token_id", marks.pad);
-  if (written.model.task() != Task::translation) return json;
+  if (written.model.kind() != ModelKind::translation) return json;
   const int32_t start = written.rules.start >= 0 ? written.rules.start : marks.begin;
   json["decoder_start_token_id"] = start >= 0 ? start : marks.end;
   return json;
@@ -144,7 +144,7 @@ Ordered generation_json(const Written& written) {
   Ordered json = token_ids(written);
   if (written.rules.as_transformers) {
     json.update(rules_json(written.rules));
-  } else if (written.model.task() == Task::translation) {
+  } else if (written.model.kind() == ModelKind::translation) {
     if (json["eos_token_id"].is_number()) json["forced_eos_token_id"] = json["eos_token_id"];
     json["max_length"] = written.model.context();
     json["bad_words_ids"] = banned_words(written.tokenizer.special());
@@ -156,7 +156,7 @@ void save_tokenizer(const Written& written, const std::string& to, const std::st
   save_files(written.tokenizer, to, folder);
   const Frame frame = frame_of(written.model, written.tokenizer.special());
   const bool keeps_own = written.rules.as_transformers ||
-                         (written.model.task() == Task::classification && has_frame(written.tokenizer, frame));
+                         (written.model.kind() == ModelKind::classification && has_frame(written.tokenizer, frame));
   if (fs::exists(folder + kDocument) && !keeps_own) {
     Ordered document = Ordered::parse(read_file(folder + kDocument));
     document["post_processor"] = frame_json(written.tokenizer, frame);

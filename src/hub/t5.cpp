@@ -31,11 +31,11 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
   const FeedForwardKind feed_forward = feed_forward_of(c);
   const int64_t layers = c.size("num_layers", kMostLayers, 6);
-  TransformerModelConfig config{.words = c.size("vocab_size", kMostWords, 32128),
+  TransformerModelConfig config{.vocab_size = c.size("vocab_size", kMostVocab, 32128),
                                 .dim = c.size("d_model", kMostWidth, 512),
                                 .heads = c.size("num_heads", kMostWidth, 8),
                                 .head_dim = c.size("d_kv", kMostWidth, 64),
-                                .hidden = c.size("d_ff", kMostWidth, 2048),
+                                .ffn_dim = c.size("d_ff", kMostWidth, 2048),
                                 .encoder_layers = layers,
                                 .decoder_layers = c.size("num_decoder_layers", kMostLayers, layers),
                                 .activation = feed_forward.activation,
@@ -118,18 +118,18 @@ Json describe(const Model& model) {
   refusals.refuse_unless(c.key_heads == 0 || c.key_heads == c.heads, "key_heads", setting_text(c.key_heads), "0");
   refusals.refuse_unless(c.decoder_heads == 0 || c.decoder_heads == c.heads, "decoder_heads",
                          setting_text(c.decoder_heads), "0");
-  refusals.refuse_unless(c.decoder_hidden == 0 || c.decoder_hidden == c.hidden, "decoder_hidden",
-                         setting_text(c.decoder_hidden), "0");
+  refusals.refuse_unless(c.decoder_ffn_dim == 0 || c.decoder_ffn_dim == c.ffn_dim, "decoder_ffn_dim",
+                         setting_text(c.decoder_ffn_dim), "0");
   // "gated-gelu" means the other one there
   refusals.refuse_unless(!c.gated || c.activation != Activation::gelu, "activation", "gelu", "gelu_tanh");
   refusals.check();
   const std::string activation =
       c.gated && c.activation == Activation::gelu_tanh ? "gelu" : activation_name(c.activation);
   return {{"architectures", {"T5ForConditionalGeneration"}},
-          {"vocab_size", c.words},
+          {"vocab_size", c.vocab_size},
           {"d_model", c.dim},
           {"d_kv", c.head_dim > 0 ? c.head_dim : c.dim / c.heads},
-          {"d_ff", c.hidden},
+          {"d_ff", c.ffn_dim},
           {"num_layers", c.encoder_layers},
           {"num_decoder_layers", c.decoder_layers},
           {"num_heads", c.heads},

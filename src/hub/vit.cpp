@@ -17,7 +17,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                          .dim = c.size("hidden_size", kMostWidth, 768),
                          .heads = c.size("num_attention_heads", kMostWidth, 12),
                          .layers = c.size("num_hidden_layers", kMostLayers, 12),
-                         .hidden = c.size("intermediate_size", kMostWidth, 3072),
+                         .ffn_dim = c.size("intermediate_size", kMostWidth, 3072),
                          .input_bias = c.flag("qkv_bias", true),
                          .activation = c.activation("hidden_act", "gelu"),
                          .eps = c.number("layer_norm_eps", 1e-12, 0, kMostEps),

@@ -73,10 +73,10 @@ Json all_stats(const Run& run) {
 Json generation_lines(const InspectedModel& model, const Run& run) {
   Json lines = Json::array();
   const int64_t room = model.model->context() - std::ssize(run.sides[0].tokens);
-  const bool writes = model.model->task() == Task::translation || model.model->task() == Task::language;
+  const bool writes = model.model->kind() == ModelKind::translation || model.model->kind() == ModelKind::language;
   if (!writes || room < 1) return lines;
   std::string text = run.sides[0].text;  // which begins with the prefix, where there is one
-  if (model.model->task() == Task::translation) text.erase(0, model.rules.prefix.size());
+  if (model.model->kind() == ModelKind::translation) text.erase(0, model.rules.prefix.size());
   const int64_t beam = model.rules.beam > 0 ? std::min(model.rules.beam, kWidest) : kBeam;
   const GenerationOptions options{.text = text, .beam = beam, .length = kWritten, .rules = model.rules};
   generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {

@@ -53,7 +53,7 @@ class Generation {
         tokenizer_(tokenizer),
         options_(options),
         on_line_(on_line),
-        vocabulary_(Vocabulary::of(tokenizer, model.words(), options.rules)) {
+        vocabulary_(Vocabulary::of(tokenizer, model.vocab_size(), options.rules)) {
     search_ = with_rules({.beam = options.beam, .length_penalty = options.rules.length_penalty}, options.rules);
     if (options.temperature)
       search_.sampling = SamplingOptions{.temperature = *options.temperature, .seed = options.seed};
@@ -73,7 +73,7 @@ class Generation {
     node_of_row_.assign(static_cast<size_t>(options_.beam), 0);
     bool goes_on = true;
     for (int64_t step = 0; goes_on && step < limit_ + 1 && !writer->is_done(); ++step) {
-      if (step == limit_ && model_.task() == Task::language) break;  // only a sentence has to end
+      if (step == limit_ && model_.kind() == ModelKind::language) break;  // only a sentence has to end
       goes_on = advance(*writer, step);
     }
     if (!goes_on) return;
@@ -123,7 +123,7 @@ class Generation {
     if (step == 0) {
       for (int64_t row = 0; row < options_.beam; ++row) ids.insert(ids.end(), prompt_.begin(), prompt_.end());
     } else {
-      ids.assign(writer.words().begin(), writer.words().end());
+      ids.assign(writer.ids().begin(), writer.ids().end());
     }
     return to(decoding_->step(tensor<int64_t>(ids, {options_.beam, std::ssize(ids) / options_.beam}), {},
                               {.observer = &recorder}),
@@ -235,7 +235,7 @@ void check_generation(const Model& model, const GenerationOptions& options) {
   require<ShapeError>(!options.temperature || options.beam == 1, "generate: words are drawn with a beam of 1, got ",
                       options.beam);
   if (options.temperature) check_sampling({.temperature = *options.temperature});
-  const bool writes = model.task() == Task::translation || model.task() == Task::language;
+  const bool writes = model.kind() == ModelKind::translation || model.kind() == ModelKind::language;
   require<ShapeError>(writes, "generate: a model of architecture ", model.architecture(), " writes no text");
 }
 

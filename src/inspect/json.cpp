@@ -19,15 +19,15 @@ const char* name_of(TokenKind kind) {
   return "";
 }
 
-const char* name_of(Task task) {
-  switch (task) {
-    case Task::translation:
+const char* name_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::translation:
       return "translation";
-    case Task::language:
+    case ModelKind::language:
       return "language";
-    case Task::classification:
+    case ModelKind::classification:
       return "classification";
-    case Task::pictures:
+    case ModelKind::pictures:
       return "image";
   }
   return "";
@@ -147,8 +147,8 @@ Json model_json(const Model& model, const std::string& id, const std::string& na
   return {{"id", id},
           {"name", name},
           {"architecture", model.architecture()},
-          {"task", name_of(model.task())},
-          {"words", model.words()},
+          {"kind", name_of(model.kind())},
+          {"vocab_size", model.vocab_size()},
           {"context", model.context()},
           {"parameters", parameters},
           {"example", {{"text", example.text}, {"target", example.target ? Json(*example.target) : Json(nullptr)}}},

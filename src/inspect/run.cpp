@@ -41,7 +41,7 @@ class Capture {
  public:
   Capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options)
       : model_(model), tokenizer_(tokenizer), options_(options) {
-    Vocabulary::of(tokenizer, model.words());  // throws where they do not fit
+    Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
   }
 
   Run take() {
@@ -83,7 +83,7 @@ class Capture {
       target.ids.resize(room);
       target.side.text = tokenizer_.decode(target.ids);
     }
-    target.ids.insert(target.ids.begin(), Vocabulary::of(tokenizer_, model.words(), options_.rules).begin);
+    target.ids.insert(target.ids.begin(), Vocabulary::of(tokenizer_, model.vocab_size(), options_.rules).begin);
     check_length(target);
     add(source);
     add(target);

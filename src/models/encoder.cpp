@@ -19,7 +19,7 @@ constexpr double kDeviation = 0.02;
 TransformerStackConfig layers_of(const EncoderConfig& config) {
   TransformerLayerConfig layer{.dim = config.dim,
                                .heads = config.heads,
-                               .hidden = config.hidden > 0 ? config.hidden : 4 * config.dim,
+                               .ffn_dim = config.ffn_dim > 0 ? config.ffn_dim : 4 * config.dim,
                                .activation = config.activation,
                                .norm_first = config.norm_first,
                                .dropout = config.dropout,
@@ -67,17 +67,17 @@ struct EncoderTokens {
 };
 
 /// Words, positions and types, normed: what the first layer reads.
-Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardContext& context) {
+Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPass& pass) {
   const auto& [ids, types, positions, longest] = tokens;
   const Tensor table = position_rows(model.positions, model.waves, longest);
-  Tensor x = context.show("tokens", model.embedding.forward(ids));
+  Tensor x = pass.show("tokens", model.embedding.forward(ids));
   if (model.types) x = x + model.types->forward(types ? types : indices({0}));
   x = table && positions ? x + embedding(positions, table) : add_positions(x, table);
-  return context.show("embedded", model.embedding_norm.forward(x));
+  return pass.show("embedded", model.embedding_norm.forward(x));
 }
 
 /// The vectors of a padded batch, computed for its real tokens alone: packed into one row, each text to itself.
-Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const ForwardContext& context) {
+Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const ForwardPass& pass) {
   const int64_t rows = inputs.ids.dim(0), longest = inputs.ids.dim(1);
   const Packed packed(inputs.lengths, longest);
   if (packed.tokens() == 0) return zeros({rows, longest, model.settings.dim});
@@ -92,9 +92,9 @@ Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const Forwa
                              .types = inputs.types ? pick(inputs.types) : Tensor{},
                              .positions = positions,
                              .longest = longest};
-  const Tensor x = embed(model, tokens, context);
+  const Tensor x = embed(model, tokens, pass);
   const Tensor y = model.layers.forward(x, {.offsets = indices(packed.offsets), .positions = positions},
-                                        context);  // [1, tokens, dim]
+                                        pass);  // [1, tokens, dim]
   const Tensor padded = embedding(indices(packed.slots), select(y, 0, 0));
   return zero_padding(reshape(padded, {rows, longest, model.settings.dim}), inputs.lengths);
 }
@@ -108,13 +108,13 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
   auto model = std::make_unique<Encoder>();
   model->settings = config;
   const TransformerStackConfig stack = layers_of(config);
-  model->embedding = Embedding::create({.words = config.words, .dim = config.dim, .deviation = kDeviation}, rng);
+  model->embedding = Embedding::create({.rows = config.vocab_size, .dim = config.dim, .deviation = kDeviation}, rng);
   if (config.positions == Positions::learned) {
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
   if (config.positions == Positions::sinusoidal) model->waves = WaveTable(config.dim);
   if (config.types > 0) {
-    model->types = Embedding::create({.words = config.types, .dim = config.dim, .deviation = kDeviation}, rng);
+    model->types = Embedding::create({.rows = config.types, .dim = config.dim, .deviation = kDeviation}, rng);
   }
   model->embedding_norm = create_norm(stack.layer);
   model->layers = TransformerEncoder::create(stack, rng);
@@ -123,8 +123,8 @@ std::unique_ptr<Encoder> Encoder::create(const EncoderConfig& config, Rng& rng) 
   if (config.masked) {
     model->masked_dense = small_linear(config.dim, config.dim, rng);
     model->masked_norm = create_norm(stack.layer);
-    model->masked_bias = constant_parameter({config.words}, 0);
-    if (!config.tied) model->masked_output = normal_parameter({config.words, config.dim}, kDeviation, rng);
+    model->masked_bias = constant_parameter({config.vocab_size}, 0);
+    if (!config.tied) model->masked_output = normal_parameter({config.vocab_size, config.dim}, kDeviation, rng);
   }
   const auto labels = static_cast<int64_t>(config.labels.size());
   if (labels > 0) model->classifier = small_linear(config.dim, labels, rng);
@@ -139,33 +139,33 @@ std::vector<Tensor*> Encoder::matrices() {
   return all;
 }
 
-Tensor Encoder::hidden(const TextInputs& inputs, const ForwardContext& context) const {
+Tensor Encoder::hidden(const TextInputs& inputs, const ForwardPass& pass) const {
   check_length("encoder", inputs.ids.dim(1), settings.context);
-  const bool is_plain = !context.rng && !context.observer;  // who watches or learns sees the batch as it came
-  if (inputs.lengths && is_plain) return hidden_packed(*this, inputs, context);
+  const bool is_plain = !pass.rng && !pass.observer;  // who watches or learns sees the batch as it came
+  if (inputs.lengths && is_plain) return hidden_packed(*this, inputs, pass);
   const Tensor x =
-      embed(*this, {.ids = inputs.ids, .types = inputs.types, .positions = {}, .longest = inputs.ids.dim(1)}, context);
-  const ObservedPart part(context.observer, "stack");
-  return layers.forward(drop(x, settings.dropout, context), {.lengths = inputs.lengths}, context);
+      embed(*this, {.ids = inputs.ids, .types = inputs.types, .positions = {}, .longest = inputs.ids.dim(1)}, pass);
+  const ObservedPart part(pass.observer, "stack");
+  return layers.forward(drop(x, settings.dropout, pass), {.lengths = inputs.lengths}, pass);
 }
 
-Tensor Encoder::pooled(const TextInputs& inputs, const ForwardContext& context) const {
-  const Tensor x = hidden(inputs, context);
+Tensor Encoder::pooled(const TextInputs& inputs, const ForwardPass& pass) const {
+  const Tensor x = hidden(inputs, pass);
   const Tensor vector = settings.pooling == Pooling::mean ? mean_vector(x, inputs.lengths) : select(x, 1, 0);
   if (!pooler) return vector;
   const Tensor dense = pooler->forward(vector);
   return settings.pooler == Pooler::tanh ? tanh(dense) : relu(dense);
 }
 
-Tensor Encoder::classify(const TextInputs& inputs, const ForwardContext& context) const {
+Tensor Encoder::classify(const TextInputs& inputs, const ForwardPass& pass) const {
   require<Error>(classifier.has_value(), "encoder: this model was trained without labels and cannot classify");
-  return classifier->forward(drop(pooled(inputs, context), settings.dropout, context));
+  return classifier->forward(drop(pooled(inputs, pass), settings.dropout, pass));
 }
 
-Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardContext& context) const {
+Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardPass& pass) const {
   require<Error>(settings.masked, "encoder: this model has no layers for masked words");
   const Activation activation = settings.masked_gelu ? Activation::gelu : settings.activation;
-  return masked_norm->forward(activate(activation, masked_dense->forward(hidden(inputs, context))));
+  return masked_norm->forward(activate(activation, masked_dense->forward(hidden(inputs, pass))));
 }
 
 Head Encoder::masked_head() const {

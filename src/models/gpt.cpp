@@ -17,7 +17,7 @@ namespace {
 TransformerLayerConfig layer_of(const GptConfig& config) {
   TransformerLayerConfig layer{.dim = config.dim,
                                .heads = config.heads,
-                               .hidden = config.hidden > 0 ? config.hidden : 4 * config.dim,
+                               .ffn_dim = config.ffn_dim > 0 ? config.ffn_dim : 4 * config.dim,
                                .activation = config.activation,
                                .gated = config.gated,
                                .norm_first = true,
@@ -57,27 +57,27 @@ void check(const GptConfig& config) {
   }
 }
 
-Tensor embed(const Gpt& model, const Tensor& ids, const ForwardContext& context, const CacheStep* step = nullptr) {
-  const Tensor x = context.show("tokens", model.embedding.forward(ids));
+Tensor embed(const Gpt& model, const Tensor& ids, const ForwardPass& pass, const CacheStep* step = nullptr) {
+  const Tensor x = pass.show("tokens", model.embedding.forward(ids));
   const Tensor table = position_rows(model.positions, model.waves, step ? step->longest() : ids.dim(1));
-  return drop(context.show("embedded", add_positions(x, table, step)), model.settings.dropout, context);
+  return drop(pass.show("embedded", add_positions(x, table, step)), model.settings.dropout, pass);
 }
 
 class GptDecoding final : public Decoding {
  public:
   explicit GptDecoding(const Gpt& model) : model_(model), caches_(model.layers.layers.size()) {}
 
-  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     if (step_.held.empty()) step_.held.assign(static_cast<size_t>(ids.dim(0)), 0);
     step_.count = ids.dim(1);
     require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are for the first step only");
     check_length("gpt", step_.longest(), model_.settings.context);
-    Tensor y = embed(model_, ids, context, &step_);
-    const ObservedPart stack(context.observer, "stack");
+    Tensor y = embed(model_, ids, pass, &step_);
+    const ObservedPart stack(pass.observer, "stack");
     for (size_t i = 0; i < caches_.size(); ++i) {
-      const ObservedPart part(context.observer, "layers", i);
-      y = model_.layers.layers[i].forward_cached(y, caches_[i], step_, context);
+      const ObservedPart part(pass.observer, "layers", i);
+      y = model_.layers.layers[i].forward_cached(y, caches_[i], step_, pass);
     }
     const std::vector<int64_t> real =
         lengths ? lengths.to_vector<int64_t>() : std::vector<int64_t>(step_.held.size(), step_.count);
@@ -116,7 +116,7 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
   check(config);
   auto model = std::make_unique<Gpt>();
   model->settings = config;
-  model->embedding = Embedding::create({.words = config.words, .dim = config.dim, .deviation = 0.02}, rng);
+  model->embedding = Embedding::create({.rows = config.vocab_size, .dim = config.dim, .deviation = 0.02}, rng);
   if (config.positions == Positions::learned) {
     model->positions = LearnedPositions::create({.length = config.context, .dim = config.dim}, rng);
   }
@@ -129,18 +129,18 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
   model->layers.norm = create_norm(layer_of(config));
   draw_normal(model->layers, 0.02, config.layers, rng);
   if (!config.tied)
-    model->output = Linear{.weight = normal_parameter({config.words, config.dim}, 0.02, rng), .bias = {}};
-  if (config.output_bias) model->output_bias = constant_parameter({config.words}, 0);
+    model->output = Linear{.weight = normal_parameter({config.vocab_size, config.dim}, 0.02, rng), .bias = {}};
+  if (config.output_bias) model->output_bias = constant_parameter({config.vocab_size}, 0);
   return model;
 }
 
 std::string Gpt::config() const { return config_text(architecture(), settings); }
 
-Tensor Gpt::hidden(const Tensor& ids, const ForwardContext& context) const {
+Tensor Gpt::hidden(const Tensor& ids, const ForwardPass& pass) const {
   check_length("gpt", ids.dim(1), settings.context);
-  const Tensor x = embed(*this, ids, context);
-  const ObservedPart part(context.observer, "stack");
-  return layers.forward(x, {.causal = true}, context);
+  const Tensor x = embed(*this, ids, pass);
+  const ObservedPart part(pass.observer, "stack");
+  return layers.forward(x, {.causal = true}, pass);
 }
 
 std::unique_ptr<Decoding> Gpt::start() const { return std::make_unique<GptDecoding>(*this); }

@@ -43,38 +43,38 @@ std::unique_ptr<Model> create_as(const Json& config, Rng& rng) {
 }
 
 const std::vector<Entry>& entries() {
-  static const Json rnn_tiny{{"dim", 128}, {"hidden", 256}}, rnn_small{{"dim", 256}, {"hidden", 512}},
-      rnn_base{{"dim", 512}, {"hidden", 1024}};
+  static const Json rnn_tiny{{"dim", 128}, {"state_dim", 256}}, rnn_small{{"dim", 256}, {"state_dim", 512}},
+      rnn_base{{"dim", 512}, {"state_dim", 1024}};
   static const std::vector<Entry> all{
-      {{"rnn", "encoder–decoder that squeezes a sentence into one vector", Task::translation},
+      {{"rnn", "encoder–decoder that squeezes a sentence into one vector", ModelKind::translation},
        config_settings<RnnConfig>,
        create_rnn,
        completed<RnnConfig>,
        rnn_tiny,
        rnn_small,
        rnn_base},
-      {{"rnn-attention", "the same with a decoder that may look back (Bahdanau, Luong)", Task::translation},
+      {{"rnn-attention", "the same with a decoder that may look back (Bahdanau, Luong)", ModelKind::translation},
        config_settings<RnnConfig>,
        create_rnn_attention,
        completed<RnnConfig>,
        rnn_tiny,
        rnn_small,
        rnn_base},
-      {{"transformer", "encoder–decoder of \"Attention Is All You Need\"", Task::translation},
+      {{"transformer", "encoder–decoder of \"Attention Is All You Need\"", ModelKind::translation},
        config_settings<TransformerModelConfig>,
        create_as<TransformerModel, TransformerModelConfig>,
        completed<TransformerModelConfig>,
-       {{"dim", 128}, {"heads", 4}, {"hidden", 256}, {"encoder_layers", 4}, {"decoder_layers", 4}},
-       {{"dim", 256}, {"heads", 4}, {"hidden", 1024}, {"encoder_layers", 4}, {"decoder_layers", 4}},
-       {{"dim", 512}, {"heads", 8}, {"hidden", 2048}, {"encoder_layers", 6}, {"decoder_layers", 6}}},
-      {{"gpt", "decoder-only language model", Task::language},
+       {{"dim", 128}, {"heads", 4}, {"ffn_dim", 256}, {"encoder_layers", 4}, {"decoder_layers", 4}},
+       {{"dim", 256}, {"heads", 4}, {"ffn_dim", 1024}, {"encoder_layers", 4}, {"decoder_layers", 4}},
+       {{"dim", 512}, {"heads", 8}, {"ffn_dim", 2048}, {"encoder_layers", 6}, {"decoder_layers", 6}}},
+      {{"gpt", "decoder-only language model", ModelKind::language},
        config_settings<GptConfig>,
        create_as<Gpt, GptConfig>,
        completed<GptConfig>,
        {{"dim", 128}, {"heads", 4}, {"layers", 4}, {"context", 128}},
        {{"dim", 384}, {"heads", 6}, {"layers", 6}, {"context", 256}},
        {{"dim", 768}, {"heads", 12}, {"layers", 12}, {"context", 1024}}},
-      {{"encoder", "encoder-only, for classification", Task::classification},
+      {{"encoder", "encoder-only, for classification", ModelKind::classification},
        config_settings<EncoderConfig>,
        create_as<Encoder, EncoderConfig>,
        completed<EncoderConfig>,
@@ -110,13 +110,14 @@ void check_sizes(const std::string& config, const SafetensorsFile& file) {
   const auto number = [&](const char* name) { return json.contains(name) ? json[name].get<double>() : 0.0; };
   double values = 0;
   for (const TensorInfo& info : file.tensors()) values += static_cast<double>(info.shape.numel());
-  const double dim = number("dim"), hidden = number("hidden");
+  const double dim = number("dim"), ffn_dim = number("ffn_dim"), state_dim = number("state_dim");
   const double layers = number("layers") + number("encoder_layers") + number("decoder_layers");
   const double inner = number("head_dim") > 0 ? number("heads") * number("head_dim") : dim;
-  const double square = architecture.starts_with("rnn") ? hidden * hidden : dim * inner;
+  const double square = architecture.starts_with("rnn") ? state_dim * state_dim : dim * inner;
   const bool learned = json.value("positions", "") == "learned";
   const double positions = number("context") * dim;  // of a table that the file holds; other tables grow with texts
-  const double largest = std::max({number("words") * dim, layers * square, dim * hidden, learned ? positions : 0.0});
+  const double largest = std::max(
+      {number("vocab_size") * dim, layers * square, dim * std::max(ffn_dim, state_dim), learned ? positions : 0.0});
   require<FormatError>(largest <= values, "config.json describes matrices of ", largest,
                        " values, but model.safetensors holds ", values, " in all");
 }
@@ -154,9 +155,9 @@ std::string with_settings(const std::string& config, const std::map<std::string,
   const std::string architecture = json["architecture"].string();
   const std::vector<SettingInfo> known = settings_of(architecture);
   for (const auto& [name, text] : settings) {
-    const auto info = std::ranges::find(known, name, &SettingInfo::name);
-    require<SettingError>(info != known.end(), "'", name, "' is not a setting of architecture ", architecture);
-    json[name] = setting_value(*info, text);
+    const SettingInfo* info = find_setting(known, name);
+    require<SettingError>(info, "'", name, "' is not a setting of architecture ", architecture);
+    json[info->name] = setting_value(*info, text);
   }
   return json.dump();
 }

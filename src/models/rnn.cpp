@@ -18,7 +18,7 @@ namespace {
 
 /// What the decoder may look at.
 struct Memory {
-  Tensor states;     // [sentences, length, hidden]
+  Tensor states;     // [sentences, length, state_dim]
   Tensor projected;  // U h of additive scores
   Tensor mask;       // [sentences, length]; empty: all
 };
@@ -36,10 +36,10 @@ Tensor bridged(const Rnn& model, const Tensor& last, size_t bridge, int64_t laye
   return tanh(model.bridges[bridge].forward(directions == 2 ? concat(parts, -1) : parts[0]));
 }
 
-Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, const ForwardContext& context) {
+Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, const ForwardPass& pass) {
   check_length("rnn", source.dim(1), model.settings.context);
-  const Tensor x = drop(model.embedding.forward(source), model.settings.dropout, context);
-  const RecurrentResult read = model.encoder.forward({.x = x, .lengths = lengths}, context);
+  const Tensor x = drop(model.embedding.forward(source), model.settings.dropout, pass);
+  const RecurrentResult read = model.encoder.forward({.x = x, .lengths = lengths}, pass);
   std::vector<Tensor> h, c;
   for (int64_t layer = 0; layer < model.settings.layers; ++layer) {
     const auto l = static_cast<size_t>(layer);
@@ -49,7 +49,7 @@ Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, co
   Encoded result;
   result.state = {.h = stack(h, 0), .c = c.empty() ? Tensor{} : stack(c, 0)};
   if (model.look_back) {
-    result.memory.states = drop(read.output, model.settings.dropout, context);
+    result.memory.states = drop(read.output, model.settings.dropout, pass);
     if (model.additive) result.memory.projected = model.additive->project(result.memory.states);
     if (lengths) result.memory.mask = length_mask(lengths, source.dim(1));
   }
@@ -59,31 +59,30 @@ Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, co
 /// Bahdanau's step: where to look depends on the state before, what was seen goes into the state after. `rows` of each
 /// sentence look at its memory.
 struct Step {
-  Tensor output, context;  // [sentences · rows, hidden]
+  Tensor output, attended;  // [sentences · rows, state_dim]
   RecurrentState state;
 };
 Step additive_step(const Rnn& model, const Tensor& word, const RecurrentState& state, const Memory& memory,
-                   const ForwardContext& context) {
+                   const ForwardPass& pass) {
   const Tensor top = select(state.h, 0, model.settings.layers - 1);
   const Tensor queries = reshape(top, {memory.states.dim(0), -1, top.dim(1)});
-  const ObservedPart part(context.observer, "attention");
+  const ObservedPart part(pass.observer, "attention");
   const Tensor seen =
-      model.additive
-          ->forward({.state = queries, .memory = memory.states, .mask = memory.mask}, context, memory.projected)
+      model.additive->forward({.state = queries, .memory = memory.states, .mask = memory.mask}, pass, memory.projected)
           .output;
   const Tensor looked = reshape(seen, top.shape());
-  RecurrentResult next = model.decoder.step(concat({word, looked}, -1), state, context);
+  RecurrentResult next = model.decoder.step(concat({word, looked}, -1), state, pass);
   return {next.output, looked, next.state};
 }
 
 /// Luong's: the states first, then what each of them sees.
-Tensor luong_context(const Rnn& model, const Tensor& states, const Memory& memory, const ForwardContext& context) {
-  const ObservedPart part(context.observer, "attention");
-  return model.multiplicative->forward({.state = states, .memory = memory.states, .mask = memory.mask}, context).output;
+Tensor luong_attended(const Rnn& model, const Tensor& states, const Memory& memory, const ForwardPass& pass) {
+  const ObservedPart part(pass.observer, "attention");
+  return model.multiplicative->forward({.state = states, .memory = memory.states, .mask = memory.mask}, pass).output;
 }
 
-Tensor read_out(const Rnn& model, const std::vector<Tensor>& parts, const ForwardContext& context) {
-  return drop(tanh(model.readout.forward(concat(parts, -1))), model.settings.dropout, context);
+Tensor read_out(const Rnn& model, const std::vector<Tensor>& parts, const ForwardPass& pass) {
+  return drop(tanh(model.readout.forward(concat(parts, -1))), model.settings.dropout, pass);
 }
 
 class RnnDecoding final : public Decoding {
@@ -95,11 +94,11 @@ class RnnDecoding final : public Decoding {
     state_ = encoded.state;
   }
 
-  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     require<ShapeError>(!lengths, "rnn: all rows of a target grow alike");
     Tensor y;
-    for (int64_t t = 0; t < ids.dim(1); ++t) y = one(model_.embedding.forward(attend::select(ids, 1, t)), context);
+    for (int64_t t = 0; t < ids.dim(1); ++t) y = one(model_.embedding.forward(attend::select(ids, 1, t)), pass);
     return model_.head().logits(y);
   }
 
@@ -129,18 +128,18 @@ class RnnDecoding final : public Decoding {
     return {pick(state.h), pick(state.c)};
   }
 
-  Tensor one(const Tensor& word, const ForwardContext& context) {
+  Tensor one(const Tensor& word, const ForwardPass& pass) {
     if (model_.additive) {
-      const Step step = additive_step(model_, word, state_, memory_, context);
+      const Step step = additive_step(model_, word, state_, memory_, pass);
       state_ = step.state;
-      return read_out(model_, {step.output, step.context, word}, context);
+      return read_out(model_, {step.output, step.attended, word}, pass);
     }
-    const RecurrentResult next = model_.decoder.step(word, state_, context);
+    const RecurrentResult next = model_.decoder.step(word, state_, pass);
     state_ = next.state;
-    if (!model_.look_back) return read_out(model_, {next.output, word}, context);
+    if (!model_.look_back) return read_out(model_, {next.output, word}, pass);
     const Tensor queries = reshape(next.output, {sentences_, rows_, -1});
-    const Tensor seen = reshape(luong_context(model_, queries, memory_, context), next.output.shape());
-    return read_out(model_, {next.output, seen, word}, context);
+    const Tensor seen = reshape(luong_attended(model_, queries, memory_, pass), next.output.shape());
+    return read_out(model_, {next.output, seen, word}, pass);
   }
 
   const Rnn& model_;
@@ -153,63 +152,63 @@ class RnnDecoding final : public Decoding {
 
 std::unique_ptr<Rnn> Rnn::create(const RnnConfig& config, bool look_back, Rng& rng) {
   const int64_t directions = config.bidirectional ? 2 : 1;
-  require<ShapeError>(config.hidden % directions == 0, "rnn: hidden ", config.hidden,
+  require<ShapeError>(config.state_dim % directions == 0, "rnn: state_dim ", config.state_dim,
                       " is not divisible by the 2 directions of the encoder");
   auto model = std::make_unique<Rnn>();
   model->settings = config;
   model->look_back = look_back;
   model->embedding = Embedding::create(
-      {.words = config.words, .dim = config.dim, .deviation = 1 / std::sqrt(static_cast<double>(config.dim))}, rng);
-  model->output_bias = constant_parameter({config.words}, 0);
+      {.rows = config.vocab_size, .dim = config.dim, .deviation = 1 / std::sqrt(static_cast<double>(config.dim))}, rng);
+  model->output_bias = constant_parameter({config.vocab_size}, 0);
   RecurrentConfig cells{.input = config.dim,
-                        .hidden = config.hidden / directions,
+                        .state_dim = config.state_dim / directions,
                         .layers = config.layers,
                         .bidirectional = config.bidirectional,
                         .dropout = config.dropout,
                         .cell = config.cell};
   model->encoder = Recurrent::create(cells, rng);
   const bool additive = look_back && config.score == Score::additive;
-  cells.input = config.dim + (additive ? config.hidden : 0);
-  cells.hidden = config.hidden;
+  cells.input = config.dim + (additive ? config.state_dim : 0);
+  cells.state_dim = config.state_dim;
   cells.bidirectional = false;
   model->decoder = Recurrent::create(cells, rng);
   const int64_t bridges = config.layers * (config.cell == CellKind::lstm ? 2 : 1);
   for (int64_t i = 0; i < bridges; ++i) {
-    model->bridges.push_back(Linear::create({.in = config.hidden, .out = config.hidden}, rng));
+    model->bridges.push_back(Linear::create({.in = config.state_dim, .out = config.state_dim}, rng));
   }
   if (additive) {
-    model->additive =
-        BahdanauAttention::create({.state = config.hidden, .memory = config.hidden, .hidden = config.hidden}, rng);
+    model->additive = BahdanauAttention::create(
+        {.state = config.state_dim, .memory = config.state_dim, .state_dim = config.state_dim}, rng);
   } else if (look_back) {
     model->multiplicative =
-        LuongAttention::create({.state = config.hidden,
-                                .memory = config.hidden,
+        LuongAttention::create({.state = config.state_dim,
+                                .memory = config.state_dim,
                                 .score = config.score == Score::dot ? LuongScore::dot : LuongScore::general},
                                rng);
   }
-  model->readout = Linear::create({.in = config.hidden * (look_back ? 2 : 1) + config.dim, .out = config.dim}, rng);
+  model->readout = Linear::create({.in = config.state_dim * (look_back ? 2 : 1) + config.dim, .out = config.dim}, rng);
   return model;
 }
 
 std::string Rnn::config() const { return config_text(architecture(), settings); }
 
-Tensor Rnn::hidden(const PairInputs& inputs, const ForwardContext& context) const {
-  const Encoded encoded = encode(*this, inputs.source, inputs.source_lengths, context);
-  const Tensor words = drop(embedding.forward(inputs.target), settings.dropout, context);  // [batch, targets, dim]
+Tensor Rnn::hidden(const PairInputs& inputs, const ForwardPass& pass) const {
+  const Encoded encoded = encode(*this, inputs.source, inputs.source_lengths, pass);
+  const Tensor words = drop(embedding.forward(inputs.target), settings.dropout, pass);  // [batch, targets, dim]
   if (!additive) {
-    const Tensor states = decoder.forward({.x = words, .state = encoded.state}, context).output;
-    if (!look_back) return read_out(*this, {states, words}, context);
-    return read_out(*this, {states, luong_context(*this, states, encoded.memory, context), words}, context);
+    const Tensor states = decoder.forward({.x = words, .state = encoded.state}, pass).output;
+    if (!look_back) return read_out(*this, {states, words}, pass);
+    return read_out(*this, {states, luong_attended(*this, states, encoded.memory, pass), words}, pass);
   }
-  std::vector<Tensor> outputs, contexts;
+  std::vector<Tensor> outputs, attended;
   RecurrentState state = encoded.state;
   for (int64_t t = 0; t < words.dim(1); ++t) {
-    const Step step = additive_step(*this, select(words, 1, t), state, encoded.memory, context);
+    const Step step = additive_step(*this, select(words, 1, t), state, encoded.memory, pass);
     outputs.push_back(step.output);
-    contexts.push_back(step.context);
+    attended.push_back(step.attended);
     state = step.state;
   }
-  return read_out(*this, {stack(outputs, 1), stack(contexts, 1), words}, context);
+  return read_out(*this, {stack(outputs, 1), stack(attended, 1), words}, pass);
 }
 
 std::vector<Tensor> Rnn::cross_weights(const std::vector<AttentionTrace>& traces) const {

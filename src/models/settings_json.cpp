@@ -4,10 +4,23 @@
 
 namespace attend {
 
+std::string_view former_name(std::string_view name) {
+  if (name == "vocab_size") return "words";
+  if (name == "ffn_dim" || name == "state_dim") return "hidden";
+  if (name == "decoder_ffn_dim") return "decoder_hidden";
+  return "";
+}
+
+const SettingInfo* find_setting(const std::vector<SettingInfo>& settings, std::string_view name) {
+  const auto found = std::ranges::find_if(settings, [&](const SettingInfo& info) {
+    return info.name == name || (!name.empty() && former_name(info.name) == name);
+  });
+  return found == settings.end() ? nullptr : &*found;
+}
+
 void check_keys(const Json& json, const std::vector<SettingInfo>& settings) {
   for (const auto& [key, value] : json.items()) {
-    const bool known = key == "architecture" || std::ranges::find(settings, key, &SettingInfo::name) != settings.end();
-    require<SettingError>(known, "there is no setting '", key, "'");
+    require<SettingError>(key == "architecture" || find_setting(settings, key), "there is no setting '", key, "'");
   }
 }
 

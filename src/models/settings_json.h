@@ -41,6 +41,9 @@ void read_setting(const Json& json, const char* name, double most, T& value) {
     std::string all;
     for (size_t i = 0; i < names_of(T{}).size(); ++i) {
       if (json == names_of(T{})[i]) return void(value = static_cast<T>(i));
+      if constexpr (requires { former_names_of(T{}); }) {
+        if (json == former_names_of(T{})[i]) return void(value = static_cast<T>(i));
+      }
       all += (i > 0 ? ", " : "") + std::string(names_of(T{})[i]);
     }
     wrong("one of " + all);
@@ -121,7 +124,12 @@ Config config_from(const Json& json) {
   check_keys(json, config_settings<Config>());
   Config config;
   Config::settings([&](const char* name, auto member, const char*, double most = kNoLimit) {
-    if (json.contains(name)) detail::read_setting(json[name], name, most, config.*member);
+    const std::string former(former_name(name));
+    if (json.contains(name)) {
+      detail::read_setting(json[name], name, most, config.*member);
+    } else if (!former.empty() && json.contains(former)) {
+      detail::read_setting(json[former], name, most, config.*member);
+    }
   });
   return config;
 }

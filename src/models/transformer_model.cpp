@@ -16,7 +16,7 @@ namespace {
 TransformerConfig layers_of(const TransformerModelConfig& config) {
   TransformerLayerConfig layer{.dim = config.dim,
                                .heads = config.heads,
-                               .hidden = config.hidden,
+                               .ffn_dim = config.ffn_dim,
                                .activation = config.activation,
                                .gated = config.gated,
                                .norm_first = config.norm_first,
@@ -30,7 +30,7 @@ TransformerConfig layers_of(const TransformerModelConfig& config) {
   if (!config.scale_scores) layer.scale = 1;
   TransformerLayerConfig decoder_layer = layer;
   if (config.decoder_heads > 0) decoder_layer.heads = config.decoder_heads;
-  if (config.decoder_hidden > 0) decoder_layer.hidden = config.decoder_hidden;
+  if (config.decoder_ffn_dim > 0) decoder_layer.ffn_dim = config.decoder_ffn_dim;
   return {.layer = layer,
           .decoder_layer = decoder_layer,
           .encoder_layers = config.encoder_layers,
@@ -49,14 +49,14 @@ Side target_side(const TransformerModel& m) {
   return {m.target_embedding ? *m.target_embedding : m.embedding, m.target_positions, m.target_norm};
 }
 
-Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids, const ForwardContext& context,
+Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids, const ForwardPass& pass,
              const CacheStep* step = nullptr) {
   Tensor x = side.embedding.forward(ids);
   if (model.settings.scale_embedding) x = x * std::sqrt(static_cast<double>(model.settings.dim));
   const Tensor table = position_rows(side.positions, model.waves, step ? step->longest() : ids.dim(1));
-  x = add_positions(context.show("tokens", x), table, step);
+  x = add_positions(pass.show("tokens", x), table, step);
   if (side.norm) x = side.norm->forward(x);
-  return drop(context.show("embedded", x), model.settings.dropout, context);
+  return drop(pass.show("embedded", x), model.settings.dropout, pass);
 }
 
 /// What the head reads: T5 brings its tied matrix down to size here.
@@ -79,17 +79,17 @@ class TransformerDecoding final : public Decoding {
     step_.held.assign(static_cast<size_t>(source.dim(0)), 0);
   }
 
-  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardContext& context) override {
+  Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     require<ShapeError>(!lengths, "transformer: all rows of a target grow alike");
     step_.count = ids.dim(1);
     check_length("transformer", step_.longest(), model_.settings.context);
-    const ObservedPart stack(context.observer, "decoder");
+    const ObservedPart stack(pass.observer, "decoder");
     step_.bias = step_bias();
-    Tensor y = embed(model_, target_side(model_), ids, context, &step_);
+    Tensor y = embed(model_, target_side(model_), ids, pass, &step_);
     for (size_t i = 0; i < caches_.size(); ++i) {
-      const ObservedPart part(context.observer, "layers", i);
-      y = model_.decoder.layers[i].forward_cached(y, caches_[i], step_, {.lengths = memory_lengths_}, context);
+      const ObservedPart part(pass.observer, "layers", i);
+      y = model_.decoder.layers[i].forward_cached(y, caches_[i], step_, {.lengths = memory_lengths_}, pass);
     }
     for (int64_t& held : step_.held) held += step_.count;
     history_.append(std::vector<int64_t>(step_.held.size(), step_.count));
@@ -161,7 +161,7 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
   const TransformerConfig stacks_config = layers_of(config);
   const double deviation = 1 / std::sqrt(static_cast<double>(config.dim));  // of logits about 1
   const EmbeddingConfig table{
-      .words = config.words, .dim = config.dim, .deviation = config.scale_output ? 1 : deviation};
+      .rows = config.vocab_size, .dim = config.dim, .deviation = config.scale_output ? 1 : deviation};
   model->embedding = Embedding::create(table, rng);
   if (!config.shared) model->target_embedding = Embedding::create(table, rng);
   if (config.positions == Positions::learned) {
@@ -183,8 +183,8 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
   Transformer stacks = Transformer::create(stacks_config, rng);
   model->encoder = std::move(stacks.encoder);
   model->decoder = std::move(stacks.decoder);
-  if (!config.tied) model->output_weight = normal_parameter({config.words, config.dim}, deviation, rng);
-  if (config.output_bias) model->output_bias = constant_parameter({config.words}, 0);
+  if (!config.tied) model->output_weight = normal_parameter({config.vocab_size, config.dim}, deviation, rng);
+  if (config.output_bias) model->output_bias = constant_parameter({config.vocab_size}, 0);
   return model;
 }
 
@@ -201,24 +201,22 @@ Head TransformerModel::head() const {
 
 std::string TransformerModel::config() const { return config_text(architecture(), settings); }
 
-Tensor TransformerModel::encode(const Tensor& source, const Tensor& source_lengths,
-                                const ForwardContext& context) const {
+Tensor TransformerModel::encode(const Tensor& source, const Tensor& source_lengths, const ForwardPass& pass) const {
   check_length("transformer", source.dim(1), settings.context);
-  const ObservedPart part(context.observer, "encoder");
-  const Tensor x = embed(*this, source_side(*this), source, context);
-  return encoder.forward(x, {.lengths = source_lengths, .bias = distance_bias(source_distances, source.dim(1))},
-                         context);
+  const ObservedPart part(pass.observer, "encoder");
+  const Tensor x = embed(*this, source_side(*this), source, pass);
+  return encoder.forward(x, {.lengths = source_lengths, .bias = distance_bias(source_distances, source.dim(1))}, pass);
 }
 
-Tensor TransformerModel::hidden(const PairInputs& inputs, const ForwardContext& context) const {
+Tensor TransformerModel::hidden(const PairInputs& inputs, const ForwardPass& pass) const {
   check_length("transformer", inputs.target.dim(1), settings.context);
-  const Tensor memory = encode(inputs.source, inputs.source_lengths, context);
-  const ObservedPart part(context.observer, "decoder");
+  const Tensor memory = encode(inputs.source, inputs.source_lengths, pass);
+  const ObservedPart part(pass.observer, "decoder");
   const Tensor y =
-      decoder.forward(embed(*this, target_side(*this), inputs.target, context), memory,
+      decoder.forward(embed(*this, target_side(*this), inputs.target, pass), memory,
                       {.target = {.causal = true, .bias = distance_bias(target_distances, inputs.target.dim(1))},
                        .memory = {.lengths = inputs.source_lengths}},
-                      context);
+                      pass);
   return head_input(*this, y);
 }
 

@@ -15,7 +15,7 @@ constexpr double kDeviation = 0.02;
 TransformerStackConfig layers_of(const VisionConfig& config) {
   const TransformerLayerConfig layer{.dim = config.dim,
                                      .heads = config.heads,
-                                     .hidden = config.hidden,
+                                     .ffn_dim = config.ffn_dim,
                                      .activation = config.activation,
                                      .norm_first = true,
                                      .input_bias = config.input_bias,
@@ -71,20 +71,20 @@ std::unique_ptr<Vision> Vision::create(const VisionConfig& config, Rng& rng) {
 
 std::string Vision::config() const { return config_text(architecture(), settings); }
 
-Tensor Vision::hidden(const Tensor& pixels, const ForwardContext& context) const {
+Tensor Vision::hidden(const Tensor& pixels, const ForwardPass& pass) const {
   const Shape expected{pixels.rank() == 4 ? pixels.dim(0) : 1, settings.channels, settings.image, settings.image};
   require<ShapeError>(pixels.shape() == expected, "vision: expected pixels of shape ", expected, ", got ",
                       pixels.shape());
   const Tensor front = expand(unsqueeze(whole, 0), {pixels.dim(0), 1, settings.dim});
-  const Tensor tokens = context.show("tokens", concat({front, patches.forward(cut(pixels, settings.patch))}, 1));
-  const Tensor x = context.show("embedded", positions.forward(tokens));
-  const ObservedPart part(context.observer, "stack");
-  return layers.forward(drop(x, settings.dropout, context), {}, context);
+  const Tensor tokens = pass.show("tokens", concat({front, patches.forward(cut(pixels, settings.patch))}, 1));
+  const Tensor x = pass.show("embedded", positions.forward(tokens));
+  const ObservedPart part(pass.observer, "stack");
+  return layers.forward(drop(x, settings.dropout, pass), {}, pass);
 }
 
-Tensor Vision::classify(const Tensor& pixels, const ForwardContext& context) const {
+Tensor Vision::classify(const Tensor& pixels, const ForwardPass& pass) const {
   require<Error>(classifier.has_value(), "vision: this model has no classifier");
-  return classifier->forward(select(hidden(pixels, context), 1, 0));
+  return classifier->forward(select(hidden(pixels, pass), 1, 0));
 }
 
 Image ImagePreparation::sized(const Image& image) const {

@@ -8,9 +8,9 @@
 namespace attend {
 
 Embedding Embedding::create(const EmbeddingConfig& config, Rng& rng) {
-  require<ShapeError>(config.words >= 1 && config.dim >= 1, "Embedding: words and dim must be at least 1, got ",
-                      config.words, " and ", config.dim);
-  return {normal_parameter({config.words, config.dim}, config.deviation, rng)};
+  require<ShapeError>(config.rows >= 1 && config.dim >= 1, "Embedding: rows and dim must be at least 1, got ",
+                      config.rows, " and ", config.dim);
+  return {normal_parameter({config.rows, config.dim}, config.deviation, rng)};
 }
 
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(ids, weight); }

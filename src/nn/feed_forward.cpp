@@ -26,18 +26,18 @@ Tensor activate(Activation kind, const Tensor& x) {
 }
 
 FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
-  require<ShapeError>(config.dim >= 1 && config.hidden >= 1, "FeedForward: dim and hidden must be at least 1, got ",
-                      config.dim, " and ", config.hidden);
+  require<ShapeError>(config.dim >= 1 && config.ffn_dim >= 1, "FeedForward: dim and ffn_dim must be at least 1, got ",
+                      config.dim, " and ", config.ffn_dim);
   FeedForward result;
   result.activation = config.activation;
   result.dropout = config.dropout;
-  result.up = Linear::create({.in = config.dim, .out = config.hidden, .bias = config.bias}, rng);
-  if (config.gated) result.gate = Linear::create({.in = config.dim, .out = config.hidden, .bias = config.bias}, rng);
-  result.down = Linear::create({.in = config.hidden, .out = config.dim, .bias = config.bias}, rng);
+  result.up = Linear::create({.in = config.dim, .out = config.ffn_dim, .bias = config.bias}, rng);
+  if (config.gated) result.gate = Linear::create({.in = config.dim, .out = config.ffn_dim, .bias = config.bias}, rng);
+  result.down = Linear::create({.in = config.ffn_dim, .out = config.dim, .bias = config.bias}, rng);
   return result;
 }
 
-Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) const {
+Tensor FeedForward::forward(const Tensor& x, const ForwardPass& pass) const {
   Tensor hidden;
   if (gate) {
     const LinearWeights both[]{gate->weights(), up.weights()};
@@ -46,7 +46,7 @@ Tensor FeedForward::forward(const Tensor& x, const ForwardContext& context) cons
   } else {
     hidden = activate(activation, up.forward(x));
   }
-  return down.forward(drop(context.show("activated", hidden), dropout, context));
+  return down.forward(drop(pass.show("activated", hidden), dropout, pass));
 }
 
 }  // namespace attend

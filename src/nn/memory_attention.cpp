@@ -24,10 +24,10 @@ Tensor checked_states(const MemoryInputs& inputs, const char* name) {
 
 /// One head of attention over the memory; q is [batch, states, width], k [batch, length, width].
 TracedAttention attend_memory(const Tensor& q, const Tensor& k, const MemoryInputs& inputs, AttentionOptions options,
-                              const ForwardContext& context) {
+                              const ForwardPass& pass) {
   if (inputs.mask) options.mask = unsqueeze(unsqueeze(inputs.mask, 1), 1);
   const Tensor q4 = unsqueeze(q, 1), k4 = unsqueeze(k, 1);
-  TracedAttention result = observed_attention(q4, k4, unsqueeze(inputs.memory, 1), options, context);
+  TracedAttention result = observed_attention(q4, k4, unsqueeze(inputs.memory, 1), options, pass);
   const Tensor output = select(result.output, 1, 0);  // [batch, states, memory]
   result.output = inputs.state.rank() == 2 ? select(output, 1, 0) : output;
   return result;
@@ -37,27 +37,27 @@ TracedAttention attend_memory(const Tensor& q, const Tensor& k, const MemoryInpu
 
 BahdanauAttention BahdanauAttention::create(const BahdanauAttentionConfig& config, Rng& rng) {
   BahdanauAttention result;
-  result.query = Linear::create({.in = config.state, .out = config.hidden, .bias = false}, rng);
-  result.key = Linear::create({.in = config.memory, .out = config.hidden, .bias = false}, rng);
-  result.score = Linear::create({.in = config.hidden, .out = 1, .bias = false}, rng);
+  result.query = Linear::create({.in = config.state, .out = config.state_dim, .bias = false}, rng);
+  result.key = Linear::create({.in = config.memory, .out = config.state_dim, .bias = false}, rng);
+  result.score = Linear::create({.in = config.state_dim, .out = 1, .bias = false}, rng);
   return result;
 }
 
 // With q = k = 0 the attention op is softmax(bias, masked) · v: the additive score goes in as the bias.
-TracedAttention BahdanauAttention::forward(const MemoryInputs& inputs, const ForwardContext& context,
+TracedAttention BahdanauAttention::forward(const MemoryInputs& inputs, const ForwardPass& pass,
                                            const Tensor& projected) const {
   const Tensor states = query.forward(checked_states(inputs, "BahdanauAttention"));  // [batch, states, hidden]
   const Tensor keys = projected ? projected : project(inputs.memory);                // [batch, length, hidden]
   const Tensor mixed = tanh(unsqueeze(states, 2) + unsqueeze(keys, 1));              // [batch, states, length, hidden]
   const Tensor scores = select(score.forward(mixed), 3, 0);                          // [batch, states, length]
-  if (context.observer) {
-    context.show("query", states);
-    context.show("key", keys);
-    context.show("score", score.weight);
+  if (pass.observer) {
+    pass.show("query", states);
+    pass.show("key", keys);
+    pass.show("score", score.weight);
   }
   const TensorOptions kind{states.dtype(), states.device()};
   return attend_memory(zeros({states.dim(0), states.dim(1), 1}, kind), zeros({keys.dim(0), keys.dim(1), 1}, kind),
-                       inputs, {.bias = unsqueeze(scores, 1)}, context);
+                       inputs, {.bias = unsqueeze(scores, 1)}, pass);
 }
 
 LuongAttention LuongAttention::create(const LuongAttentionConfig& config, Rng& rng) {
@@ -73,10 +73,9 @@ LuongAttention LuongAttention::create(const LuongAttentionConfig& config, Rng& r
   return result;
 }
 
-TracedAttention LuongAttention::forward(const MemoryInputs& inputs, const ForwardContext& context) const {
+TracedAttention LuongAttention::forward(const MemoryInputs& inputs, const ForwardPass& pass) const {
   const Tensor states = checked_states(inputs, "LuongAttention");
-  return attend_memory(projection ? projection->forward(states) : states, inputs.memory, inputs, {.scale = 1.0},
-                       context);
+  return attend_memory(projection ? projection->forward(states) : states, inputs.memory, inputs, {.scale = 1.0}, pass);
 }
 
 }  // namespace attend

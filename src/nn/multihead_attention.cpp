@@ -131,14 +131,14 @@ struct Heads {
 
 /// The fused call on projected heads, joined and projected again.
 TracedAttention attend_heads(const MultiheadAttention& module, const Heads& heads, AttentionOptions options,
-                             const ForwardContext& context) {
+                             const ForwardPass& pass) {
   const auto& [q, k, v] = heads;
   const MultiheadAttentionConfig& config = module.config;
   if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
-  if (context.rng && config.dropout > 0) options.dropout = config.dropout, options.random = context.rng->stream();
-  TracedAttention result = observed_attention(q, k, v, options, context);
-  const Tensor joined = context.show("context", join_heads(result.output));
-  result.output = context.show("projected", module.output.forward(joined));
+  if (pass.rng && config.dropout > 0) options.dropout = config.dropout, options.random = pass.rng->stream();
+  TracedAttention result = observed_attention(q, k, v, options, pass);
+  const Tensor joined = pass.show("attended", join_heads(result.output));
+  result.output = pass.show("projected", module.output.forward(joined));
   return result;
 }
 
@@ -191,7 +191,7 @@ MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& co
 }
 
 TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const MaskOptions& masks,
-                                                   const ForwardContext& context) const {
+                                                   const ForwardPass& pass) const {
   check_inputs(config, inputs);
   Tensor q = split_heads(query.forward(inputs.query), config.heads, query_norm);
   Tensor k = split_heads(key.forward(inputs.key), config.key_heads, key_norm);
@@ -210,11 +210,11 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
 
   AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = real, .extra = k.dim(2) - real});
-  return attend_heads(*this, {.q = q, .k = k, .v = v}, options, context);
+  return attend_heads(*this, {.q = q, .k = k, .v = v}, options, pass);
 }
 
 Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
-                                          const ForwardContext& context) const {
+                                          const ForwardPass& pass) const {
   require<ShapeError>(!config.bias_kv && !config.zero_key,
                       "MultiheadAttention: a cache cannot be used with the extra keys of bias_kv and zero_key");
   const NoGrad scope;
@@ -229,7 +229,7 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
       attention_options(config, cached_masks(config, step), {.queries = q.dim(2), .real = all.keys.dim(2), .extra = 0});
   if (!step.is_even()) options.window = 0;  // the mask has it
   options.bias = step.bias;
-  return attend_heads(*this, {.q = q, .k = all.keys, .v = all.values}, options, context).output;
+  return attend_heads(*this, {.q = q, .k = all.keys, .v = all.values}, options, pass).output;
 }
 
 KeyValues MultiheadAttention::project_memory(const Tensor& memory) const {
@@ -238,22 +238,22 @@ KeyValues MultiheadAttention::project_memory(const Tensor& memory) const {
 }
 
 Tensor MultiheadAttention::forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks,
-                                          const ForwardContext& context) const {
+                                          const ForwardPass& pass) const {
   require<ShapeError>(!config.bias_kv && !config.zero_key && !config.rope,
                       "MultiheadAttention: forward_memory is for attention without extra keys and rotary positions");
   const Tensor q = split_heads(query.forward(x), config.heads, query_norm);
   const AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = memory.keys.dim(2), .extra = 0});
-  return attend_heads(*this, {.q = q, .k = memory.keys, .v = memory.values}, options, context).output;
+  return attend_heads(*this, {.q = q, .k = memory.keys, .v = memory.values}, options, pass).output;
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
-  return forward_traced({x, x, x}, masks, context).output;
+Tensor MultiheadAttention::forward(const Tensor& x, const MaskOptions& masks, const ForwardPass& pass) const {
+  return forward_traced({x, x, x}, masks, pass).output;
 }
 
 Tensor MultiheadAttention::forward_cross(const Tensor& x, const Tensor& memory, const MaskOptions& masks,
-                                         const ForwardContext& context) const {
-  return forward_traced({x, memory, memory}, masks, context).output;
+                                         const ForwardPass& pass) const {
+  return forward_traced({x, memory, memory}, masks, pass).output;
 }
 
 }  // namespace attend

@@ -28,8 +28,8 @@ Tensor without_heads(const Tensor& output, const std::vector<int64_t>& heads) {
 }  // namespace
 
 TracedAttention observed_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
-                                   const ForwardContext& context) {
-  const Ablation ablation = context.observer ? context.observer->ablation() : Ablation{};
+                                   const ForwardPass& pass) {
+  const Ablation ablation = pass.observer ? pass.observer->ablation() : Ablation{};
   if (!ablation.keys.empty()) hide_keys(options, ablation.keys, k.dim(2));
   AttentionResult attended = attention_with_lse(q, k, v, options);
   if (!ablation.heads.empty()) attended.output = without_heads(attended.output, ablation.heads);
@@ -41,9 +41,9 @@ TracedAttention observed_attention(const Tensor& q, const Tensor& k, const Tenso
                           .v = v.detach(),
                           .lse = attended.lse.detach(),
                           .options = options}};
-  if (context.observer) {
-    result.trace.path = context.observer->path();
-    context.observer->attended(result.trace);
+  if (pass.observer) {
+    result.trace.path = pass.observer->path();
+    pass.observer->attended(result.trace);
   }
   return result;
 }

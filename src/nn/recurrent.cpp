@@ -16,11 +16,11 @@ namespace {
 int64_t directions(const RecurrentConfig& config) { return config.bidirectional ? 2 : 1; }
 
 RecurrentWeights create_weights(const RecurrentConfig& config, int64_t input, Rng& rng) {
-  const double bound = 1 / std::sqrt(static_cast<double>(config.hidden));
-  const int64_t gates = gate_count(config.cell) * config.hidden;
+  const double bound = 1 / std::sqrt(static_cast<double>(config.state_dim));
+  const int64_t gates = gate_count(config.cell) * config.state_dim;
   RecurrentWeights result;
   result.input.weight = uniform_parameter({gates, input}, bound, rng);
-  result.hidden.weight = uniform_parameter({gates, config.hidden}, bound, rng);
+  result.hidden.weight = uniform_parameter({gates, config.state_dim}, bound, rng);
   if (config.bias) {
     result.input.bias = uniform_parameter({gates}, bound, rng);
     result.hidden.bias = uniform_parameter({gates}, bound, rng);
@@ -29,7 +29,7 @@ RecurrentWeights create_weights(const RecurrentConfig& config, int64_t input, Rn
 }
 
 void check_state(const RecurrentConfig& config, const RecurrentState& state, int64_t batch) {
-  const Shape expected{config.layers * directions(config), batch, config.hidden};
+  const Shape expected{config.layers * directions(config), batch, config.state_dim};
   const auto check = [&](const Tensor& part, const char* name) {
     require<ShapeError>(!part || part.shape() == expected, "Recurrent: expected state ", name, " of shape ", expected,
                         ", got ", part.shape());
@@ -42,7 +42,7 @@ void check_state(const RecurrentConfig& config, const RecurrentState& state, int
 /// The packed starting state [batch, state_width] of one direction of one layer.
 Tensor packed(const RecurrentConfig& config, const RecurrentState& state, int64_t index, const Tensor& x) {
   const auto part = [&](const Tensor& all) {
-    return all ? select(all, 0, index) : zeros({x.dim(0), config.hidden}, {x.dtype(), x.device()});
+    return all ? select(all, 0, index) : zeros({x.dim(0), config.state_dim}, {x.dtype(), x.device()});
   };
   return config.cell == CellKind::lstm ? concat({part(state.h), part(state.c)}, 1) : part(state.h);
 }
@@ -51,8 +51,8 @@ Tensor packed(const RecurrentConfig& config, const RecurrentState& state, int64_
 RecurrentState unpacked(const RecurrentConfig& config, const std::vector<Tensor>& states) {
   std::vector<Tensor> h, c;
   for (const Tensor& state : states) {
-    h.push_back(slice(state, 1, 0, config.hidden));
-    if (config.cell == CellKind::lstm) c.push_back(slice(state, 1, config.hidden, 2 * config.hidden));
+    h.push_back(slice(state, 1, 0, config.state_dim));
+    if (config.cell == CellKind::lstm) c.push_back(slice(state, 1, config.state_dim, 2 * config.state_dim));
   }
   return {stack(h, 0), c.empty() ? Tensor{} : stack(c, 0)};
 }
@@ -69,13 +69,13 @@ std::vector<Tensor> alive_at(const Tensor& real, int64_t length, const Tensor& l
 }  // namespace
 
 Recurrent Recurrent::create(const RecurrentConfig& config, Rng& rng) {
-  require<ShapeError>(config.input >= 1 && config.hidden >= 1 && config.layers >= 1,
-                      "Recurrent: input, hidden and layers must be at least 1, got ", config.input, ", ", config.hidden,
-                      " and ", config.layers);
+  require<ShapeError>(config.input >= 1 && config.state_dim >= 1 && config.layers >= 1,
+                      "Recurrent: input, state_dim and layers must be at least 1, got ", config.input, ", ",
+                      config.state_dim, " and ", config.layers);
   Recurrent result;
   result.config = config;
   for (int64_t i = 0; i < config.layers; ++i) {
-    const int64_t input = i == 0 ? config.input : directions(config) * config.hidden;
+    const int64_t input = i == 0 ? config.input : directions(config) * config.state_dim;
     RecurrentLayer layer;
     layer.forward = create_weights(config, input, rng);
     if (config.bidirectional) layer.backward = create_weights(config, input, rng);
@@ -84,7 +84,7 @@ Recurrent Recurrent::create(const RecurrentConfig& config, Rng& rng) {
   return result;
 }
 
-RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardContext& context) const {
+RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardPass& pass) const {
   const Tensor& x = inputs.x;
   require<ShapeError>(x.rank() == 3 && x.dim(2) == config.input && x.dim(1) >= 1,
                       "Recurrent: expected x of shape [batch, length >= 1, ", config.input, "], got ", x.shape());
@@ -106,10 +106,10 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardC
     const Tensor initial = packed(config, inputs.state, static_cast<int64_t>(last.size()), x);
     const Tensor states = scan(weights.input.forward(y), weights.hidden, initial, options);
     last.push_back(select(states, 1, reverse ? 0 : length - 1));
-    return slice(states, 2, 0, config.hidden);
+    return slice(states, 2, 0, config.state_dim);
   };
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (i > 0) y = drop(y, config.dropout, context);
+    if (i > 0) y = drop(y, config.dropout, pass);
     Tensor joined = run(layers[i].forward, false);
     if (layers[i].backward) joined = concat({joined, run(*layers[i].backward, true)}, 2);
     y = real ? joined * real : joined;
@@ -117,7 +117,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardC
   return {y, unpacked(config, last)};
 }
 
-RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, const ForwardContext& context) const {
+RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, const ForwardPass& pass) const {
   require<ShapeError>(!config.bidirectional, "Recurrent: a bidirectional network cannot go step by step");
   require<ShapeError>(x.rank() == 2 && x.dim(1) == config.input, "Recurrent: expected x of shape [batch, ",
                       config.input, "] for a step, got ", x.shape());
@@ -125,12 +125,12 @@ RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, co
   Tensor y = x;
   std::vector<Tensor> next;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (i > 0) y = drop(y, config.dropout, context);
+    if (i > 0) y = drop(y, config.dropout, pass);
     const Tensor before = packed(config, state, static_cast<int64_t>(i), x);
     const RecurrentWeights& weights = layers[i].forward;
     next.push_back(cell(config.cell, weights.input.forward(y),
-                        weights.hidden.forward(slice(before, 1, 0, config.hidden)), before));
-    y = slice(next.back(), 1, 0, config.hidden);
+                        weights.hidden.forward(slice(before, 1, 0, config.state_dim)), before));
+    y = slice(next.back(), 1, 0, config.state_dim);
   }
   return {y, unpacked(config, next)};
 }

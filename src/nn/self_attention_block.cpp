@@ -13,8 +13,8 @@ SelfAttentionBlock SelfAttentionBlock::create(const SelfAttentionBlockConfig& co
   return result;
 }
 
-Tensor SelfAttentionBlock::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
-  return linear.forward(layer_norm.forward(x + attention.forward(x, masks, context)));
+Tensor SelfAttentionBlock::forward(const Tensor& x, const MaskOptions& masks, const ForwardPass& pass) const {
+  return linear.forward(layer_norm.forward(x + attention.forward(x, masks, pass)));
 }
 
 }  // namespace attend

@@ -35,7 +35,7 @@ MultiheadAttention create_attention(const TransformerLayerConfig& config, Rng& r
 
 FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) {
   return FeedForward::create({.dim = config.dim,
-                              .hidden = config.hidden,
+                              .ffn_dim = config.ffn_dim,
                               .activation = config.activation,
                               .gated = config.gated,
                               .bias = config.bias,
@@ -47,14 +47,14 @@ FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) 
 /// looks on.
 template <class F>
 Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, std::string_view name,
-                const ForwardContext& context, F&& f) {
-  const ObservedPart part(context.observer, name);
+                const ForwardPass& pass, F&& f) {
+  const ObservedPart part(pass.observer, name);
   if (config.norm_first) {
-    const Tensor branch = context.show("branch", f(context.show("normed", norm.forward(x))));
-    return context.show("residual", x + drop(branch, config.dropout, context));
+    const Tensor branch = pass.show("branch", f(pass.show("normed", norm.forward(x))));
+    return pass.show("residual", x + drop(branch, config.dropout, pass));
   }
-  const Tensor branch = context.show("branch", f(x));
-  return context.show("normed", norm.forward(context.show("residual", x + drop(branch, config.dropout, context))));
+  const Tensor branch = pass.show("branch", f(x));
+  return pass.show("normed", norm.forward(pass.show("residual", x + drop(branch, config.dropout, pass))));
 }
 
 /// Attention draws its own projections already; its output and the feed-forward network start as a Linear does.
@@ -82,21 +82,19 @@ TransformerEncoderLayer TransformerEncoderLayer::create(const TransformerLayerCo
           .feed_forward_norm = create_norm(config)};
 }
 
-Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& masks,
-                                        const ForwardContext& context) const {
-  const Tensor attended = residual(config, attention_norm, x, "attention", context,
-                                   [&](const Tensor& in) { return attention.forward(in, masks, context); });
-  return residual(config, feed_forward_norm, attended, "feed_forward", context,
-                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& masks, const ForwardPass& pass) const {
+  const Tensor attended = residual(config, attention_norm, x, "attention", pass,
+                                   [&](const Tensor& in) { return attention.forward(in, masks, pass); });
+  return residual(config, feed_forward_norm, attended, "feed_forward", pass,
+                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
 }
 
 Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
-                                               const ForwardContext& context) const {
-  const Tensor attended = residual(config, attention_norm, x, "attention", context, [&](const Tensor& in) {
-    return attention.forward_cached(in, cache, step, context);
-  });
-  return residual(config, feed_forward_norm, attended, "feed_forward", context,
-                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+                                               const ForwardPass& pass) const {
+  const Tensor attended = residual(config, attention_norm, x, "attention", pass,
+                                   [&](const Tensor& in) { return attention.forward_cached(in, cache, step, pass); });
+  return residual(config, feed_forward_norm, attended, "feed_forward", pass,
+                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
 }
 
 TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
@@ -110,27 +108,27 @@ TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerCo
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                                        const ForwardContext& context) const {
-  const Tensor own = residual(config, attention_norm, x, "attention", context,
-                              [&](const Tensor& in) { return attention.forward(in, masks.target, context); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", context, [&](const Tensor& in) {
-    return cross_attention.forward_cross(in, memory, masks.memory, context);
+                                        const ForwardPass& pass) const {
+  const Tensor own = residual(config, attention_norm, x, "attention", pass,
+                              [&](const Tensor& in) { return attention.forward(in, masks.target, pass); });
+  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {
+    return cross_attention.forward_cross(in, memory, masks.memory, pass);
   });
-  return residual(config, feed_forward_norm, crossed, "feed_forward", context,
-                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+  return residual(config, feed_forward_norm, crossed, "feed_forward", pass,
+                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
 }
 
 Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step,
-                                               const MaskOptions& memory_masks, const ForwardContext& context) const {
-  const Tensor own = residual(config, attention_norm, x, "attention", context,
-                              [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, context); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", context, [&](const Tensor& in) {
+                                               const MaskOptions& memory_masks, const ForwardPass& pass) const {
+  const Tensor own = residual(config, attention_norm, x, "attention", pass,
+                              [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, pass); });
+  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {
     // The rows of one sequence are so many queries to its memory.
     const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
-    return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, context), in.shape());
+    return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, pass), in.shape());
   });
-  return residual(config, feed_forward_norm, crossed, "feed_forward", context,
-                  [&](const Tensor& in) { return feed_forward.forward(in, context); });
+  return residual(config, feed_forward_norm, crossed, "feed_forward", pass,
+                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
 }
 
 TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& config, Rng& rng) {
@@ -141,13 +139,13 @@ TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& conf
   return result;
 }
 
-Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, const ForwardContext& context) const {
+Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, const ForwardPass& pass) const {
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const ObservedPart part(context.observer, "layers", i);
-    y = context.show("output", layers[i].forward(context.show("input", y), masks, context));
+    const ObservedPart part(pass.observer, "layers", i);
+    y = pass.show("output", layers[i].forward(pass.show("input", y), masks, pass));
   }
-  return context.show("final", norm ? norm->forward(y) : y);
+  return pass.show("final", norm ? norm->forward(y) : y);
 }
 
 TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& config, Rng& rng) {
@@ -159,13 +157,13 @@ TransformerDecoder TransformerDecoder::create(const TransformerStackConfig& conf
 }
 
 Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                                   const ForwardContext& context) const {
+                                   const ForwardPass& pass) const {
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const ObservedPart part(context.observer, "layers", i);
-    y = context.show("output", layers[i].forward(context.show("input", y), memory, masks, context));
+    const ObservedPart part(pass.observer, "layers", i);
+    y = pass.show("output", layers[i].forward(pass.show("input", y), memory, masks, pass));
   }
-  return context.show("final", norm ? norm->forward(y) : y);
+  return pass.show("final", norm ? norm->forward(y) : y);
 }
 
 Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
@@ -189,14 +187,14 @@ Transformer Transformer::create(const TransformerConfig& config, Rng& rng) {
 }
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks,
-                            const ForwardContext& context) const {
+                            const ForwardPass& pass) const {
   Tensor memory;
   {
-    const ObservedPart part(context.observer, "encoder");
-    memory = encoder.forward(source, masks.source, context);
+    const ObservedPart part(pass.observer, "encoder");
+    memory = encoder.forward(source, masks.source, pass);
   }
-  const ObservedPart part(context.observer, "decoder");
-  return decoder.forward(target, memory, {.target = masks.target, .memory = masks.memory}, context);
+  const ObservedPart part(pass.observer, "decoder");
+  return decoder.forward(target, memory, {.target = masks.target, .memory = masks.memory}, pass);
 }
 
 }  // namespace attend

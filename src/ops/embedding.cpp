@@ -19,7 +19,7 @@ void require_index(const Tensor& x, const Tensor& index, const char* op, const c
 // y_i = W[ids_i]: dW[w] = Σ dy_i over the i with ids_i = w.
 Tensor embedding(const Tensor& ids, const Tensor& weight) {
   if (!is_reduced(weight)) require_float(weight, "embedding", "weight");
-  require<ShapeError>(weight.rank() == 2, "embedding: weight must be [words, dim], got shape ", weight.shape());
+  require<ShapeError>(weight.rank() == 2, "embedding: weight must be [vocab_size, dim], got shape ", weight.shape());
   require_index(weight, ids, "embedding", "ids");
   const Tensor index = dense(ids);
   const IndexKernels& kernel = kernels(weight.device()).index;

@@ -31,7 +31,7 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 /// Whether the weights can be multiplied as they lie: nothing is recorded, and f32 weights are not to be rounded.
 bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
   if (is_reduced(layer.weight)) return true;
-  return x.dtype() == DType::f32 && layer.weight.is_contiguous() && matmul_precision() == MatmulPrecision::f32 &&
+  return x.dtype() == DType::f32 && layer.weight.is_contiguous() && current_precision() == Precision::f32 &&
          !needs_grad(x) && !needs_grad(layer.weight) && !needs_grad(layer.bias);
 }
 
@@ -53,7 +53,7 @@ std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> l
   }
   kernels(x.device())
       .weights.multiply(rows(matrix), products,
-                        {.bf16 = matmul_precision() == MatmulPrecision::bf16, .batch_invariant = is_batch_invariant()});
+                        {.bf16 = current_precision() == Precision::bf16, .batch_invariant = is_batch_invariant()});
   return results;
 }
 
@@ -65,7 +65,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const LinearWeights layer{weight, bias};
   if (is_for_inference(x, layer)) return infer_each(x, std::span(&layer, 1))[0];
   const Tensor matrix = as_matrix(x.detach());  // [rows, in]
-  const MatmulPrecision precision = matmul_precision();
+  const Precision precision = current_precision();
   const Tensor y = reshaped(product(matrix, transposed(weight, 0, 1), {.bias = bias, .precision = precision}),
                             x.shape().with_last(weight.dim(0)));
   const bool need_x = needs_grad(x), need_weight = needs_grad(weight), need_bias = needs_grad(bias);

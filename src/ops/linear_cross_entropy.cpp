@@ -124,7 +124,7 @@ class ChunkedLoss {
 
   void add_gradients(const Tensor& x, const Tensor& dlogits, int64_t begin) {
     const Kernels& table = kernels(x.device());
-    const bool bf16 = precision_ == MatmulPrecision::bf16;
+    const bool bf16 = precision_ == Precision::bf16;
     if (wanted_.x) {
       const Tensor part = row_range(dx, begin, begin + x.dim(0));
       table.matmul.multiply(dlogits.view(), weight_.view(), part.view(), {.bf16 = bf16});
@@ -141,7 +141,7 @@ class ChunkedLoss {
   const Tensor& bias_;
   const CrossEntropyOptions options_;
   const Wanted wanted_;
-  const MatmulPrecision precision_ = matmul_precision();
+  const Precision precision_ = current_precision();
 };
 
 /// The counted rows' gradients in the places they came from, 0 elsewhere.

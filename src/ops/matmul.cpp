@@ -32,7 +32,7 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   kernels(a.device())
       .matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
                        stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(),
-                       {.bias = view_or_empty(options.bias), .bf16 = options.precision == MatmulPrecision::bf16});
+                       {.bias = view_or_empty(options.bias), .bf16 = options.precision == Precision::bf16});
   return c;
 }
 

@@ -5,20 +5,20 @@
 namespace attend {
 namespace {
 
-thread_local MatmulPrecision current = MatmulPrecision::f32;
+thread_local Precision current = Precision::f32;
 thread_local bool batch_invariant = false;
 
 }  // namespace
 
 bool has_bf16(Device device) { return kernels(device).matmul.has_bf16(); }
 
-MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision, Device device) : before_(current) {
-  require<DeviceError>(precision == MatmulPrecision::f32 || has_bf16(device), kNoBf16);
+PrecisionScope::PrecisionScope(Precision precision, Device device) : before_(current) {
+  require<DeviceError>(precision == Precision::f32 || has_bf16(device), kNoBf16);
   current = precision;
 }
-MatmulPrecisionScope::~MatmulPrecisionScope() { current = before_; }
+PrecisionScope::~PrecisionScope() { current = before_; }
 
-MatmulPrecision matmul_precision() { return current; }
+Precision current_precision() { return current; }
 
 BatchInvariantScope::BatchInvariantScope() : before_(batch_invariant) { batch_invariant = true; }
 BatchInvariantScope::~BatchInvariantScope() { batch_invariant = before_; }

@@ -7,7 +7,7 @@ namespace attend {
 
 struct ProductOptions {
   Tensor bias{};  ///< [n], or none
-  MatmulPrecision precision = MatmulPrecision::f32;
+  Precision precision = Precision::f32;
 };
 
 /// a […, m, k] · b […, k, n] + bias, outside the recorded graph; leading axes broadcast.

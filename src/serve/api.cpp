@@ -115,7 +115,7 @@ struct Api::State {
     require_method(request, "POST");
     const Json body = parse_body(request.body);
     const InspectedModel chosen = model(text_field(body, "model"));
-    const bool reads_pictures = chosen.model->task() == Task::pictures;
+    const bool reads_pictures = chosen.model->kind() == ModelKind::pictures;
     RunOptions wanted = run_options(body, reads_pictures);
     if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
     wanted.longest = options.longest;

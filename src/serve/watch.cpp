@@ -27,7 +27,7 @@ InspectedModel inspected(const TrainingFolder& folder, const WatchOptions& optio
   const auto& samples = folder.data().samples;
   if (result.example.empty() && !samples.empty()) {
     result.example = samples[0].source;
-    if (folder.model().task() == Task::translation) result.example_target = samples[0].target;
+    if (folder.model().kind() == ModelKind::translation) result.example_target = samples[0].target;
   }
   choose_example(result);
   return result;

@@ -34,9 +34,9 @@ void explain(const Json& config) {
     require_multiple(config, "dim", "decoder_heads");
   }
   require_multiple(config, "heads", "key_heads");
-  const auto hidden = config.value("hidden", int64_t{0});
-  require<SettingError>(!config.value("bidirectional", true) || hidden % 2 == 0,
-                        "'hidden' must be even where 'bidirectional' is on, got ", hidden);
+  const auto state_dim = config.value("state_dim", int64_t{0});
+  require<SettingError>(!config.value("bidirectional", true) || state_dim % 2 == 0,
+                        "'state_dim' must be even where 'bidirectional' is on, got ", state_dim);
 }
 
 }  // namespace

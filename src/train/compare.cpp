@@ -24,7 +24,7 @@ constexpr double kHeldOut = 0.05;  // of the pairs, if they are the test as well
 constexpr int64_t kWarmupPart = 5;
 
 bool has_setting(const std::vector<SettingInfo>& settings, const std::string& name) {
-  return std::ranges::find(settings, name, &SettingInfo::name) != settings.end();
+  return find_setting(settings, name) != nullptr;
 }
 
 void check_settings(const ComparisonJob& job) {
@@ -43,7 +43,7 @@ void check(const ComparisonJob& job) {
   require<Error>(!job.architectures.empty(), "there is nothing to compare: no architecture is given");
   for (const std::string& name : job.architectures) {
     const auto found = std::ranges::find(architectures(), name, &Architecture::name);
-    require<Error>(found != architectures().end() && found->task == Task::translation, "'", name,
+    require<Error>(found != architectures().end() && found->kind == ModelKind::translation, "'", name,
                    "' is no architecture that translates; there are rnn, rnn-attention and transformer");
     require<Error>(std::ranges::count(job.architectures, name) == 1, "architecture ", name, " is given twice");
   }

@@ -42,8 +42,8 @@ class LabelObjective final : public Objective {
     return {.tokens = batch.labels.dim(0),
             .read = batch.tokens,
             .counted = batch.tokens,
-            .loss = [this, batch](const ForwardContext& context) {
-              return cross_entropy(model_.classify({batch.ids, batch.lengths}, context), batch.labels,
+            .loss = [this, batch](const ForwardPass& pass) {
+              return cross_entropy(model_.classify({batch.ids, batch.lengths}, pass), batch.labels,
                                    {.label_smoothing = smoothing_});
             }};
   }
@@ -107,10 +107,9 @@ class MaskedObjective final : public Objective {
   MicroBatch batch(int64_t index) const override {
     const Masked masked = mask(training_.window(index), static_cast<uint64_t>(index));
     const int64_t read = masked.ids.numel();
-    return {
-        .tokens = masked.count, .read = read, .counted = read, .loss = [this, masked](const ForwardContext& context) {
-          return loss(masked, context);
-        }};
+    return {.tokens = masked.count, .read = read, .counted = read, .loss = [this, masked](const ForwardPass& pass) {
+              return loss(masked, pass);
+            }};
   }
 
   Evaluation evaluate(bool) const override {
@@ -160,8 +159,8 @@ class MaskedObjective final : public Objective {
     return result;
   }
 
-  Tensor loss(const Masked& masked, const ForwardContext& context) const {
-    return model_.masked_head().loss(model_.masked_hidden({.ids = masked.ids, .lengths = {}}, context), masked.labels);
+  Tensor loss(const Masked& masked, const ForwardPass& pass) const {
+    return model_.masked_head().loss(model_.masked_hidden({.ids = masked.ids, .lengths = {}}, pass), masked.labels);
   }
 
   const EncoderModel& model_;

@@ -50,7 +50,7 @@ std::string base_config(const TrainingJob& job) {
 std::string config_for(const TrainingJob& job, const Dataset& data) {
   std::map<std::string, std::string> settings = job.model;
   // A matrix may have more rows than the vocabulary has words: then it is kept as it is.
-  if (job.from.empty()) settings["words"] = std::to_string(data.tokenizer->size());
+  if (job.from.empty()) settings["vocab_size"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
     settings["labels"] = Json(data.labels).dump();
     settings["scores"] = "shares";  // whatever those of the model to start from were
@@ -82,7 +82,7 @@ void take_weights(const Model& model, const Model& from) {
 /// Also refuses settings that do not fit.
 int64_t context_of(const TrainingJob& job) {
   std::map<std::string, std::string> settings = job.model;
-  settings["words"] = "8";
+  settings["vocab_size"] = "8";
   return checked_context(with_settings(base_config(job), settings));
 }
 

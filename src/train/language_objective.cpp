@@ -26,12 +26,11 @@ class LanguageObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     TextBatch batch = training_.window(index);
-    return {.tokens = batch.tokens,
-            .read = batch.tokens,
-            .counted = batch.tokens,
-            .loss = [this, batch](const ForwardContext& context) {
-              return loss(batch, {.label_smoothing = smoothing_}, context);
-            }};
+    return {
+        .tokens = batch.tokens,
+        .read = batch.tokens,
+        .counted = batch.tokens,
+        .loss = [this, batch](const ForwardPass& pass) { return loss(batch, {.label_smoothing = smoothing_}, pass); }};
   }
 
   Evaluation evaluate(bool) const override {
@@ -54,8 +53,8 @@ class LanguageObjective final : public Objective {
   }
 
  private:
-  Tensor loss(const TextBatch& batch, LossOptions options, const ForwardContext& context) const {
-    return model_.head().loss(model_.hidden(batch.ids, context), batch.labels, options);
+  Tensor loss(const TextBatch& batch, LossOptions options, const ForwardPass& pass) const {
+    return model_.head().loss(model_.hidden(batch.ids, pass), batch.labels, options);
   }
 
   const LanguageModel& model_;

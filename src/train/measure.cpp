@@ -25,7 +25,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 void add(Likelihood& sum, std::span<const TextScore> scores) {
   for (const TextScore& score : scores) {
     sum.nats -= score.log_probability;
-    sum.tokens += std::ssize(score.words);
+    sum.tokens += std::ssize(score.log_probabilities);
   }
 }
 

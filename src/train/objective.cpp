@@ -40,7 +40,7 @@ BatchOptions batch_options(const Model& model, const TrainingOptions& options, P
   return {.tokens = options.batch_tokens,
           .sentences = options.batch,
           .max_length = model.context(),
-          .labelled = model.task() == Task::classification,
+          .labelled = model.kind() == ModelKind::classification,
           .shuffle = part == Part::training,
           .seed = static_cast<uint64_t>(options.seed)};
 }
@@ -83,23 +83,23 @@ std::unique_ptr<Objective> made_of_examples(const Model& model, const Dataset& d
 }  // namespace
 
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options) {
-  require<Error>(model.words() >= data.tokenizer->size(), "the model knows ", model.words(),
+  require<Error>(model.vocab_size() >= data.tokenizer->size(), "the model knows ", model.vocab_size(),
                  " words but the tokenizer has ", data.tokenizer->size());
-  if (data.kind == CorpusKind::text && model.task() != Task::translation) check_length(model, data);
+  if (data.kind == CorpusKind::text && model.kind() != ModelKind::translation) check_length(model, data);
   const bool pairs = data.kind == CorpusKind::pairs || data.kind == CorpusKind::tsv;
-  switch (model.task()) {
-    case Task::translation:
+  switch (model.kind()) {
+    case ModelKind::translation:
       require<Error>(pairs, "a model of architecture ", model.architecture(),
                      " learns from pairs: two aligned files, or one of lines with a tab");
       return made_of_examples(model, data,
                               [&] { return pair_objective(dynamic_cast<const PairModel&>(model), data, options); });
-    case Task::language:
+    case ModelKind::language:
       require<Error>(data.kind == CorpusKind::text, "a model of architecture ", model.architecture(),
                      " learns from plain text");
       return language_objective(dynamic_cast<const LanguageModel&>(model), data, options);
-    case Task::pictures:
+    case ModelKind::pictures:
       throw Error("a model of pictures cannot be trained here");
-    case Task::classification:
+    case ModelKind::classification:
       break;
   }
   const auto& encoder = dynamic_cast<const EncoderModel&>(model);

@@ -61,9 +61,9 @@ TrainingOptions with_training(const TrainingOptions& options, const std::map<std
   Json json = settings_json(options);
   const std::vector<SettingInfo> known = training_settings();
   for (const auto& [name, text] : settings) {
-    const auto info = std::ranges::find(known, name, &SettingInfo::name);
-    require<SettingError>(info != known.end(), "there is no training option '", name, "'");
-    json[name] = setting_value(*info, text);
+    const SettingInfo* info = find_setting(known, name);
+    require<SettingError>(info, "there is no training option '", name, "'");
+    json[info->name] = setting_value(*info, text);
   }
   return config_from<TrainingOptions>(json);
 }

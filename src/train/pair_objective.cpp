@@ -28,12 +28,11 @@ class PairObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     PairBatch batch = pair_batch(data_.training, training_.batch(index), data_.tokenizer->special());
-    return {.tokens = batch.target_tokens,
-            .read = batch.source_tokens + batch.target_tokens,
-            .counted = batch.target_tokens,
-            .loss = [this, batch](const ForwardContext& context) {
-              return loss(batch, {.label_smoothing = smoothing_}, context);
-            }};
+    return {
+        .tokens = batch.target_tokens,
+        .read = batch.source_tokens + batch.target_tokens,
+        .counted = batch.target_tokens,
+        .loss = [this, batch](const ForwardPass& pass) { return loss(batch, {.label_smoothing = smoothing_}, pass); }};
   }
 
   Evaluation evaluate(bool text) const override {
@@ -70,9 +69,9 @@ class PairObjective final : public Objective {
     return result;
   }
 
-  Tensor loss(const PairBatch& batch, LossOptions options, const ForwardContext& context) const {
-    const Tensor hidden = model_.hidden(
-        {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, context);
+  Tensor loss(const PairBatch& batch, LossOptions options, const ForwardPass& pass) const {
+    const Tensor hidden =
+        model_.hidden({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, pass);
     return model_.head().loss(hidden, batch.labels, options);
   }
 

@@ -132,8 +132,7 @@ class Run {
   /// The mean over all tokens of `accumulate` batches: each batch counts by its tokens.
   void one_step() {
     const auto start = Clock::now();
-    const MatmulPrecisionScope precision(options_.precision == Precision::bfloat16 ? MatmulPrecision::bf16
-                                                                                   : MatmulPrecision::f32);
+    const PrecisionScope precision(options_.precision);
     std::vector<MicroBatch> batches;
     int64_t tokens = 0, counted = 0;
     for (int64_t i = 0; i < options_.accumulate; ++i) {
@@ -301,10 +300,10 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
     : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
   require<SettingError>(options.accumulate >= 1, "'accumulate' must be at least 1, got ", options.accumulate);
   require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
-  require<SettingError>(options.stop_on != StopMetric::bleu || model.task() == Task::translation,
+  require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
-  require<Error>(options.precision == Precision::float32 || has_bf16(),
-                 "this processor cannot multiply in bfloat16; leave out --precision, or say float32");
+  require<Error>(options.precision == Precision::f32 || has_bf16(),
+                 "this processor has no bf16 products: use --precision f32");
   steps_ = options.steps;
   if (steps_ == 0) {
     steps_ = static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(objective.batches_per_epoch()) /

@@ -124,7 +124,7 @@ TEST(BatchInvariance, HoldsWhereTheOtherOperandIsRounded) {
     SCOPED_TRACE(unit->name);
     cpu::set_bf16_unit_for_test(unit);
     {
-      const MatmulPrecisionScope precision(MatmulPrecision::bf16);
+      const PrecisionScope precision(Precision::bf16);
       for (const Sizes& s : {Sizes{1100, 70}, Sizes{64, 33}, Sizes{64, 20}}) {
         expect_rows_alone(in_format(host_values({s.out, s.in}, 2, DType::f32), WeightFormat::bf16),
                           host_values({s.out}, 3, DType::f32));
@@ -141,7 +141,7 @@ TEST(Bf16Weights, RoundTheOtherOperandOnRequest) {
   const Tensor held = in_format(host_values({50, 300}, 2, DType::f32), WeightFormat::bf16);
   const Tensor exact = linear(x, held), of_rounded = linear(to(to(x, DType::bf16), DType::f32), held);
   {
-    const MatmulPrecisionScope precision(MatmulPrecision::bf16);
+    const PrecisionScope precision(Precision::bf16);
     const Tensor rounded = linear(x, held);
     EXPECT_NE(rounded.to_vector(), exact.to_vector());
     testing::expect_close(rounded, of_rounded.to_vector<double>(), 1e-4);

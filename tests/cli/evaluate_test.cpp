@@ -157,7 +157,7 @@ TEST(EvaluateTranslator, AgreesWithTheOtherCommands) {
          "word",
          "--heads",
          "2",
-         "--hidden",
+         "--ffn-dim",
          "32",
          "--encoder-layers",
          "1",

@@ -28,9 +28,9 @@ const std::string& model() {
     std::string lines;
     for (int i = 0; i < 60; ++i) lines += "hello there\tyou </script> 今天\nsmall world\tgood day\n";
     testing::save(folder, "pairs.tsv", lines);
-    const Finished result =
-        attend_command({"train", "transformer", folder.file("pairs.tsv"), "-o", folder.file("m"), "--tokenizer", "char",
-                        "--steps", "2", "--dim", "16", "--heads", "2", "--hidden", "32", "--context", "40", "--quiet"});
+    const Finished result = attend_command({"train", "transformer", folder.file("pairs.tsv"), "-o", folder.file("m"),
+                                            "--tokenizer", "char", "--steps", "2", "--dim", "16", "--heads", "2",
+                                            "--ffn-dim", "32", "--context", "40", "--quiet"});
     EXPECT_EQ(result.code, 0) << result.err;
     return folder.file("m");
   }();
@@ -208,7 +208,7 @@ TEST(View, WatchingChangesNoBitOfTheTraining) {
                                    "16",
                                    "--heads",
                                    "2",
-                                   "--hidden",
+                                   "--ffn-dim",
                                    "32",
                                    "--validate-every",
                                    "5"};

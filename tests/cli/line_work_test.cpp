@@ -114,7 +114,7 @@ class LineWork : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     models_ = std::make_unique<TemporaryFolder>();
-    make("pairs", "transformer", {{"hidden", "32"}, {"encoder_layers", "1"}, {"decoder_layers", "1"}});
+    make("pairs", "transformer", {{"ffn_dim", "32"}, {"encoder_layers", "1"}, {"decoder_layers", "1"}});
     make("text", "gpt", {{"layers", "1"}});
     make("labels", "encoder", {{"layers", "1"}, {"labels", R"(["good", "bad"])"}});
     make("words", "encoder", {{"layers", "1"}});
@@ -131,7 +131,7 @@ class LineWork : public ::testing::Test {
         },
         {.kind = TokenizerKind::characters, .vocabulary = 200, .min_count = 1});
     settings.merge(std::map<std::string, std::string>{
-        {"words", std::to_string(tokenizer->size())}, {"dim", "16"}, {"heads", "2"}, {"context", "48"}});
+        {"vocab_size", std::to_string(tokenizer->size())}, {"dim", "16"}, {"heads", "2"}, {"context", "48"}});
     Rng rng{3};
     save_model(*create_model(with_settings(preset_config(architecture, "tiny"), settings), rng), path(name));
     tokenizer->save(path(name));

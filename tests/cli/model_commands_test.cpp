@@ -26,8 +26,8 @@ class ModelCommands : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryFolder>();
-    make("pairs", "transformer", {{"hidden", "32"}, {"encoder_layers", "2"}, {"decoder_layers", "2"}});
-    make("rnn", "rnn", {{"hidden", "24"}});
+    make("pairs", "transformer", {{"ffn_dim", "32"}, {"encoder_layers", "2"}, {"decoder_layers", "2"}});
+    make("rnn", "rnn", {{"ffn_dim", "24"}});
     make("text", "gpt", {{"layers", "2"}});
     make("labels", "encoder", {{"labels", R"(["good", "bad", "无所谓"])"}});
   }
@@ -44,7 +44,7 @@ class ModelCommands : public ::testing::Test {
         },
         {.kind = TokenizerKind::characters, .vocabulary = 200, .min_count = 1});
     settings.merge(std::map<std::string, std::string>{
-        {"words", std::to_string(tokenizer->size())}, {"dim", "16"}, {"context", "48"}});
+        {"vocab_size", std::to_string(tokenizer->size())}, {"dim", "16"}, {"context", "48"}});
     if (architecture != "rnn") settings["heads"] = "2";
     Rng rng{3};
     const auto model = create_model(with_settings(preset_config(architecture, "tiny"), settings), rng);
@@ -229,9 +229,9 @@ TEST_F(ModelCommands, ScoresPairs) {
             score);
   const Json json = Json::parse(out({"score", path("pairs"), "dog\tfox", "--json"}));
   EXPECT_EQ(json["tokens"], 4);
-  EXPECT_EQ(json["words"][0]["token"], "f");
+  EXPECT_EQ(json["token_scores"][0]["token"], "f");
   double total = 0;
-  for (const Json& word : json["words"]) total += word["log_probability"].get<double>();
+  for (const Json& word : json["token_scores"]) total += word["log_probability"].get<double>();
   EXPECT_NEAR(total, json["log_probability"].get<double>(), 1e-6);
   const Finished unequal =
       attend({"score", path("pairs"), "--source", write("s", "a\nb\n"), "--target", write("t", "a\n")});

@@ -30,10 +30,10 @@ inline Words operator+(Words words, const Words& more) {
 
 /// Options that make the smallest model of each architecture.
 inline const Words kTinyTransformer{
-    "--tokenizer",      "char", "--dim", "16", "--heads", "2", "--hidden", "32", "--encoder-layers", "1",
+    "--tokenizer",      "char", "--dim", "16", "--heads", "2", "--ffn-dim", "32", "--encoder-layers", "1",
     "--decoder-layers", "1"};
 inline const Words kTinyGpt{"--tokenizer", "char", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "16"};
-inline const Words kTinyRnn{"--tokenizer", "char", "--dim", "16", "--hidden", "16"};
+inline const Words kTinyRnn{"--tokenizer", "char", "--dim", "16", "--state-dim", "16"};
 
 /// `attend: …`, one line and nothing else.
 inline void expect_one_line(const Finished& result, int code) {

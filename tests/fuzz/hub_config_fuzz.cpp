@@ -40,7 +40,7 @@ void read_all(const hub::HubConfig& config) {
   attempt([&] {
     GptConfig result = hub::llama_config(config);
     hub::read_layer_kinds(config, result);
-    if (result.words < 1 || result.words > kMostWords || result.layers > kMostLayers) __builtin_trap();
+    if (result.vocab_size < 1 || result.vocab_size > kMostVocab || result.layers > kMostLayers) __builtin_trap();
     if (!result.layer_kinds.empty() && static_cast<int64_t>(result.layer_kinds.size()) != result.layers) {
       __builtin_trap();
     }

@@ -21,11 +21,11 @@ attend::InspectedModel tiny(const std::string& architecture) {
       [&]() -> std::optional<std::string> { return std::exchange(is_given, true) ? std::nullopt : std::optional(all); },
       {.kind = attend::TokenizerKind::characters, .vocabulary = 1000, .min_count = 1});
   std::map<std::string, std::string> settings{
-      {"words", std::to_string(tokenizer->size())}, {"dim", "8"}, {"context", "24"}};
+      {"vocab_size", std::to_string(tokenizer->size())}, {"dim", "8"}, {"context", "24"}};
   if (architecture == "rnn-attention") {
-    settings["hidden"] = "8";
+    settings["state_dim"] = "8";
   } else {
-    settings["heads"] = "2", settings["hidden"] = "8";
+    settings["heads"] = "2", settings["ffn_dim"] = "8";
   }
   if (architecture == "encoder") settings["labels"] = R"(["a", "b"])";
   attend::Rng rng{1};
@@ -42,7 +42,7 @@ attend::InspectedModel tiny_vision() {
   const attend::Image gray{.width = 4, .height = 4, .pixels = std::vector<uint8_t>(48, 128)};
   return {.name = "tiny",
           .model = attend::Vision::create(
-              {.image = 4, .patch = 2, .labels = {"a", "b"}, .dim = 8, .heads = 2, .layers = 1, .hidden = 8}, rng),
+              {.image = 4, .patch = 2, .labels = {"a", "b"}, .dim = 8, .heads = 2, .layers = 1, .ffn_dim = 8}, rng),
           .tokenizer = {},
           .example = "gray.png",
           .example_target = {},

@@ -56,8 +56,8 @@ TEST(EncodePrompt, IsWhatIsScored) {
   const auto model = tiny_model("gpt", tokenizer.size());
   const auto scores = score_texts(dynamic_cast<const LanguageModel&>(*model), tokenizer, Texts{"aa", "aa$"},
                                   {.rules = {.as_transformers = true}});
-  EXPECT_EQ(scores[0].words.size(), 2u);
-  EXPECT_EQ(scores[1].words.size(), 3u);
+  EXPECT_EQ(scores[0].log_probabilities.size(), 2u);
+  EXPECT_EQ(scores[1].log_probabilities.size(), 3u);
 }
 
 class Prefix : public ::testing::Test {
@@ -82,8 +82,8 @@ TEST_F(Prefix, IsReadByAllThatReadSources) {
   EXPECT_EQ(by_rule[0].source_tokens, by_text[0].source_tokens);
   EXPECT_EQ(by_rule[1].best[0].text, "");
   EXPECT_EQ(by_rule[1].source_tokens, 0);
-  EXPECT_EQ(score_pairs(pair_, tokenizer_, texts, targets, {.rules = rules_})[0].words,
-            score_pairs(pair_, tokenizer_, whole, targets)[0].words);
+  EXPECT_EQ(score_pairs(pair_, tokenizer_, texts, targets, {.rules = rules_})[0].log_probabilities,
+            score_pairs(pair_, tokenizer_, whole, targets)[0].log_probabilities);
   EXPECT_EQ(embed(*model_, tokenizer_, texts, {.rules = rules_})[0].vector,
             embed(*model_, tokenizer_, whole)[0].vector);
 }

@@ -39,7 +39,7 @@ TEST_F(Generating, GreedyTakesTheBestWordEachTime) {
   for (const int32_t id : text.ids) {
     const Tensor logs = log_softmax(gpt_.head().logits(gpt_.hidden(tensor(ids, {1, std::ssize(ids)}))));
     const auto values = logs.to_vector<double>();
-    const std::vector<double> last(values.end() - gpt_.words(), values.end());
+    const std::vector<double> last(values.end() - gpt_.vocab_size(), values.end());
     for (size_t other = 3; other < last.size(); ++other) {
       if (other != 4) {
         EXPECT_GE(last[static_cast<size_t>(id)], last[other] - 1e-4);
@@ -188,7 +188,7 @@ TEST_F(Generating, ABeamFindsWhatSearchFinds) {
   SearchOptions search_options = search_by(options.rules);
   search_options.beam = 4, search_options.n_best = 2, search_options.max_length = 10;
   const std::vector<std::vector<int32_t>> prompts{tokenizer_.encode("Hello", false), tokenizer_.encode("b", false)};
-  search(gpt_, Vocabulary::of(tokenizer_, gpt_.words(), options.rules), prompts, search_options,
+  search(gpt_, Vocabulary::of(tokenizer_, gpt_.vocab_size(), options.rules), prompts, search_options,
          [&](int64_t prompt, const std::vector<Hypothesis>& best) {
            for (size_t copy = 0; copy < 2; ++copy) {
              const GeneratedText& text = texts[static_cast<size_t>(prompt) * 2 + copy];
@@ -235,11 +235,11 @@ TEST_F(Generating, ScoresOfTextsAreTheirLogProbabilities) {
   for (const int64_t batch_tokens : {1, 4096}) {
     const auto scores = score_texts(gpt_, tokenizer_, texts, {.batch_tokens = batch_tokens});
     ASSERT_EQ(scores.size(), 4u);
-    EXPECT_EQ(scores[1].words.size(), 0u);
+    EXPECT_EQ(scores[1].log_probabilities.size(), 0u);
     for (const size_t i : {0u, 2u, 3u}) {
       const auto ids = tokenizer_.encode(texts[i], false);
       ASSERT_EQ(scores[i].ids, ids);
-      ASSERT_EQ(scores[i].words.size(), ids.size());
+      ASSERT_EQ(scores[i].log_probabilities.size(), ids.size());
       std::vector<int64_t> read{3};
       read.insert(read.end(), ids.begin(), ids.end());
       double total = 0;
@@ -251,7 +251,7 @@ TEST_F(Generating, ScoresOfTextsAreTheirLogProbabilities) {
         const auto logs =
             log_softmax(gpt_.head().logits(gpt_.hidden(tensor(seen, {1, std::ssize(seen)})))).to_vector<double>();
         const double expected = logs[logs.size() - 65 + static_cast<size_t>(ids[place])];
-        EXPECT_NEAR(scores[i].words[place], expected, 1e-3) << i << ' ' << place;
+        EXPECT_NEAR(scores[i].log_probabilities[place], expected, 1e-3) << i << ' ' << place;
         total += expected;
       }
       EXPECT_NEAR(scores[i].log_probability, total, 1e-2);

@@ -37,13 +37,13 @@ TEST(ScorePairs, AreWhatSearchReports) {
       const auto scores = score_pairs(pair, tokenizer, sources, targets, {.batch_tokens = batch_tokens});
       for (size_t i = 0; i < 3; ++i) {
         EXPECT_NEAR(scores[i].log_probability, expected[i], 2e-4) << architecture;
-        EXPECT_EQ(scores[i].words.size(), targets[i].size() + 1);
+        EXPECT_EQ(scores[i].log_probabilities.size(), targets[i].size() + 1);
         EXPECT_EQ(scores[i].ids.back(), 3);
         EXPECT_FALSE(scores[i].is_cut);
       }
     }
     EXPECT_TRUE(score_pairs(pair, tokenizer, Texts{std::string(80, 'a')}, Texts{"b"})[0].is_cut);
-    EXPECT_EQ(score_pairs(pair, tokenizer, Texts{"", "a"}, Texts{"", ""})[0].words.size(), 1u);
+    EXPECT_EQ(score_pairs(pair, tokenizer, Texts{"", "a"}, Texts{"", ""})[0].log_probabilities.size(), 1u);
     EXPECT_THROW(score_pairs(pair, tokenizer, sources, Texts{"a"}), ShapeError);
   }
 }

@@ -26,7 +26,7 @@ class ScoresOf : public ::testing::Test {
     return scores;
   }
 
-  Vocabulary vocabulary_{.words = 6, .banned = {}, .begin = 0, .ends = {5}};
+  Vocabulary vocabulary_{.size = 6, .banned = {}, .begin = 0, .ends = {5}};
   Ids source_{2, 3, 4, 5};
 };
 

@@ -44,7 +44,7 @@ double whole_log_probability(const PairModel& model, const std::vector<int32_t>&
   const auto logs = log_softmax(model.head().logits(hidden)).to_vector<double>();
   double total = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
-    total += logs[i * static_cast<size_t>(model.words()) + static_cast<size_t>(ids[i])];
+    total += logs[i * static_cast<size_t>(model.vocab_size()) + static_cast<size_t>(ids[i])];
   }
   return total;
 }

@@ -18,15 +18,15 @@ namespace attend::testing {
 /// An untrained model of a few thousand parameters, whose words are far from equally likely.
 inline std::unique_ptr<Model> tiny_model(const std::string& architecture, int64_t words,
                                          std::map<std::string, std::string> settings = {}) {
-  settings["words"] = std::to_string(words);
+  settings["vocab_size"] = std::to_string(words);
   settings.try_emplace("dim", "16");
   settings.try_emplace("context", "64");
   if (architecture == "encoder") settings.try_emplace("labels", R"(["good", "bad", "无所谓"])");
   if (architecture.starts_with("rnn")) {
-    settings.try_emplace("hidden", "24");
+    settings.try_emplace("state_dim", "24");
   } else {
     settings.try_emplace("heads", "2");
-    if (architecture == "transformer") settings.try_emplace("hidden", "32");
+    if (architecture == "transformer") settings.try_emplace("ffn_dim", "32");
   }
   Rng rng{11};
   auto model = create_model(with_settings(preset_config(architecture, "tiny"), settings), rng);

@@ -145,11 +145,11 @@ TEST(WeightFormats, AnEncoderWithTypesReadsWithoutThem) {
 TEST(WeightFormats, AModelWithoutFormatsSaysSo) {
   struct Plain final : Model {
     std::string architecture() const override { return "plain"; }
-    Task task() const override { return Task::language; }
+    ModelKind kind() const override { return ModelKind::language; }
     std::string config() const override { return "{}"; }
     std::vector<NamedTensor> parameters() const override { return {}; }
     void visit_parameters(const ParameterVisitor&) override {}
-    int64_t words() const override { return 0; }
+    int64_t vocab_size() const override { return 0; }
     int64_t context() const override { return 0; }
   };
   Plain model;

@@ -29,7 +29,7 @@ std::vector<int64_t> beam(const LanguageModel& model, const std::vector<int64_t>
   const std::vector<std::vector<int32_t>> prompts{{ids.begin(), ids.end()}};
   const SearchOptions options{.beam = 4, .stop = SearchStop::likely, .ends_at_limit = false, .max_length = 24};
   std::vector<int64_t> result = ids;
-  search(model, {.words = model.words(), .banned = {}, .ends = {4}}, prompts, options,
+  search(model, {.size = model.vocab_size(), .banned = {}, .ends = {4}}, prompts, options,
          [&](int64_t, std::vector<Hypothesis> best) {
            result.insert(result.end(), best[0].ids.begin(), best[0].ids.end());
            if (!best[0].is_cut) result.push_back(4);

@@ -99,7 +99,7 @@ std::string check_nano_sort(const std::string& path) {
   const Json json = published(fs::path(path).parent_path());
   const Json& c = json.at("config");
   Rng rng;
-  const auto model = Gpt::create({.words = c.at("vocab_size"),
+  const auto model = Gpt::create({.vocab_size = c.at("vocab_size"),
                                   .context = c.at("block_size"),
                                   .dim = c.at("n_embd"),
                                   .heads = c.at("n_head"),

@@ -27,14 +27,14 @@ void check_recurrent(Case& c, CellKind cell) {
   require<FormatError>(!module.layers.empty(), "the case has no param.weight_ih_l0");
   const RecurrentWeights& first = module.layers[0].forward;
   module.config = {.input = first.input.weight.dim(1),
-                   .hidden = first.hidden.weight.dim(1),
+                   .state_dim = first.hidden.weight.dim(1),
                    .layers = static_cast<int64_t>(module.layers.size()),
                    .bidirectional = module.layers[0].backward.has_value(),
                    .bias = static_cast<bool>(first.input.bias),
                    .cell = cell};
   c.options().require_integer("layers", module.config.layers);
   c.options().require_integer("input_size", module.config.input);
-  c.options().require_integer("hidden_size", module.config.hidden);
+  c.options().require_integer("hidden_size", module.config.state_dim);
   require<FormatError>(c.options().flag("bidirectional", module.config.bidirectional) == module.config.bidirectional &&
                            c.options().flag("bias", module.config.bias) == module.config.bias,
                        "options: bidirectional or bias does not agree with the parameters");

@@ -65,7 +65,7 @@ void expect_same(const Settings& settings, const Tokenizer& tokenizer) {
 TEST(ConvertEncoders, ReadBackItIsTheSame) {
   const auto tokenizer = small_tokenizer();
   expect_same(bert_with({}), *tokenizer);
-  expect_same(bert_with({{"types", "3"}, {"activation", "relu"}, {"hidden", "20"}, {"eps", "0.01"}}), *tokenizer);
+  expect_same(bert_with({{"types", "3"}, {"activation", "relu"}, {"ffn_dim", "20"}, {"eps", "0.01"}}), *tokenizer);
   expect_same(bert_with({{"positions", "sinusoidal"}, {"masked_head", "no"}}), *tokenizer);
   expect_same(bert_with({{"positions", "none"}, {"tied", "no"}}), *tokenizer);
   expect_same({{"norm_first", "no"}}, *tokenizer);                                             // masked words alone

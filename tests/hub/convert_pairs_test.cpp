@@ -18,7 +18,7 @@ using Settings = std::map<std::string, std::string>;
 std::unique_ptr<Model> small_pair(const Tokenizer& tokenizer, Settings settings = {}) {
   settings.insert({{"dim", "12"},
                    {"heads", "2"},
-                   {"hidden", "20"},
+                   {"ffn_dim", "20"},
                    {"encoder_layers", "2"},
                    {"decoder_layers", "1"},
                    {"context", "40"}});
@@ -101,7 +101,7 @@ TEST(ConvertPairs, Marian) {
   expect_same({{"tied", "no"}}, "marian");
   expect_same({{"shared", "no"}}, "marian");
   expect_same({{"shared", "no"}, {"tied", "no"}, {"output_bias", "yes"}}, "marian");
-  expect_same({{"scale_embedding", "no"}, {"activation", "silu"}, {"decoder_heads", "4"}, {"decoder_hidden", "8"}},
+  expect_same({{"scale_embedding", "no"}, {"activation", "silu"}, {"decoder_heads", "4"}, {"decoder_ffn_dim", "8"}},
               "marian");
 }
 

@@ -59,7 +59,7 @@ std::map<std::string, std::string> llama_with(const std::map<std::string, std::s
 
 TEST(Convert, ReadBackItIsTheSame) {
   expect_same_read_back("gpt2", {});
-  expect_same_read_back("gpt2", {{"tied", "no"}, {"hidden", "24"}, {"activation", "relu"}, {"eps", "0.01"}});
+  expect_same_read_back("gpt2", {{"tied", "no"}, {"ffn_dim", "24"}, {"activation", "relu"}, {"eps", "0.01"}});
   expect_same_read_back("llama", kLlama);
   expect_same_read_back("llama", llama_with({{"key_heads", "1"}, {"tied", "no"}, {"attention_bias", "all"}}));
   expect_same_read_back("llama",

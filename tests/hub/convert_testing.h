@@ -22,7 +22,7 @@ inline std::shared_ptr<const Tokenizer> small_tokenizer(TokenizerTraining traini
 /// A model of ours in which nothing is 0 or 1.
 inline std::unique_ptr<Model> random_model(const std::string& architecture, const Tokenizer& tokenizer,
                                            std::map<std::string, std::string> settings) {
-  settings["words"] = std::to_string(tokenizer.size());
+  settings["vocab_size"] = std::to_string(tokenizer.size());
   Rng rng{.seed = 3};
   auto model = create_model(with_settings(preset_config(architecture, "tiny"), settings), rng);
   for (const auto& [name, tensor] : model->parameters()) {

@@ -24,7 +24,7 @@ std::vector<float> logits_of(const Model& model) {
 TEST(Hub, KnowsItsFolders) {
   const TemporaryFolder folder;
   EXPECT_FALSE(is_hub_folder(folder.path()));
-  std::ofstream(folder.file("config.json")) << R"({"architecture": "gpt", "words": 8})";
+  std::ofstream(folder.file("config.json")) << R"({"architecture": "gpt", "vocab_size": 8})";
   EXPECT_FALSE(is_hub_folder(folder.path()));
   std::ofstream(folder.file("config.json")) << R"({"architectures": ["X"]})";
   EXPECT_TRUE(is_hub_folder(folder.path()));

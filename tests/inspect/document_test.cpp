@@ -199,8 +199,8 @@ TEST(Document, HasTheNumbersOfTheRunExactly) {
     EXPECT_EQ(json["run"]["sides"][0]["text"], "hello <b>&\"x\"");
     EXPECT_EQ(json["info"]["models"][0]["architecture"], architecture);
     EXPECT_EQ(json["heads"]["heads"].size(), json["stats"].size());
-    EXPECT_EQ(json.contains("alignment"), model.model->task() == Task::translation);
-    EXPECT_EQ(json.contains("generation"), model.model->task() != Task::classification);
+    EXPECT_EQ(json.contains("alignment"), model.model->kind() == ModelKind::translation);
+    EXPECT_EQ(json.contains("generation"), model.model->kind() != ModelKind::classification);
     EXPECT_TRUE(json["leftOut"].empty());
     for (const std::string& name : array_names(run)) {
       const Array array = run_array(run, name);

@@ -36,7 +36,7 @@ inline InspectedModel tiny_vision() {
   Rng rng{3};
   return {.name = "tiny",
           .model = Vision::create(
-              {.image = 6, .patch = 3, .labels = {"cat", "狗"}, .dim = 8, .heads = 2, .layers = 2, .hidden = 12}, rng),
+              {.image = 6, .patch = 3, .labels = {"cat", "狗"}, .dim = 8, .heads = 2, .layers = 2, .ffn_dim = 12}, rng),
           .tokenizer = {},
           .example = {},
           .example_target = {},
@@ -51,7 +51,7 @@ inline std::shared_ptr<const Image> motley_picture(int64_t width, int64_t height
 }
 
 inline Run tiny_run(const InspectedModel& model, RunOptions options) {
-  if (model.model->task() == Task::translation && !options.target) options.target = "dcba";
+  if (model.model->kind() == ModelKind::translation && !options.target) options.target = "dcba";
   return capture(model, std::move(options));
 }
 

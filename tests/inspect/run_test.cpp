@@ -48,9 +48,9 @@ TEST(Run, WeightsTimesValuesAreTheContextOfThePass) {
     const attend::Run run = run_of(model);
     for (size_t a = 0; a < run.attention.size(); ++a) {
       const RunAttention& attention = run.attention[a];
-      const Tensor* context = value(run, attention.trace.path + ":context");
-      if (!context) continue;  // a recurrent decoder
-      const auto expected = context->to_vector<float>();
+      const Tensor* attended = value(run, attention.trace.path + ":attended");
+      if (!attended) continue;  // a recurrent decoder
+      const auto expected = attended->to_vector<float>();
       for (int64_t head = 0; head < attention.heads(); ++head) {
         const std::string place = std::to_string(a) + "/" + std::to_string(head);
         const Array weights = run_array(run, "weights/" + place), v = run_array(run, "v/" + place);

@@ -77,7 +77,7 @@ TEST(VisionDocument, HoldsThePictureAndThePlaces) {
   InspectedModel model = tiny_vision();
   model.example = "motley.png";
   const Json json = Json::parse(inspect_document(model, vision_run()));
-  EXPECT_EQ(json["info"]["models"][0]["task"], "image");
+  EXPECT_EQ(json["info"]["models"][0]["kind"], "image");
   EXPECT_EQ(json["info"]["models"][0]["labels"], Json::parse(R"(["cat", "狗"])"));
   const Json& picture = json["run"]["sides"][0]["picture"];
   EXPECT_EQ(picture["rows"], 2);

@@ -22,7 +22,7 @@ constexpr int64_t kWords = 23;
 using Settings = std::map<std::string, std::string>;
 
 std::unique_ptr<Model> tiny(const std::string& architecture, Settings settings = {}) {
-  settings["words"] = std::to_string(kWords);
+  settings["vocab_size"] = std::to_string(kWords);
   settings.try_emplace("dropout", "0.1");
   if (architecture == "encoder") settings["labels"] = R"(["no", "yes", "maybe"])";
   Rng rng{7};
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
                                {"wave_halves", "yes"},
                                {"output_bias", "yes"},
                                {"decoder_heads", "2"},
-                               {"decoder_hidden", "96"}}},
+                               {"decoder_ffn_dim", "96"}}},
                       Variant{"bart",
                               "transformer",
                               {{"positions", "learned"},
@@ -408,25 +408,26 @@ TEST(Registry, DamagedFoldersAreRefusedByName) {
     return message_of([&] { load_model(path); });
   };
   EXPECT_NE(spoil("config.json", "{").find("expected a JSON object"), std::string::npos);
-  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","words":24,"dim":128,"heads":4,"layers":4,"context":128})")
-                .find("embedding.weight"),
-            std::string::npos);
+  EXPECT_NE(
+      spoil("config.json", R"({"architecture":"gpt","vocab_size":24,"dim":128,"heads":4,"layers":4,"context":128})")
+          .find("embedding.weight"),
+      std::string::npos);
   const auto absurd = [&](const std::string& setting) {
     return spoil("config.json",
-                 R"({"architecture":"gpt","words":23,"dim":128,"heads":4,"context":128,)" + setting + "}");
+                 R"({"architecture":"gpt","vocab_size":23,"dim":128,"heads":4,"context":128,)" + setting + "}");
   };
   EXPECT_NE(absurd(R"("layers":4000000000)").find("layers"), std::string::npos);
   EXPECT_NE(absurd(R"("layers":900)").find("describes matrices"), std::string::npos);
-  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","words":16000000})").find("describes matrices"),
+  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","vocab_size":16000000})").find("describes matrices"),
             std::string::npos);
-  EXPECT_NE(absurd(R"("layers":4,"hidden":1000000)").find("describes matrices"), std::string::npos);
-  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","words":23,"dim":1000000,"heads":4,"layers":4})")
+  EXPECT_NE(absurd(R"("layers":4,"ffn_dim":1000000)").find("describes matrices"), std::string::npos);
+  EXPECT_NE(spoil("config.json", R"({"architecture":"gpt","vocab_size":23,"dim":1000000,"heads":4,"layers":4})")
                 .find("describes matrices"),
             std::string::npos);
-  EXPECT_NE(
-      spoil("config.json", R"({"architecture":"gpt","words":23,"dim":128,"heads":4,"layers":4,"context":16000000})")
-          .find("describes"),
-      std::string::npos);
+  EXPECT_NE(spoil("config.json",
+                  R"({"architecture":"gpt","vocab_size":23,"dim":128,"heads":4,"layers":4,"context":16000000})")
+                .find("describes"),
+            std::string::npos);
   EXPECT_NE(spoil("model.safetensors", "short").find("model.safetensors"), std::string::npos);
   std::filesystem::remove(path + "/config.json");
   EXPECT_NE(message_of([&] { load_model(path); }).find("has no config.json"), std::string::npos);

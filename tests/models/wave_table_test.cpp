@@ -58,7 +58,7 @@ TEST(WaveTable, AContextOfMillionsCostsNothing) {
   Rng rng(1);
   for (const char* architecture : {"gpt", "encoder", "transformer"}) {
     std::map<std::string, std::string> settings{
-        {"words", "11"}, {"dim", "64"}, {"heads", "2"}, {"positions", "sinusoidal"}, {"context", "16777216"}};
+        {"vocab_size", "11"}, {"dim", "64"}, {"heads", "2"}, {"positions", "sinusoidal"}, {"context", "16777216"}};
     if (std::string(architecture) == "encoder") settings["labels"] = R"(["a", "b"])";
     const auto made = create_model(with_settings(preset_config(architecture, "tiny"), settings), rng);
     save_model(*made, folder.file(architecture));

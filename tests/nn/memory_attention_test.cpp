@@ -19,7 +19,7 @@ const Tensor kMask = bool_tensor(std::vector<uint8_t>{1, 0, 1, 0, 0, 0}, {2, 3})
 
 BahdanauAttention additive() {
   Rng rng{.seed = 1};
-  return BahdanauAttention::create({.state = 2, .memory = 4, .hidden = 3}, rng);
+  return BahdanauAttention::create({.state = 2, .memory = 4, .state_dim = 3}, rng);
 }
 
 TEST(BahdanauAttention, Gradients) {

@@ -49,7 +49,7 @@ TEST(Linear, RefusesEmptySizes) {
 
 TEST(Embedding, StartsNormal) {
   Rng rng{.seed = 2};
-  const auto values = testing::values(Embedding::create({.words = 200, .dim = 50}, rng).weight);
+  const auto values = testing::values(Embedding::create({.rows = 200, .dim = 50}, rng).weight);
   double squares = 0;
   for (const double value : values) squares += value * value;
   EXPECT_NEAR(squares / static_cast<double>(values.size()), 1, 0.05);
@@ -58,7 +58,7 @@ TEST(Embedding, StartsNormal) {
 TEST(Embedding, Gradients) {
   Rng rng;
   const Tensor ids = tensor<int64_t>({4, 0, 4, 2}, {2, 2});
-  expect_module_gradients(Embedding::create({.words = 5, .dim = 3}, rng), {},
+  expect_module_gradients(Embedding::create({.rows = 5, .dim = 3}, rng), {},
                           [ids](const Embedding& m, const auto&) { return m.forward(ids); });
 }
 
@@ -94,7 +94,7 @@ TEST(FeedForward, GradientsOfEveryKind) {
                                 Activation::tanh, Activation::sigmoid, Activation::quick_gelu}) {
     for (const bool gated : {false, true}) {
       Rng rng{.seed = 5};
-      const auto module = FeedForward::create({.dim = 3, .hidden = 4, .activation = kind, .gated = gated}, rng);
+      const auto module = FeedForward::create({.dim = 3, .ffn_dim = 4, .activation = kind, .gated = gated}, rng);
       EXPECT_EQ(count_parameters(module), (gated ? 2 : 1) * 16 + 15);
       expect_module_gradients(module, {random_f64({2, 3}, 4)},
                               [](const FeedForward& m, const auto& in) { return m.forward(in[0]); });
@@ -104,7 +104,7 @@ TEST(FeedForward, GradientsOfEveryKind) {
 
 TEST(FeedForward, DropsOnlyWithRandomness) {
   Rng rng{.seed = 5};
-  const auto module = FeedForward::create({.dim = 8, .hidden = 64, .dropout = 0.5}, rng);
+  const auto module = FeedForward::create({.dim = 8, .ffn_dim = 64, .dropout = 0.5}, rng);
   const Tensor x = testing::random_f32({4, 8}, 1);
   Rng first{.seed = 9}, again{.seed = 9};
   const auto dropped = testing::values(module.forward(x, {.rng = &first}));

@@ -25,7 +25,7 @@ struct Everything : AttentionRecorder {
 struct ObserverTest : ::testing::Test {
   Rng rng{3};
   Transformer model = Transformer::create(
-      {.layer = {.dim = 8, .heads = 2, .hidden = 16, .norm_first = true}, .encoder_layers = 2, .decoder_layers = 1},
+      {.layer = {.dim = 8, .heads = 2, .ffn_dim = 16, .norm_first = true}, .encoder_layers = 2, .decoder_layers = 1},
       rng);
   Tensor source = testing::random_f32({1, 5, 8}, 1), target = testing::random_f32({1, 3, 8}, 2);
   Everything seen;
@@ -50,7 +50,7 @@ TEST_F(ObserverTest, WeightsTimesValuesAreTheContext) {
   run(&seen);
   for (const AttentionTrace& trace : seen.traces) {
     const auto weights = trace.weights().values.to_vector<float>(), values = trace.v.to_vector<float>();
-    const auto context = seen.values.at(trace.path + ":context").to_vector<float>();
+    const auto context = seen.values.at(trace.path + ":attended").to_vector<float>();
     const int64_t queries = trace.q.dim(2), keys = trace.k.dim(2), width = trace.v.dim(3);
     for (int64_t h = 0; h < 2; ++h) {
       for (int64_t i = 0; i < queries; ++i) {
@@ -82,7 +82,7 @@ TEST_F(ObserverTest, AHeadSwitchedOffGivesNothing) {
   const auto before = run(nullptr);
   seen.wanted["encoder.layers.1.attention"].heads = {1};
   EXPECT_NE(run(&seen), before);
-  const auto context = seen.values.at("encoder.layers.1.attention:context").to_vector<float>();
+  const auto context = seen.values.at("encoder.layers.1.attention:attended").to_vector<float>();
   for (size_t i = 0; i < context.size(); ++i) EXPECT_EQ(context[i] == 0, i % 8 >= 4) << i;
 }
 

@@ -13,7 +13,7 @@ using testing::random_f64;
 using testing::values;
 
 TransformerLayerConfig small(bool norm_first = false) {
-  return {.dim = 4, .heads = 2, .hidden = 6, .activation = Activation::gelu, .norm_first = norm_first, .dropout = 0.1};
+  return {.dim = 4, .heads = 2, .ffn_dim = 6, .activation = Activation::gelu, .norm_first = norm_first, .dropout = 0.1};
 }
 
 Transformer create(bool norm_first, bool gated = false) {
@@ -34,7 +34,7 @@ TEST(Transformer, GradientsOfTheWhole) {
 TEST(Transformer, SameBitsOnAnyThreads) {
   Rng rng{.seed = 8};
   const auto module = Transformer::create(
-      {.layer = {.dim = 32, .heads = 4, .hidden = 48}, .encoder_layers = 1, .decoder_layers = 1}, rng);
+      {.layer = {.dim = 32, .heads = 4, .ffn_dim = 48}, .encoder_layers = 1, .decoder_layers = 1}, rng);
   testing::expect_module_same_bits(module, {random_f64({2, 33, 32}, 1), random_f64({2, 9, 32}, 2)},
                                    [](const Transformer& m, const auto& in) {
                                      Rng dropout{.seed = 3};

@@ -45,7 +45,7 @@ TEST(Embedding, Errors) {
   expect_error<ShapeError>([] { embedding(ids({-1}, {1}), zeros({3, 2})); }, "embedding: index -1 is outside 0 to 2");
   expect_error<ShapeError>([] { embedding(zeros({2}), zeros({3, 2})); }, "embedding: ids must be i64, got f32");
   expect_error<ShapeError>([] { embedding(ids({0}, {1}), zeros({3})); },
-                           "embedding: weight must be [words, dim], got shape [3]");
+                           "embedding: weight must be [vocab_size, dim], got shape [3]");
 }
 
 TEST(Gather, TakesFromTheLastAxis) {

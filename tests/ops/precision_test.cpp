@@ -86,7 +86,7 @@ TEST_P(Bf16, SpecialValuesPassThrough) {
 }
 
 TEST_P(Bf16, SameBitsOnAnyNumberOfThreads) {
-  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+  const PrecisionScope scope(Precision::bf16);
   testing::expect_same_bits([](const auto& in) { return linear(in[0], in[1], in[2]); },
                             {random_f32({300, 70}, 1), random_f32({130, 70}, 2), random_f32({130}, 3)});
 }
@@ -116,7 +116,7 @@ TEST_P(Bf16, GradientsAreNearThoseOfF32) {
   };
   const auto exact = gradients(inputs, loss);
   const auto near = gradients(inputs, [&](const auto& in) {
-    const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+    const PrecisionScope scope(Precision::bf16);
     return loss(in);
   });
   double difference = 0, size = 0;
@@ -129,25 +129,25 @@ TEST_P(Bf16, GradientsAreNearThoseOfF32) {
   EXPECT_GT(relative, 1e-5);  // or nothing was rounded
 }
 
-TEST(MatmulPrecision, ScopesNestAndEnd) {
+TEST(Precision, ScopesNestAndEnd) {
   cpu::set_bf16_unit_for_test(cpu::bf16_units_for_test()[0]);
   {
-    const MatmulPrecisionScope outer(MatmulPrecision::bf16);
+    const PrecisionScope outer(Precision::bf16);
     {
-      const MatmulPrecisionScope inner(MatmulPrecision::f32);
-      EXPECT_EQ(matmul_precision(), MatmulPrecision::f32);
+      const PrecisionScope inner(Precision::f32);
+      EXPECT_EQ(current_precision(), Precision::f32);
     }
-    EXPECT_EQ(matmul_precision(), MatmulPrecision::bf16);
+    EXPECT_EQ(current_precision(), Precision::bf16);
   }
-  EXPECT_EQ(matmul_precision(), MatmulPrecision::f32);
+  EXPECT_EQ(current_precision(), Precision::f32);
   cpu::set_bf16_unit_for_test(nullptr);
 }
 
-TEST(MatmulPrecision, AMachineWithoutSaysSo) {
+TEST(Precision, AMachineWithoutSaysSo) {
   if (has_bf16()) GTEST_SKIP() << "this machine multiplies bf16";
   const std::string message =
       "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";
-  expect_error<DeviceError>([] { const MatmulPrecisionScope scope(MatmulPrecision::bf16); }, message);
+  expect_error<DeviceError>([] { const PrecisionScope scope(Precision::bf16); }, message);
   expect_error<DeviceError>([] { multiplied(ones({40, 40}), ones({40, 40}), {.bf16 = true}); }, message);
 }
 

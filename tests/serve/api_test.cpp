@@ -55,7 +55,7 @@ TEST(Api, SaysWhatThereIs) {
   EXPECT_EQ(info["training"], false);
   ASSERT_EQ(info["models"].size(), 4u);
   EXPECT_EQ(info["models"][0]["id"], "m0");
-  EXPECT_EQ(info["models"][0]["task"], "translation");
+  EXPECT_EQ(info["models"][0]["kind"], "translation");
   EXPECT_EQ(info["models"][3]["labels"].size(), 3u);
   EXPECT_GT(info["models"][0]["parameters"].get<int64_t>(), 1000);
   EXPECT_EQ(info["models"][1]["context"], 64);
@@ -68,7 +68,7 @@ TEST(Api, AnswersWhatTheOfflineFileHolds) {
   for (const char* architecture : {"transformer", "gpt", "rnn-attention", "encoder"}) {
     const InspectedModel model = tiny_inspected(architecture);
     const std::string id = "m" + std::to_string(number++);
-    const bool is_pair = model.model->task() == Task::translation;
+    const bool is_pair = model.model->kind() == ModelKind::translation;
     const attend::Run run = tiny_run(model, {.text = "hello <b>"});
     const Json file = Json::parse(inspect_document(model, run, {}));
     Json body{{"model", id}, {"text", "hello <b>"}};

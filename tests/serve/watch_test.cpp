@@ -89,7 +89,7 @@ TEST(Watch, ASentenceWithoutATargetIsTranslated) {
   for (int i = 0; i < 80; ++i) pairs += "one\tab\ntwo\tcd\n";
   TrainingJob job{
       .architecture = "transformer",
-      .model = {{"dim", "16"}, {"heads", "2"}, {"hidden", "32"}},
+      .model = {{"dim", "16"}, {"heads", "2"}, {"ffn_dim", "32"}},
       .data = {.corpus = {.kind = CorpusKind::tsv, .files = {save(folder, "pairs.tsv", pairs)}}, .tokenizer = "char"}};
   job.training.steps = 200;
   job.training.lr = 5e-3;

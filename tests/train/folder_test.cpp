@@ -207,8 +207,8 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
             "'dim' must be a multiple of 'heads', got 16 and 3");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["key_heads"] = "3"; }),
             "'heads' must be a multiple of 'key_heads', got 2 and 3");
-  EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.model["hidden"] = "15"; }),
-            "'hidden' must be even where 'bidirectional' is on, got 15");
+  EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.model["state_dim"] = "15"; }),
+            "'state_dim' must be even where 'bidirectional' is on, got 15");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["context"] = "500"; }),
             "the text to learn from has 43 tokens, it needs more than the context of 500");
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "0"; }),
@@ -248,7 +248,7 @@ TEST(ModelFolder, SizesOfTheStartStay) {
   TrainingJob job = tiny_job("transformer", CorpusKind::tsv, pairs);
   TrainingFolder::create(job, folder.file("m"), false);
   job.from = folder.file("m");
-  job.model = {{"hidden", "48"}};
+  job.model = {{"ffn_dim", "48"}};
   EXPECT_THAT(error_of([&] { TrainingFolder::create(job, folder.file("n"), false); }),
               ::testing::HasSubstr("in the model to start from, but [48, 16] in the new one: sizes cannot change"));
   job.model = {{"dropout", "0.3"}};

@@ -56,14 +56,14 @@ struct Case {
   std::string name, architecture;
   CorpusKind kind = CorpusKind::tsv;
   std::string text;
-  Precision precision = Precision::float32;
+  Precision precision = Precision::f32;
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 class Resume : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (GetParam().precision == Precision::bfloat16 && !has_bf16()) GTEST_SKIP() << "this processor has no bfloat16";
+    if (GetParam().precision == Precision::bf16 && !has_bf16()) GTEST_SKIP() << "this processor has no bfloat16";
   }
   /// All that keeps a state: dropout, accumulated gradients, moments, averages, a log line over several steps.
   TrainingJob job() {
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Rnn", "rnn", CorpusKind::tsv, reversed_digits(60)},
                       Case{"RnnAttention", "rnn-attention", CorpusKind::tsv, reversed_digits(60)},
                       Case{"Gpt", "gpt", CorpusKind::text, testing::periodic_text(40)},
-                      Case{"GptInBfloat16", "gpt", CorpusKind::text, testing::periodic_text(40), Precision::bfloat16},
+                      Case{"GptInBfloat16", "gpt", CorpusKind::text, testing::periodic_text(40), Precision::bf16},
                       Case{"EncoderLabels", "encoder", CorpusKind::labelled, testing::labelled_letters(60)},
                       Case{"EncoderMasked", "encoder", CorpusKind::text, testing::periodic_text(40)}),
     [](const auto& one) { return one.param.name; });

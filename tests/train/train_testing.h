@@ -62,11 +62,11 @@ inline std::string save(const TemporaryFolder& folder, const std::string& name, 
 inline TrainingJob tiny_job(const std::string& architecture, CorpusKind kind, const std::string& file) {
   TrainingJob job{.architecture = architecture, .model = {{"dim", "16"}, {"dropout", "0"}}};
   if (architecture.starts_with("rnn")) {
-    job.model.insert({{"hidden", "16"}});
+    job.model.insert({{"ffn_dim", "16"}});
   } else if (architecture == "transformer") {
-    job.model.insert({{"heads", "2"}, {"hidden", "32"}, {"encoder_layers", "1"}, {"decoder_layers", "1"}});
+    job.model.insert({{"heads", "2"}, {"ffn_dim", "32"}, {"encoder_layers", "1"}, {"decoder_layers", "1"}});
   } else {
-    job.model.insert({{"heads", "2"}, {"hidden", "32"}, {"layers", "1"}, {"context", "16"}});
+    job.model.insert({{"heads", "2"}, {"ffn_dim", "32"}, {"layers", "1"}, {"context", "16"}});
   }
   job.data = {.corpus = {.kind = kind, .files = {file}}, .tokenizer = "char"};
   job.training = default_training(architecture);

@@ -94,8 +94,8 @@ class Rows final : public Objective {
       }
     }
     const Tensor x = tensor<int64_t>(ids, {rows_, 8}), y = tensor<int64_t>(labels, {rows_, 8});
-    return {.tokens = tokens, .read = 8 * rows_, .loss = [this, x, y](const ForwardContext& context) {
-              return model_.head().loss(model_.hidden(x, context), y);
+    return {.tokens = tokens, .read = 8 * rows_, .loss = [this, x, y](const ForwardPass& pass) {
+              return model_.head().loss(model_.hidden(x, pass), y);
             }};
   }
   Evaluation evaluate(bool) const override { return {.loss = 1, .tokens = 1}; }
@@ -112,7 +112,8 @@ TEST(TrainerAccumulate, TwoBatchesAreOneTwiceAsLarge) {
   for (const int64_t accumulate : {1, 2, 4}) {
     Rng rng{3, 0};
     const auto model = create_model(
-        R"({"architecture": "gpt", "words": 11, "dim": 16, "heads": 2, "layers": 1, "context": 8, "dropout": 0})", rng);
+        R"({"architecture": "gpt", "vocab_size": 11, "dim": 16, "heads": 2, "layers": 1, "context": 8, "dropout": 0})",
+        rng);
     const Rows objective(dynamic_cast<const LanguageModel&>(*model), 4 / accumulate);
     const std::string path = folder.file(std::to_string(accumulate));
     save_model(*model, path);

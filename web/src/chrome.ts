@@ -125,9 +125,9 @@ export class Chrome {
     const facts = el(
       "span",
       { class: "facts" },
-      model.task === "image"
+      model.kind === "image"
         ? t.factsOfPictures(compact(model.parameters), model.context - 1, model.architecture)
-        : t.facts(compact(model.parameters), compact(model.words), model.architecture),
+        : t.facts(compact(model.parameters), compact(model.vocab_size), model.architecture),
     );
     const language = el(
       "button",

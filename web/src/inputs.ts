@@ -19,7 +19,7 @@ export class Inputs {
 
   show(now: Furnishing): void {
     this.now = now;
-    if (now.model.task === "image") this.showPicture(now);
+    if (now.model.kind === "image") this.showPicture(now);
     else this.showTexts(now);
   }
 
@@ -59,9 +59,9 @@ export class Inputs {
       return el("label", { class: "field" }, el("span", {}, label), box);
     };
     const fields = [field("text", t.text, own ? state.text : model.example.text, "")];
-    if (model.task === "translation")
+    if (model.kind === "translation")
       fields.push(field("target", t.target, state.target || (own ? "" : (model.example.target ?? "")), t.targetHint));
-    if (model.task === "classification") fields.push(field("second", t.second, state.second, t.secondHint));
+    if (model.kind === "classification") fields.push(field("second", t.second, state.second, t.secondHint));
     const go = el("button", { class: "primary", attributes: { id: "run", type: "submit" } }, t.run);
     replaceChildren(this.form, ...fields, source.kind === "file" ? null : go);
     this.form.onsubmit = (event) => {
@@ -112,7 +112,7 @@ export class Inputs {
 
   /** A file dropped anywhere is a picture for the model; the browser would leave the page for it. */
   private takeDrops(): void {
-    const wanted = () => this.now?.model.task === "image" && this.now.source.kind === "server";
+    const wanted = () => this.now?.model.kind === "image" && this.now.source.kind === "server";
     window.addEventListener("dragover", (event) => {
       if (!wanted()) return;
       event.preventDefault();

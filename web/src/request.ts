@@ -3,14 +3,14 @@ import type { State } from "./state";
 
 /** What the address asks a model for; null: a model of pictures that has been given none yet. */
 export function requestOf(state: State, model: Model): RunRequest | null {
-  if (model.task === "image") {
+  if (model.kind === "image") {
     if (!state.picture && !model.example.text) return null;
     return { model: model.id, ...(state.picture ? { picture: state.picture } : {}) };
   }
   const own = state.text !== "";
   const request: RunRequest = { model: model.id, text: own ? state.text : model.example.text };
   const target = state.target || (own ? "" : (model.example.target ?? ""));
-  if (model.task === "translation" && target) request.target = target;
+  if (model.kind === "translation" && target) request.target = target;
   if (state.second) request.second = state.second;
   return request;
 }

@@ -12,10 +12,10 @@
 namespace attend {
 
 struct TextScore {
-  double log_probability = 0;  ///< natural logarithm: the sum of `words`
-  std::vector<int32_t> ids;    ///< what was scored: the pieces of the text, and for pairs the end
-  std::vector<double> words;   ///< log p of each id, given all before it (and the source)
-  bool is_cut = false;         ///< a side was longer than the context: its end was not read
+  double log_probability = 0;             ///< natural logarithm: the sum of `log_probabilities`
+  std::vector<int32_t> ids;               ///< what was scored: the pieces of the text, and for pairs the end
+  std::vector<double> log_probabilities;  ///< log p of each id, given all before it (and the source)
+  bool is_cut = false;                    ///< a side was longer than the context: its end was not read
 };
 
 struct ScoreOptions {

@@ -31,7 +31,7 @@ struct RunOptions {
   std::optional<std::string> target;  ///< of a pair model; none: what the model itself writes, as translate() does
   int64_t most_written = 0;           ///< tokens of a target that the model writes; 0: as many as it translates with
   std::optional<std::string> second;  ///< of an encoder: the second text of a pair
-  std::vector<AblatedHead> heads;     ///< switched off: their part of the context is 0
+  std::vector<AblatedHead> heads;     ///< switched off: their part of the output is 0
   std::vector<AblatedToken> tokens;   ///< held out: nothing may look at them
   int64_t candidates = 5;             ///< words shown for each place of the output
   int64_t longest = 16384;            ///< most tokens of a text

@@ -11,13 +11,13 @@ namespace attend {
 constexpr std::array<std::string_view, 3> names_of(LabelScores) { return {"shares", "each", "values"}; }
 
 struct EncoderConfig {
-  int64_t words = 0;
+  int64_t vocab_size = 0;
   std::vector<std::string> labels;
   int64_t context = 512;
   int64_t dim = 256;
   int64_t heads = 4;
   int64_t layers = 4;
-  int64_t hidden = 0;
+  int64_t ffn_dim = 0;
   Activation activation = Activation::gelu;
   bool norm_first = true;
   double eps = 1e-5;
@@ -33,13 +33,13 @@ struct EncoderConfig {
 
   static void settings(auto&& visit) {
     using C = EncoderConfig;
-    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
     visit("labels", &C::labels, "what the classes are called");
     visit("context", &C::context, "longest text, in tokens", kMostContext);
     visit("dim", &C::dim, "width of every layer", kMostWidth);
     visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
     visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
     visit("activation", &C::activation, "of the feed-forward network");
     visit("norm_first", &C::norm_first, "norm before each branch instead of after");
     visit("eps", &C::eps, "added to the variance in norms", kMostEps);
@@ -68,7 +68,7 @@ struct Encoder final : EncoderModel {
   std::optional<Linear> masked_dense;  ///< of masked words, whose output layer is the embedding's matrix and a bias
   std::optional<Norm> masked_norm;
   Tensor masked_bias;
-  Tensor masked_output;              ///< [words, dim] unless tied
+  Tensor masked_output;              ///< [vocab_size, dim] unless tied
   std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
   WaveTable waves;                   ///< sines and cosines: computed, not a parameter
 
@@ -79,19 +79,19 @@ struct Encoder final : EncoderModel {
   std::vector<NamedTensor> parameters() const override;
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
-  int64_t words() const override { return settings.words; }
+  int64_t vocab_size() const override { return settings.vocab_size; }
   int64_t context() const override { return settings.context; }
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t token_types() const override { return settings.types; }
   LabelScores label_scores() const override { return settings.scores; }
   /// With lengths and nobody who watches or learns, only real tokens are computed: packed without padding, whose
   /// vectors are then 0.
-  Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
+  Tensor hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const override;
   /// The vector that stands for each text, after the pooler: [batch, dim].
-  Tensor pooled(const TextInputs& inputs, const ForwardContext& context = {}) const;
-  Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const override;
+  Tensor pooled(const TextInputs& inputs, const ForwardPass& pass = {}) const;
+  Tensor classify(const TextInputs& inputs, const ForwardPass& pass = {}) const override;
   bool has_masked_head() const override { return settings.masked; }
-  Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const override;
+  Tensor masked_hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const override;
   Head masked_head() const override;
 
   static void fields(auto&& visit) {

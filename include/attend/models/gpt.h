@@ -9,13 +9,13 @@
 namespace attend {
 
 struct GptConfig {
-  int64_t words = 0;
+  int64_t vocab_size = 0;
   int64_t context = 256;
   int64_t dim = 384;
   int64_t heads = 6;
   int64_t key_heads = 0;
   int64_t layers = 6;
-  int64_t hidden = 0;
+  int64_t ffn_dim = 0;
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
   bool rms_norm = false;
@@ -42,13 +42,13 @@ struct GptConfig {
 
   static void settings(auto&& visit) {
     using C = GptConfig;
-    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
     visit("context", &C::context, "how many tokens back it can see", kMostContext);
     visit("dim", &C::dim, "width of every layer", kMostWidth);
     visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
     visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
     visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("hidden", &C::hidden, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
     visit("activation", &C::activation, "of the feed-forward network");
     visit("gated", &C::gated, "gated feed-forward network");
     visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");
@@ -83,7 +83,7 @@ struct Gpt final : LanguageModel {
   std::optional<LearnedPositions> positions;
   TransformerEncoder layers;
   std::optional<Linear> output;  ///< the last layer, unless it is the embedding matrix
-  Tensor output_bias;            ///< [words] or empty
+  Tensor output_bias;            ///< [vocab_size] or empty
   WaveTable waves;               ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<Gpt> create(const GptConfig& config, Rng& rng);
@@ -93,9 +93,9 @@ struct Gpt final : LanguageModel {
   std::vector<NamedTensor> parameters() const override;
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
-  int64_t words() const override { return settings.words; }
+  int64_t vocab_size() const override { return settings.vocab_size; }
   int64_t context() const override { return settings.context; }
-  Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const override;
+  Tensor hidden(const Tensor& ids, const ForwardPass& pass = {}) const override;
   Head head() const override { return {output ? output->weight : embedding.weight, output_bias}; }
   std::unique_ptr<Decoding> start() const override;
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/nn/context.h"
+#include "attend/nn/forward_pass.h"
 #include "attend/nn/parameters.h"
 #include "attend/nn/weight_formats.h"
 #include "attend/ops/cross_entropy.h"
@@ -15,12 +15,12 @@
 // file of its own that fulfils one of these.
 namespace attend {
 
-enum class Task { translation, language, classification, pictures };
+enum class ModelKind { translation, language, classification, pictures };
 
 /// The last layer: logits = hidden · weightᵀ + bias.
 struct Head {
-  Tensor weight;  ///< [words, dim]
-  Tensor bias;    ///< [words] or empty
+  Tensor weight;  ///< [vocab_size, dim]
+  Tensor bias;    ///< [vocab_size] or empty
 
   Tensor logits(const Tensor& hidden) const;
   /// cross_entropy(logits(hidden), labels) without ever holding all logits. hidden […, dim], labels i64 of its leading
@@ -35,7 +35,7 @@ class Decoding {
 
   /// Adds ids (i64 [rows, count]) to the rows and returns the logits after each row's last token, [rows, words]. While
   /// nothing is held rows may differ: `lengths` (i64 [rows]) says how many of the ids are real, the rest is padding.
-  virtual Tensor step(const Tensor& ids, const Tensor& lengths = {}, const ForwardContext& context = {}) = 0;
+  virtual Tensor step(const Tensor& ids, const Tensor& lengths = {}, const ForwardPass& pass = {}) = 0;
   /// Row i goes on from what row order[i] was; rows may be repeated, moved and dropped. The rows of one source sentence
   /// stay together, as many as spread() made.
   virtual void select(std::span<const int64_t> order) = 0;
@@ -49,7 +49,7 @@ class Model {
   virtual ~Model() = default;
 
   virtual std::string architecture() const = 0;
-  virtual Task task() const = 0;
+  virtual ModelKind kind() const = 0;
   /// The settings as JSON text, with "architecture": what create_model takes.
   virtual std::string config() const = 0;
   /// Handles that share the model's data and gradients. A tied matrix is there once.
@@ -59,8 +59,8 @@ class Model {
   /// The matrices of its linear layers and embeddings, to be put into another format for inference (see
   /// attend/nn/weight_formats.h); a model that has none throws.
   virtual std::vector<Tensor*> matrices();
-  virtual int64_t words() const = 0;    ///< size of the vocabulary
-  virtual int64_t context() const = 0;  ///< the longest sequence it takes, in tokens
+  virtual int64_t vocab_size() const = 0;  ///< size of the vocabulary
+  virtual int64_t context() const = 0;     ///< the longest sequence it takes, in tokens
 };
 
 /// Holds the model's matrices in a format from now on. Throws Error for a model that cannot.
@@ -75,9 +75,9 @@ struct PairInputs {
 /// A sentence in, a sentence out.
 class PairModel : public Model {
  public:
-  Task task() const final { return Task::translation; }
+  ModelKind kind() const final { return ModelKind::translation; }
   /// What the head turns into logits: [batch, targets, dim].
-  virtual Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const = 0;
   virtual Head head() const = 0;
   /// Where the target looked at the source, from the traces of one call of hidden(): for each decoder layer that looks
   /// back [batch, heads, targets, sources]. Empty for a model that never does.
@@ -89,9 +89,9 @@ class PairModel : public Model {
 /// Text goes on.
 class LanguageModel : public Model {
  public:
-  Task task() const final { return Task::language; }
+  ModelKind kind() const final { return ModelKind::language; }
   /// [batch, length, dim] for ids i64 [batch, length].
-  virtual Tensor hidden(const Tensor& ids, const ForwardContext& context = {}) const = 0;
+  virtual Tensor hidden(const Tensor& ids, const ForwardPass& pass = {}) const = 0;
   virtual Head head() const = 0;
   virtual std::unique_ptr<Decoding> start() const = 0;
 };
@@ -111,36 +111,36 @@ Tensor score_labels(const Tensor& numbers, LabelScores scores);
 /// A text in, a label out.
 class EncoderModel : public Model {
  public:
-  Task task() const final { return Task::classification; }
+  ModelKind kind() const final { return ModelKind::classification; }
   virtual std::vector<std::string> labels() const = 0;
   /// How many kinds of tokens it tells apart, see TextInputs::types; 0: none.
   virtual int64_t token_types() const = 0;
   /// A vector for each token: [batch, length, dim].
-  virtual Tensor hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Tensor hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
   /// [batch, labels].
-  virtual Tensor classify(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Tensor classify(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
   /// What the numbers of classify() mean.
   virtual LabelScores label_scores() const { return LabelScores::shares; }
   /// Whether it has the layers that guess masked words: masked_hidden() and masked_head() throw Error otherwise.
   virtual bool has_masked_head() const = 0;
   /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
-  virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardContext& context = {}) const = 0;
+  virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
   virtual Head masked_head() const = 0;
 };
 
 /// A picture in, a label out.
 class ImageModel : public Model {
  public:
-  Task task() const final { return Task::pictures; }
+  ModelKind kind() const final { return ModelKind::pictures; }
   virtual std::vector<std::string> labels() const = 0;
   virtual int64_t image_size() const = 0;  ///< width and height of the pictures it takes, in pixels
   virtual int64_t patch_size() const = 0;
   virtual int64_t channels() const = 0;  ///< numbers of a pixel: 1 (grey) or 3 (red, green, blue) in most
   /// A vector for the whole, then one for each patch from the top left: [batch, 1 + patches, dim], for pixels
   /// [batch, channels, size, size] as the model's preprocessing leaves them.
-  virtual Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const = 0;
+  virtual Tensor hidden(const Tensor& pixels, const ForwardPass& pass = {}) const = 0;
   /// [batch, labels].
-  virtual Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const = 0;
+  virtual Tensor classify(const Tensor& pixels, const ForwardPass& pass = {}) const = 0;
 };
 
 }  // namespace attend

@@ -13,7 +13,7 @@ namespace attend {
 
 struct Architecture {
   std::string name, summary;
-  Task task = Task::translation;
+  ModelKind kind = ModelKind::translation;
 };
 /// All there are, in the order one learns them: rnn, rnn-attention, transformer, gpt, encoder.
 const std::vector<Architecture>& architectures();

@@ -10,9 +10,9 @@
 namespace attend {
 
 struct RnnConfig {
-  int64_t words = 0;
+  int64_t vocab_size = 0;
   int64_t dim = 256;
-  int64_t hidden = 512;
+  int64_t state_dim = 512;
   int64_t layers = 1;
   CellKind cell = CellKind::gru;
   bool bidirectional = true;
@@ -22,9 +22,9 @@ struct RnnConfig {
 
   static void settings(auto&& visit) {
     using C = RnnConfig;
-    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
     visit("dim", &C::dim, "width of the word vectors", kMostWidth);
-    visit("hidden", &C::hidden, "width of the recurrent state", kMostWidth);
+    visit("state_dim", &C::state_dim, "width of the recurrent state", kMostWidth);
     visit("layers", &C::layers, "recurrent layers, in the encoder and in the decoder", kMostLayers);
     visit("cell", &C::cell, "kind of recurrent cell");
     visit("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width");
@@ -46,7 +46,7 @@ struct Rnn final : PairModel {
   std::vector<Linear> bridges;  ///< from the encoder's last state to the decoder's first, one for each layer
   std::optional<BahdanauAttention> additive;
   std::optional<LuongAttention> multiplicative;
-  Linear readout;  ///< from state (and context and last word) to the width of the word vectors
+  Linear readout;  ///< from the state (with the attended memory and the last word) to the width of the word vectors
 
   static std::unique_ptr<Rnn> create(const RnnConfig& config, bool look_back, Rng& rng);
 
@@ -55,9 +55,9 @@ struct Rnn final : PairModel {
   std::vector<NamedTensor> parameters() const override;
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
-  int64_t words() const override { return settings.words; }
+  int64_t vocab_size() const override { return settings.vocab_size; }
   int64_t context() const override { return settings.context; }
-  Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
+  Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const override;
   Head head() const override { return {embedding.weight, output_bias}; }
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
   std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;

@@ -22,7 +22,7 @@ constexpr double kMostDropout = 0.99;
 /// The largest number that norms may add to a variance.
 constexpr double kMostEps = 1;
 // Beyond what any model has: a config that says more is damaged or hostile.
-constexpr double kMostLayers = 1000, kMostWidth = 1 << 20, kMostWords = 1 << 24, kMostContext = 1 << 24;
+constexpr double kMostLayers = 1000, kMostWidth = 1 << 20, kMostVocab = 1 << 24, kMostContext = 1 << 24;
 constexpr double kMostTypes = 1 << 16;
 
 /// How a model knows the order of its tokens.
@@ -59,5 +59,11 @@ struct SettingInfo {
   std::string kind;                  ///< "integer", "number", "yes or no", "choice", "text" or "list"
   std::vector<std::string> choices;  ///< of a choice
 };
+
+/// The name a setting had in version 0.1, which is still accepted; empty if it has not changed.
+std::string_view former_name(std::string_view name);
+
+/// The setting with this name or former name; null if there is none.
+const SettingInfo* find_setting(const std::vector<SettingInfo>& settings, std::string_view name);
 
 }  // namespace attend

@@ -10,16 +10,16 @@
 namespace attend {
 
 struct TransformerModelConfig {
-  int64_t words = 0;
+  int64_t vocab_size = 0;
   int64_t dim = 512;
   int64_t heads = 8;
   int64_t key_heads = 0;
   int64_t head_dim = 0;
-  int64_t hidden = 2048;
+  int64_t ffn_dim = 2048;
   int64_t encoder_layers = 6;
   int64_t decoder_layers = 6;
   int64_t decoder_heads = 0;
-  int64_t decoder_hidden = 0;
+  int64_t decoder_ffn_dim = 0;
   Activation activation = Activation::relu;
   bool gated = false;
   bool norm_first = false;
@@ -42,16 +42,16 @@ struct TransformerModelConfig {
 
   static void settings(auto&& visit) {
     using C = TransformerModelConfig;
-    visit("words", &C::words, "size of the vocabulary", kMostWords);
+    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
     visit("dim", &C::dim, "width of every layer", kMostWidth);
     visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
     visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
     visit("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth);
-    visit("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network", kMostWidth);
     visit("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers);
     visit("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers);
     visit("decoder_heads", &C::decoder_heads, "attention heads of the decoder (0: as many)", kMostWidth);
-    visit("decoder_hidden", &C::decoder_hidden, "the same inside the decoder (0: as wide)", kMostWidth);
+    visit("decoder_ffn_dim", &C::decoder_ffn_dim, "the same inside the decoder (0: as wide)", kMostWidth);
     visit("activation", &C::activation, "of the feed-forward network");
     visit("gated", &C::gated, "gated feed-forward network");
     visit("norm_first", &C::norm_first, "norm before each branch instead of after");
@@ -86,8 +86,8 @@ struct TransformerModel final : PairModel {
   std::optional<Norm> source_norm, target_norm;                    ///< of embeddings
   TransformerEncoder encoder;
   TransformerDecoder decoder;
-  Tensor output_weight;  ///< [words, dim] unless tied
-  Tensor output_bias;    ///< [words] or empty
+  Tensor output_weight;  ///< [vocab_size, dim] unless tied
+  Tensor output_bias;    ///< [vocab_size] or empty
   WaveTable waves;       ///< sines and cosines: computed, not a parameter
 
   static std::unique_ptr<TransformerModel> create(const TransformerModelConfig& config, Rng& rng);
@@ -97,10 +97,10 @@ struct TransformerModel final : PairModel {
   std::vector<NamedTensor> parameters() const override;
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
-  int64_t words() const override { return settings.words; }
+  int64_t vocab_size() const override { return settings.vocab_size; }
   int64_t context() const override { return settings.context; }
-  Tensor encode(const Tensor& source, const Tensor& source_lengths, const ForwardContext& context = {}) const;
-  Tensor hidden(const PairInputs& inputs, const ForwardContext& context = {}) const override;
+  Tensor encode(const Tensor& source, const Tensor& source_lengths, const ForwardPass& pass = {}) const;
+  Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const override;
   Head head() const override;
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;
   std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const override;

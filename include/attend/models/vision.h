@@ -16,7 +16,7 @@ struct VisionConfig {
   int64_t dim = 768;
   int64_t heads = 12;
   int64_t layers = 12;
-  int64_t hidden = 3072;
+  int64_t ffn_dim = 3072;
   bool input_bias = true;
   Activation activation = Activation::gelu;
   double eps = 1e-12;
@@ -31,7 +31,7 @@ struct VisionConfig {
     visit("dim", &C::dim, "width of every layer", kMostWidth);
     visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
     visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("hidden", &C::hidden, "width inside the feed-forward network", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network", kMostWidth);
     visit("input_bias", &C::input_bias, "biases on attention's queries, keys and values");
     visit("activation", &C::activation, "of the feed-forward network");
     visit("eps", &C::eps, "added to the variance in norms", kMostEps);
@@ -57,14 +57,14 @@ struct Vision final : ImageModel {
   std::vector<NamedTensor> parameters() const override;
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
-  int64_t words() const override { return 0; }
+  int64_t vocab_size() const override { return 0; }
   int64_t context() const override { return positions.weight.dim(0); }
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t image_size() const override { return settings.image; }
   int64_t patch_size() const override { return settings.patch; }
   int64_t channels() const override { return settings.channels; }
-  Tensor hidden(const Tensor& pixels, const ForwardContext& context = {}) const override;
-  Tensor classify(const Tensor& pixels, const ForwardContext& context = {}) const override;
+  Tensor hidden(const Tensor& pixels, const ForwardPass& pass = {}) const override;
+  Tensor classify(const Tensor& pixels, const ForwardPass& pass = {}) const override;
 
   static void fields(auto&& visit) {
     using Self = Vision;

@@ -6,12 +6,12 @@
 namespace attend {
 
 struct EmbeddingConfig {
-  int64_t words = 0;
+  int64_t rows = 0;
   int64_t dim = 0;
   double deviation = 1;  ///< of the normal distribution the vectors start from
 };
 
-/// A vector for each id: weight [words, dim].
+/// A vector for each id: weight [rows, dim].
 struct Embedding {
   Tensor weight;
 

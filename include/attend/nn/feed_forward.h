@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/context.h"
+#include "attend/nn/forward_pass.h"
 #include "attend/nn/linear.h"
 
 namespace attend {
@@ -10,7 +10,7 @@ Tensor activate(Activation kind, const Tensor& x);
 
 struct FeedForwardConfig {
   int64_t dim = 0;
-  int64_t hidden = 0;
+  int64_t ffn_dim = 0;
   Activation activation = Activation::relu;
   bool gated = false;  ///< SwiGLU with silu, GeGLU with gelu (Shazeer 2020)
   bool bias = true;
@@ -25,7 +25,7 @@ struct FeedForward {
   std::optional<Linear> gate;
 
   static FeedForward create(const FeedForwardConfig& config, Rng& rng);
-  Tensor forward(const Tensor& x, const ForwardContext& context = {}) const;
+  Tensor forward(const Tensor& x, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     visit("up", &FeedForward::up);

@@ -16,9 +16,9 @@ struct MemoryInputs {
 };
 
 struct BahdanauAttentionConfig {
-  int64_t state = 0;   ///< width of the decoder's state
-  int64_t memory = 0;  ///< width of the encoder's states
-  int64_t hidden = 0;  ///< of the score
+  int64_t state = 0;      ///< width of the decoder's state
+  int64_t memory = 0;     ///< width of the encoder's states
+  int64_t state_dim = 0;  ///< of the score
 };
 
 /// Additive scores, e_j = v · tanh(W s + U h_j) (Bahdanau et al. 2015): `query` is W, `key` U, `score` v; no biases.
@@ -28,8 +28,7 @@ struct BahdanauAttention {
   static BahdanauAttention create(const BahdanauAttentionConfig& config, Rng& rng);
   /// U h_j for a memory that many states will look at: pass it to forward to compute it once.
   Tensor project(const Tensor& memory) const { return key.forward(memory); }
-  TracedAttention forward(const MemoryInputs& inputs, const ForwardContext& context = {},
-                          const Tensor& projected = {}) const;
+  TracedAttention forward(const MemoryInputs& inputs, const ForwardPass& pass = {}, const Tensor& projected = {}) const;
 
   static void fields(auto&& visit) {
     using Self = BahdanauAttention;
@@ -56,7 +55,7 @@ struct LuongAttention {
   std::optional<Linear> projection;  ///< Wᵀ: [memory, state], with `general`
 
   static LuongAttention create(const LuongAttentionConfig& config, Rng& rng);
-  TracedAttention forward(const MemoryInputs& inputs, const ForwardContext& context = {}) const;
+  TracedAttention forward(const MemoryInputs& inputs, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) { visit("projection", &LuongAttention::projection); }
 };

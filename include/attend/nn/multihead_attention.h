@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "attend/nn/cache.h"
-#include "attend/nn/context.h"
+#include "attend/nn/forward_pass.h"
 #include "attend/nn/linear.h"
 #include "attend/nn/masks.h"
 #include "attend/nn/norm.h"
@@ -51,10 +51,10 @@ struct MultiheadAttention {
   static MultiheadAttention create(const MultiheadAttentionConfig& config, Rng& rng);
 
   /// Self-attention.
-  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardPass& pass = {}) const;
   /// Attention to another sequence, whose values are its keys.
   Tensor forward_cross(const Tensor& x, const Tensor& memory, const MaskOptions& masks = {},
-                       const ForwardContext& context = {}) const;
+                       const ForwardPass& pass = {}) const;
 
   struct Inputs {
     Tensor query, key, value;
@@ -62,16 +62,16 @@ struct MultiheadAttention {
   /// Extra keys (bias_kv, zero_key) are seen by every query, whatever the masks; together with `causal` or a window
   /// they make a mask of queries × keys, the one case that is not linear in memory.
   TracedAttention forward_traced(const Inputs& inputs, const MaskOptions& masks = {},
-                                 const ForwardContext& context = {}) const;
+                                 const ForwardPass& pass = {}) const;
 
   /// Self-attention of new tokens x [rows, step.count, dim] that come after what `cache` holds, causally; they are
   /// added to it. For generation: not recorded. Throws ShapeError with bias_kv or zero_key.
   Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
-                        const ForwardContext& context = {}) const;
+                        const ForwardPass& pass = {}) const;
   /// The keys and values of a memory that many steps will look at, and attention to them: the same as forward_cross.
   KeyValues project_memory(const Tensor& memory) const;
   Tensor forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks = {},
-                        const ForwardContext& context = {}) const;
+                        const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     using Self = MultiheadAttention;

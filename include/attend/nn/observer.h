@@ -7,7 +7,7 @@
 #include "attend/ops/attention.h"
 #include "attend/tensor/tensor.h"
 
-// Looking inside: whoever wants to see what a model computes passes an Observer with the ForwardContext. Modules tell
+// Looking inside: whoever wants to see what a model computes passes an Observer with the ForwardPass. Modules tell
 // it where they are, what they computed and how they attended; without one nothing is kept and nothing is slower.
 namespace attend {
 
@@ -25,7 +25,7 @@ struct AttentionTrace {
 
 /// What an attention call shall do without.
 struct Ablation {
-  std::vector<int64_t> heads;  ///< their part of the context becomes 0
+  std::vector<int64_t> heads;  ///< their part of the output becomes 0
   std::vector<int64_t> keys;   ///< positions that no query may look at
 };
 
@@ -39,7 +39,7 @@ class Observer {
   /// An attention call has ended.
   virtual void attended(const AttentionTrace& /*trace*/) {}
   /// The module at path() has computed a value. Names: "tokens" (embeddings of ids alone), "embedded" (what the first
-  /// layer gets), "input" and "output" of a layer, "normed" (a norm before a branch), "context" (the heads side by
+  /// layer gets), "input" and "output" of a layer, "normed" (a norm before a branch), "attended" (the heads side by
   /// side) and "projected" of attention, "activated" of a feed-forward network, "branch" and "residual" (the branch
   /// added to its input, before a norm that follows) of each half of a layer, "final" (after the last norm). Additive
   /// attention shows "query" (W s), "key" (U h) and "score" (v, its parameter), before it attends.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/context.h"
+#include "attend/nn/forward_pass.h"
 #include "attend/nn/linear.h"
 
 namespace attend {
@@ -15,7 +15,7 @@ enum class CellKind {
 
 struct RecurrentConfig {
   int64_t input = 0;
-  int64_t hidden = 0;
+  int64_t state_dim = 0;
   int64_t layers = 1;
   bool bidirectional = false;  ///< each layer reads both ways; outputs are joined, forward first
   bool bias = true;
@@ -23,7 +23,8 @@ struct RecurrentConfig {
   CellKind cell = CellKind::tanh;
 };
 
-/// One direction of one layer: all gates stacked, input [gates · hidden, input], hidden [gates · hidden, hidden].
+/// One direction of one layer: all gates stacked, input [gates · state_dim, input], hidden [gates · state_dim,
+/// state_dim].
 struct RecurrentWeights {
   Linear input, hidden;
   static void fields(auto&& visit) {
@@ -41,7 +42,8 @@ struct RecurrentLayer {
   }
 };
 
-/// [layers · directions, batch, hidden], a layer's two directions next to each other. Empty = zeros; c only for LSTM.
+/// [layers · directions, batch, state_dim], a layer's two directions next to each other. Empty = zeros; c only for
+/// LSTM.
 struct RecurrentState {
   Tensor h, c;
 };
@@ -52,8 +54,8 @@ struct RecurrentInputs {
   Tensor lengths{};        ///< i64 [batch]: steps from lengths[b] on are padding
 };
 
-/// `output` is [batch, length, directions · hidden], 0 on padding; `state` the one after each sequence's last real step
-/// (its first, backwards).
+/// `output` is [batch, length, directions · state_dim], 0 on padding; `state` the one after each sequence's last real
+/// step (its first, backwards).
 struct RecurrentResult {
   Tensor output;
   RecurrentState state;
@@ -65,11 +67,11 @@ struct Recurrent {
   RecurrentConfig config;
   std::vector<RecurrentLayer> layers;
 
-  /// Everything even within ±1/√hidden, as in PyTorch.
+  /// Everything even within ±1/√state_dim, as in PyTorch.
   static Recurrent create(const RecurrentConfig& config, Rng& rng);
-  RecurrentResult forward(const RecurrentInputs& inputs, const ForwardContext& context = {}) const;
-  /// One step of a decoder: x [batch, input] gives output [batch, hidden]. Throws ShapeError if bidirectional.
-  RecurrentResult step(const Tensor& x, const RecurrentState& state = {}, const ForwardContext& context = {}) const;
+  RecurrentResult forward(const RecurrentInputs& inputs, const ForwardPass& pass = {}) const;
+  /// One step of a decoder: x [batch, input] gives output [batch, state_dim]. Throws ShapeError if bidirectional.
+  RecurrentResult step(const Tensor& x, const RecurrentState& state = {}, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) { visit("layers", &Recurrent::layers); }
 };

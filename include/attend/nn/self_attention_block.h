@@ -18,7 +18,7 @@ struct SelfAttentionBlock {
   Linear linear;
 
   static SelfAttentionBlock create(const SelfAttentionBlockConfig& config, Rng& rng);
-  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     using Self = SelfAttentionBlock;

@@ -10,7 +10,7 @@ namespace attend {
 struct TransformerLayerConfig {
   int64_t dim = 512;
   int64_t heads = 8;
-  int64_t hidden = 2048;  ///< of the feed-forward network
+  int64_t ffn_dim = 2048;  ///< of the feed-forward network
   Activation activation = Activation::relu;
   bool gated = false;
   bool norm_first = false;                          ///< x + f(norm(x)) instead of norm(x + f(x))
@@ -38,10 +38,10 @@ struct TransformerEncoderLayer {
 
   static TransformerEncoderLayer create(const TransformerLayerConfig& config, Rng& rng);
   /// x and the result are [batch, length, dim].
-  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardPass& pass = {}) const;
   /// Causally, behind what the cache holds; see MultiheadAttention::forward_cached.
   Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
-                        const ForwardContext& context = {}) const;
+                        const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     using Self = TransformerEncoderLayer;
@@ -74,9 +74,9 @@ struct TransformerDecoderLayer {
   static TransformerDecoderLayer create(const TransformerLayerConfig& config, Rng& rng);
   /// x and the result are [batch, targets, dim], memory [batch, sources, dim].
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
-                 const ForwardContext& context = {}) const;
+                 const ForwardPass& pass = {}) const;
   Tensor forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step, const MaskOptions& memory_masks,
-                        const ForwardContext& context = {}) const;
+                        const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     using Self = TransformerDecoderLayer;
@@ -100,7 +100,7 @@ struct TransformerEncoder {
   std::optional<Norm> norm;
 
   static TransformerEncoder create(const TransformerStackConfig& config, Rng& rng);
-  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardContext& context = {}) const;
+  Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     visit("layers", &TransformerEncoder::layers);
@@ -114,7 +114,7 @@ struct TransformerDecoder {
 
   static TransformerDecoder create(const TransformerStackConfig& config, Rng& rng);
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
-                 const ForwardContext& context = {}) const;
+                 const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     visit("layers", &TransformerDecoder::layers);
@@ -145,7 +145,7 @@ struct Transformer {
   static Transformer create(const TransformerConfig& config, Rng& rng);
   /// source [batch, sources, dim] and target [batch, targets, dim] give [batch, targets, dim].
   Tensor forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks = {},
-                 const ForwardContext& context = {}) const;
+                 const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) {
     visit("encoder", &Transformer::encoder);

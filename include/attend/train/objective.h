@@ -17,7 +17,7 @@ struct MicroBatch {
   int64_t tokens = 0;   ///< what the loss is a mean over: words to predict, or labels
   int64_t read = 0;     ///< tokens the model reads in all, without padding
   int64_t counted = 0;  ///< tokens of text that the speed of training counts; 0: as many as `tokens`
-  std::function<Tensor(const ForwardContext&)> loss;
+  std::function<Tensor(const ForwardPass&)> loss;
 };
 
 struct Evaluation {

@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "attend/models/settings.h"
+#include "attend/ops/precision.h"
 
 namespace attend {
 
 enum class OptimizerKind { adam, adamw, sgd };
 enum class ScheduleKind { constant, linear, cosine, noam };
 enum class StopMetric { loss, bleu };
-enum class Precision { float32, bfloat16 };
 constexpr std::array<std::string_view, 3> names_of(OptimizerKind) { return {"adam", "adamw", "sgd"}; }
 constexpr std::array<std::string_view, 4> names_of(ScheduleKind) { return {"constant", "linear", "cosine", "noam"}; }
 constexpr std::array<std::string_view, 2> names_of(StopMetric) { return {"loss", "bleu"}; }
-constexpr std::array<std::string_view, 2> names_of(Precision) { return {"float32", "bfloat16"}; }
+constexpr std::array<std::string_view, 2> names_of(Precision) { return {"f32", "bf16"}; }
+constexpr std::array<std::string_view, 2> former_names_of(Precision) { return {"float32", "bfloat16"}; }
 
 /// Adam divides by 1 − beta.
 constexpr double kMostBeta = 0.999999;
@@ -44,7 +45,7 @@ struct TrainingOptions {
   double clip = 1;
   double label_smoothing = 0;
   double masked = 0.15;
-  Precision precision = Precision::float32;
+  Precision precision = Precision::f32;
   int64_t log_every = 50;
   int64_t validate_every = 0;
   int64_t average = 0;

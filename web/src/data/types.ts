@@ -10,8 +10,8 @@ export interface Model {
   id: string;
   name: string;
   architecture: string;
-  task: "translation" | "language" | "classification" | "image";
-  words: number;
+  kind: "translation" | "language" | "classification" | "image";
+  vocab_size: number;
   context: number;
   parameters: number;
   example: { text: string; target: string | null };

@@ -105,7 +105,7 @@ function sharedControls({ t, source, state, model, update }: Context, words: HTM
     attributes: { id: "text-b", type: "text", value: state.text2, placeholder: t.sameSentence, size: 40 },
     on: { change: () => update({ text2: text.value }) },
   });
-  const field = source.kind === "server" && model.task !== "image" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
+  const field = source.kind === "server" && model.kind !== "image" ? el("label", { class: "control" }, el("span", {}, t.textOfB), text) : null;
   return words || field ? controls(field, words) : null;
 }
 
@@ -114,10 +114,10 @@ async function secondRun({ source, state, run, model, info }: Context): Promise<
   if (source.kind === "file") return run;
   const other = info.models.find((one) => one.id === state.model2) ?? model;
   if (other === model && !state.text2) return run;
-  if (other.task === "image") return source.run(requestOf(state, other) ?? { model: other.id });
+  if (other.kind === "image") return source.run(requestOf(state, other) ?? { model: other.id });
   const request: RunRequest = { model: other.id, text: state.text2 || run.sides[0]!.text };
   const target = run.sides.find((side) => side.name === "target");
-  if (!state.text2 && other.task === "translation" && target) request.target = target.text;
+  if (!state.text2 && other.kind === "translation" && target) request.target = target.text;
   return source.run(request);
 }
 
@@ -143,9 +143,9 @@ async function half({ source, state }: Context, run: Run, layer: number, wanted:
 function halfControls({ info, model, t, source, update }: Context, side: "a" | "b", one: Half): HTMLElement {
   const set = (a: object, b: object) => update(side === "a" ? a : b);
   const heads = Array.from({ length: one.attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
-  const reads = (task: Model["task"]) => (task === "image" ? "pictures" : "text");
+  const reads = (task: Model["kind"]) => (task === "image" ? "pictures" : "text");
   const models = info.models
-    .filter((one) => reads(one.task) === reads(model.task))
+    .filter((one) => reads(one.kind) === reads(model.kind))
     .map((one) => ({ value: one.id, text: one.name }));
   return controls(
     source.kind === "server" && models.length > 1

@@ -17,7 +17,7 @@ const kMostPoints = 2000;
 /** Tokens or positions on a plane, by their two principal components. */
 export async function embeddingsView(context: Context): Promise<View> {
   const { source, model, state, t, theme, update } = context;
-  const kind = model.task === "image" ? "positions" : state.kind; // a picture has no words
+  const kind = model.kind === "image" ? "positions" : state.kind; // a picture has no words
   const found = await source.embeddings(model.id, kind, kMostPoints);
   const { points } = found;
   const bounds = extentOf(found);
@@ -150,7 +150,7 @@ export async function embeddingsView(context: Context): Promise<View> {
   const canvas = () => selection(picture.canvas);
   const bar = controls(
     source.kind === "server" &&
-      model.task !== "image" &&
+      model.kind !== "image" &&
       select("kind", t.show, kinds, state.kind, (kind) => update({ kind: kind as "tokens" | "positions", token: -1 })),
     el("label", { class: "control" }, el("span", {}, t.search), search),
     el(

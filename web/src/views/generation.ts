@@ -12,7 +12,7 @@ import { BeamTree, drawTree, treeSize } from "./generation_tree";
 /** The sentence as it is generated: candidates, where each token looked, and the beam as a tree. */
 export async function generationView(context: Context): Promise<View> {
   const { model, run, state, source, t, theme, update } = context;
-  if (model.task === "classification" || model.task === "image")
+  if (model.kind === "classification" || model.kind === "image")
     return { element: el("div", {}, note(t.generationNone)), pictures: [], data: () => null };
   const tree = new BeamTree();
   const lines: GenerateLine[] = [];

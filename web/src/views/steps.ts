@@ -77,11 +77,11 @@ async function allSteps(
     value("stack", "embedded"),
     value("layer", "input"),
     value("own", "normed"),
-    value("own", "context"),
+    value("own", "attended"),
     value("own", "projected"),
     value("own", "residual"),
   ]);
-  const normFirst = run.values.indexOf(`${attention.path}:normed`) < run.values.indexOf(`${attention.path}:context`);
+  const normFirst = run.values.indexOf(`${attention.path}:normed`) < run.values.indexOf(`${attention.path}:attended`);
   const products = Float32Array.from(all.columns, (_, k) => pairing.products(k).reduce((a, b) => a + b, 0));
   const scaled = products.map((p) => p * (attention.score === "dot" ? attention.scale : 1));
   const unmasked = scaled.map((s, k) => (pairing.scores[k] === -Infinity ? s : pairing.scores[k]!));

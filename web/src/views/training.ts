@@ -269,7 +269,7 @@ function sentenceForm({ source, model, t, fail }: Context, training: Training): 
   });
   return controls(
     el("label", { class: "control" }, el("span", {}, t.followSentence), text),
-    model.task === "translation" ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
+    model.kind === "translation" ? el("label", { class: "control" }, el("span", {}, t.target), target) : null,
     button("follow", t.follow, () => void source.followSentence(text.value, target.value).catch(fail)),
   );
 }

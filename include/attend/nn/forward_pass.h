@@ -7,7 +7,7 @@
 namespace attend {
 
 /// What a forward pass needs beyond its inputs. Training and randomness are arguments, not hidden state.
-struct ForwardContext {
+struct ForwardPass {
   Rng* rng = nullptr;            ///< where dropout takes its masks from; null: no dropout
   Observer* observer = nullptr;  ///< sees what is computed; null: nobody looks
 
@@ -18,7 +18,7 @@ struct ForwardContext {
   }
 };
 
-/// Dropout if the context has randomness, else x.
-Tensor drop(const Tensor& x, double p, const ForwardContext& context);
+/// Dropout if the pass has an rng, else x.
+Tensor drop(const Tensor& x, double p, const ForwardPass& pass);
 
 }  // namespace attend
