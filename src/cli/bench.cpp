@@ -1,4 +1,4 @@
-#include "cli/bench.h"
+#include "cli/commands.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -10,6 +10,7 @@
 #include "backend/cpu/machine.h"
 #include "cli/bench_workload.h"
 #include "cli/command_line.h"
+#include "cli/shared_options.h"
 
 namespace attend::cli {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 struct BenchOptions {
   std::vector<std::string> names;
   bool json = false, list = false, all = false;
-  int thread_count = 0;
+  int64_t threads = 0;
 };
 
 std::vector<Workload> all_workloads() {
@@ -100,7 +101,7 @@ void run_bench(const BenchOptions& options) {
     if (options.json) std::cout << list.dump(2) << '\n';
     return;
   }
-  if (options.thread_count > 0) set_threads(options.thread_count);
+  use_threads(options.threads);
   Machine machine{cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
   Json results = Json::array();
   if (!options.json) print_heading();
@@ -132,10 +133,10 @@ void add_bench(Command& app) {
   auto options = std::make_shared<BenchOptions>();
   Command* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
   command->add_option("NAME", options->names, "Workloads to run; all but the slow ones if none is named");
-  command->add_flag("--json", options->json, "Print one JSON object");
+  add_json(*command, options->json, "Print one JSON object");
   command->add_flag("--list", options->list, "Print the names and stop; with --json, which of them are slow, too");
   command->add_flag("--all", options->all, "Run the slow ones too");
-  command->add_option("--threads", options->thread_count, "Threads to use")->check(whole_number(1, 1024));
+  add_threads(*command, options->threads);
   command->footer(
       "\nEach share is the median of several rounds; the machine's peak is measured again before and after every "
       "round,\n"

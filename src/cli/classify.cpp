@@ -1,4 +1,4 @@
-#include "cli/classify.h"
+#include "cli/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -86,7 +86,7 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
 }
 
 void run_classify(const ClassifyArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const PrecisionScope precision(arguments.common.weights.precision());
   if (folder.model->kind() == ModelKind::pictures) return classify_pictures(arguments, folder);

@@ -1,4 +1,4 @@
-#include "cli/compare.h"
+#include "cli/commands.h"
 
 #include <iostream>
 
@@ -8,7 +8,8 @@
 #include "attend/train/compare.h"
 #include "cli/command_line.h"
 #include "cli/compare_print.h"
-#include "cli/interrupt.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/train_print.h"
 
 namespace attend::cli {
@@ -33,6 +34,7 @@ struct CompareArguments {
   std::string output, resume, tokenizer;
   ComparisonJob job;
   int64_t vocabulary = 0, threads = 0;
+  std::optional<int64_t> beam;
   double held_out = 0;
   bool lowercase = false, lossy = false, overwrite = false, quiet = false, json = false;
 };
@@ -72,6 +74,7 @@ ComparisonJob job_of(const CompareArguments& arguments) {
   if (arguments.vocabulary > 0) job.data.vocabulary = arguments.vocabulary;
   job.data.validation_share = arguments.held_out;
   job.data.lowercase = arguments.lowercase;
+  job.beam = arguments.beam.value_or(1);
   return job;
 }
 
@@ -98,9 +101,9 @@ void check_usage(const CompareArguments& arguments) {
 
 void run_compare(const CompareArguments& arguments) {
   check_usage(arguments);
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   survive_file_limits();
-  if (!arguments.quiet) acknowledge_signals(kStopping);
+  if (!arguments.quiet) acknowledge_signals();
   std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   TrainingPrinter printer(std::cerr, arguments.quiet);
@@ -110,8 +113,8 @@ void run_compare(const CompareArguments& arguments) {
         arguments.resume.empty()
             ? ComparisonFolder::create(job_of(arguments), path, arguments.overwrite, stoppable(printer.progress()))
             : ComparisonFolder::open(path);
-    result = folder.run(observer_of(printer), &stop_on_signals());
-  } catch (const StoppedTooSoon&) {
+    result = folder.run(observer_of(printer), &stop_after_saving());
+  } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();
   }
@@ -149,7 +152,7 @@ void add_corpus_options(Command& command, CompareArguments& arguments) {
       ->check(whole_number(16, 10000000))
       ->type_name("N");
   command.add_flag("--lowercase", arguments.lowercase, "Make all text lower-case");
-  command.add_flag("--lossy", arguments.lossy, "Replace what is not UTF-8 instead of stopping");
+  add_lossy(command, arguments.lossy);
 }
 
 void add_model_choices(Command& command, CompareArguments& arguments) {
@@ -173,9 +176,7 @@ void add_model_choices(Command& command, CompareArguments& arguments) {
   command.add_option("--buckets", job.buckets, "Groups of sentences by length (default 6)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
-  command.add_option("--beam", job.beam, "Hypotheses kept side by side when translating (default 1: greedy)")
-      ->check(whole_number(1, 1000))
-      ->type_name("N");
+  add_beam(command, arguments.beam, "1, greedy");
   command.add_option("--seed", job.seed, "Of all randomness (default 1)")
       ->check(whole_number(0, INT64_MAX))
       ->type_name("N");
@@ -192,11 +193,9 @@ void add_compare(Command& app) {
   command->add_option("--resume", arguments->resume, "Go on with such a folder where it stopped")->type_name("DIR");
   add_model_choices(*command, *arguments);
   command->add_flag("--overwrite", arguments->overwrite, "Replace a comparison that is there");
-  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
-      ->check(whole_number(1, 1024))
-      ->type_name("N");
-  command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
-  command->add_flag("--json", arguments->json, "Print what compare.json holds instead of the table");
+  add_threads(*command, arguments->threads);
+  add_quiet(*command, arguments->quiet);
+  add_json(*command, arguments->json, "Print what compare.json holds instead of the table");
   command->footer(kCompareExamples);
   command->callback([arguments] { run_compare(*arguments); });
 }

@@ -1,4 +1,4 @@
-#include "cli/convert.h"
+#include "cli/commands.h"
 
 #include <filesystem>
 #include <iostream>

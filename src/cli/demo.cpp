@@ -1,4 +1,4 @@
-#include "cli/demo.h"
+#include "cli/commands.h"
 
 #include <unistd.h>
 
@@ -23,8 +23,9 @@
 #include "attend/text/segment.h"
 #include "attend/train/job.h"
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
 #include "cli/page.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/train_print.h"
 #include "serve/page.h"
@@ -255,21 +256,21 @@ void check_output(const std::string& path) {
 /// Trains as `attend train` does: a signal saves, says how to continue, and ends the process.
 TrainingFolder train_dates(const DemoArguments& arguments) {
   TrainingPrinter printer(std::cerr, arguments.json);
-  if (!arguments.json) acknowledge_signals(kStopping);
+  if (!arguments.json) acknowledge_signals();
   try {
     TrainingFolder folder = prepare(arguments, printer);
     if (!arguments.json) printer.start(folder);
-    const TrainingOutcome outcome = folder.run(printer.observer(), &stop_on_signals());
+    const TrainingOutcome outcome = folder.run(printer.observer(), &stop_after_saving());
     if (outcome.end != TrainingOutcome::End::interrupted) return folder;
     printer.finish(folder, outcome, arguments.output);
-  } catch (const StoppedTooSoon&) {
+  } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
   }
   exit_by_signal();
 }
 
 void run_demo(const DemoArguments& arguments) {
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   check_output(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   const auto seed = static_cast<uint64_t>(arguments.seed);
@@ -301,9 +302,8 @@ void add_demo(Command& app) {
   command->add_option("--seed", arguments->seed, "Of the dates and the weights (default 1)")
       ->check(whole_number(0, INT64_MAX));
   command->add_option("--steps", arguments->steps, "Updates to make")->check(whole_number(1, 1000000));
-  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
-      ->check(whole_number(1, 1024));
-  command->add_flag("--json", arguments->json, "Print {\"seconds\", \"accuracy\", \"model\"} and nothing else");
+  add_threads(*command, arguments->threads);
+  add_json(*command, arguments->json, "Print {\"seconds\", \"accuracy\", \"model\"} and nothing else");
   command->footer("\nExample:\n  attend demo -o dates\n");
   command->callback([arguments] { run_demo(*arguments); });
 }

@@ -1,4 +1,4 @@
-#include "cli/embed.h"
+#include "cli/commands.h"
 
 #include <cstdio>
 #include <memory>
@@ -127,7 +127,7 @@ class EmbedCommand {
 };
 
 void run_embed(const EmbedArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   if (arguments.npy && (arguments.common.json || arguments.similarity)) {
     throw UsageError("--npy excludes --json and --similarity");
   }

@@ -1,4 +1,4 @@
-#include "cli/evaluate.h"
+#include "cli/commands.h"
 
 #include <iostream>
 
@@ -10,9 +10,9 @@
 #include "cli/evaluate_print.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
-#include "cli/model_options.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/status_line.h"
-#include "cli/stop.h"
 #include "cli/text_files.h"
 #include "cli/train_print.h"
 
@@ -98,7 +98,7 @@ class KeptTranslations {
     std::cerr << "attend: stopped after " << grouped(static_cast<double>(count_)) << " of "
               << grouped(static_cast<double>(total)) << " sentences; nothing was measured"
               << (count_ > 0 ? ", the translations so far are in " + shell_word(output_.path()) : "") << '\n';
-    exit_stopped();
+    exit_by_signal();
   }
 
  private:
@@ -128,7 +128,7 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
                                    status.share("Translating", share);
                                  }};
   if (kept) {
-    stop_when_signalled();
+    stop_after_lines();
     measuring.search.on_step = check_stop;
     measuring.on_hypothesis = [&](const std::string& hypothesis) { kept->add(hypothesis); };
   }
@@ -182,7 +182,7 @@ void evaluate_model(const EvaluateArguments& arguments) {
   if (!arguments.output.empty() && kind != ModelKind::translation) {
     throw UsageError("--output keeps translations; " + folder.path + " is no translator");
   }
-  say_when_signalled("stopped; nothing was measured");
+  exit_with_message("stopped; nothing was measured");
   switch (kind) {
     case ModelKind::translation:
       return evaluate_pairs(arguments, folder, files);
@@ -197,7 +197,7 @@ void evaluate_model(const EvaluateArguments& arguments) {
 }
 
 void run_evaluate(const EvaluateArguments& arguments) {
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   if (arguments.hypotheses.empty()) return evaluate_model(arguments);
   if (arguments.files.empty()) throw UsageError("--hypotheses needs one or more files of references");
   if (!arguments.output.empty()) throw UsageError("--hypotheses and --output exclude each other");
@@ -226,30 +226,21 @@ void add_evaluate(Command& app) {
   command
       ->add_option("--hypotheses", arguments->hypotheses, "A text to compare with references (FILES), without a model")
       ->type_name("FILE");
-  command
-      ->add_option("--beam", arguments->beam,
-                   "Hypotheses kept side by side (default 1: greedy, or what the folder says)")
-      ->check(whole_number(1, kMostBeam))
-      ->type_name("N");
-  command->add_option("--length-penalty", arguments->length_penalty, "A of log p / length^A (default 1)")
-      ->check(number_between(-10, 10))
-      ->type_name("A");
+  add_beam(*command, arguments->beam, "the model's generation settings, else 1");
+  add_length_penalty(*command, arguments->length_penalty);
   command
       ->add_option("--metric-tokenizer", arguments->metric_tokenizer,
                    "How BLEU cuts words: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
       ->check(metric_tokenizer_name())
       ->type_name("NAME");
-  command->add_option("--task", arguments->task, "Which of a T5's tasks: what goes before each source")
-      ->type_name("NAME");
+  add_task(*command, arguments->task);
   command->add_flag("--lowercase", arguments->lowercase, "BLEU and chrF without regard to case");
   command->add_option("-o,--output", arguments->output, "Keep the translations in this file")->type_name("FILE");
-  command->add_flag("--by-line", arguments->by_line, "Plain text: each line is a text of its own");
-  command->add_flag("--lossy", arguments->lossy, "Replace what is not UTF-8 instead of stopping");
+  add_by_line(*command, arguments->by_line);
+  add_lossy(*command, arguments->lossy);
   add_weight_options(*command, arguments->weights);
-  command->add_option("--threads", arguments->threads, "Threads to use (default: all cores)")
-      ->check(whole_number(1, 1024))
-      ->type_name("N");
-  command->add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads(*command, arguments->threads);
+  add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kEvaluateExamples);
   command->callback([arguments] { run_evaluate(*arguments); });
 }

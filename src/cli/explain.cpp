@@ -1,4 +1,5 @@
-#include "cli/explain.h"
+#include "cli/commands.h"
+#include "cli/explain_print.h"
 
 #include <iostream>
 #include <memory>
@@ -7,6 +8,7 @@
 #include "attend/text/segment.h"
 #include "cli/command_line.h"
 #include "cli/line_work.h"
+#include "cli/shared_options.h"
 
 namespace attend::cli {
 namespace {
@@ -86,7 +88,7 @@ void add_explain(Command& app) {
   command->add_option("--limit", arguments->print.limit, "How many tokens the tables show (default 24)")
       ->check(whole_number(1, kMostTokens))
       ->type_name("N");
-  command->add_flag("--json", arguments->json, "Print all the numbers as JSON");
+  add_json(*command, arguments->json, "Print all the numbers as JSON");
   command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
       ->check(one_of_colours)
       ->type_name("WHEN");

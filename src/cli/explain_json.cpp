@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "attend/io/json.h"
-#include "cli/explain.h"
+#include "cli/explain_print.h"
 
 namespace attend::cli {
 namespace {

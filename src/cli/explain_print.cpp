@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "attend/text/segment.h"
-#include "cli/explain.h"
+#include "cli/explain_print.h"
 
 namespace attend::cli {
 namespace {

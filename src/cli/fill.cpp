@@ -1,4 +1,4 @@
-#include "cli/fill.h"
+#include "cli/commands.h"
 
 #include <memory>
 
@@ -65,7 +65,7 @@ void require_masks(const FilledText& result, const std::string& text, const std:
 }
 
 void run_fill(const FillArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const EncoderModel& model = masked_model(folder);
   const int32_t mask = folder.tokenizer->special().mask;

@@ -1,4 +1,4 @@
-#include "cli/generate.h"
+#include "cli/commands.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,8 @@
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/stop.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 
 namespace attend::cli {
 namespace {
@@ -184,7 +185,7 @@ void check_usage(const GenerateArguments& arguments) {
 }
 
 void run_generate(GenerateArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   check_usage(arguments);
   GenerateOptions& options = arguments.options;
   const bool is_greedy = arguments.greedy || (arguments.beam == 1 && !arguments.is_sampling_given());
@@ -218,9 +219,7 @@ void add_generate(Command& app) {
       ->check(whole_number(1, 100000000))
       ->type_name("N");
   command->add_flag("--greedy", arguments->greedy, "Always take the likeliest word");
-  command->add_option("--beam", arguments->beam, "Search for the likeliest text with N hypotheses side by side")
-      ->check(whole_number(1, kMostBeam))
-      ->type_name("N");
+  add_beam(*command, arguments->beam, "no beam search");
   arguments->is_sampling_given = add_sampling_options(*command, options.sampling);
   arguments->penalty_option = command->get_option("--repetition-penalty");
   command->get_option("--temperature")->description("Divides logits: below 1 safer, above bolder (default 0.8)");
@@ -232,7 +231,7 @@ void add_generate(Command& app) {
       ->expected(1)
       ->take_all();
   command->add_flag("--past-end", options.goes_past_end, "Go on when the model ends its text");
-  command->add_flag("--no-cache", arguments->no_cache, "Read everything again for each word: slow, to compare with");
+  add_no_cache(*command, arguments->no_cache);
   command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });
 }

@@ -1,4 +1,4 @@
-#include "cli/info.h"
+#include "cli/commands.h"
 
 #include <filesystem>
 #include <iomanip>
@@ -10,6 +10,7 @@
 #include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
+#include "cli/shared_options.h"
 #include "cli/train_print.h"
 #include "io/json_depth.h"
 #include "io/printable.h"
@@ -198,7 +199,7 @@ void add_info(Command& app) {
   };
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("model", arguments->model, "Folder of a trained model")->required()->type_name("MODEL");
-  command->add_flag("--json", arguments->json, "Print one JSON object");
+  add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kInfoExamples);
   command->callback([arguments] {
     const Json all = describe(open_to_describe(arguments->model));

@@ -1,4 +1,4 @@
-#include "cli/inspect.h"
+#include "cli/commands.h"
 
 #include <charconv>
 #include <iostream>
@@ -13,6 +13,7 @@
 #include "cli/inspected.h"
 #include "cli/line_work.h"
 #include "cli/page.h"
+#include "cli/shared_options.h"
 #include "cli/train_print.h"
 #include "serve/page.h"
 
@@ -155,7 +156,7 @@ void check_arguments(const InspectArguments& arguments) {
 
 void run_inspect(const InspectArguments& arguments) {
   check_arguments(arguments);
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   InspectedModel model = open_inspected(arguments.model);
   const Run run = capture(model, run_options(model, arguments));
   const std::string content = content_of(model, run, arguments);
@@ -192,8 +193,7 @@ void add_inspect(Command& app) {
       ->add_option("--query", arguments->query,
                    "Pictures of a model of pictures: where this patch looks (default [CLS])")
       ->type_name("PATCH");
-  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
-      ->check(whole_number(1, 1024));
+  add_threads(*command, arguments->threads);
   command->footer(kInspectExamples);
   command->callback([arguments] { run_inspect(*arguments); });
 }

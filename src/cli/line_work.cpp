@@ -105,7 +105,7 @@ void LineWork::finish(int64_t longest) {
   warn_of_cuts(longest);
   if (is_stopped) {
     std::cerr << "attend: " << stop_message() << '\n';
-    exit_stopped();
+    exit_by_signal();
   }
   speed_.print(common_.bench);
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_options.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/status_line.h"
-#include "cli/stop.h"
 #include "cli/text_files.h"
 
 namespace attend::cli {
@@ -56,7 +56,7 @@ class LineWork {
   void warn_of_cuts(int64_t longest) const;
   std::string stop_message();
 
-  StopWhenSignalled stop_;  // before the output is opened
+  StopAfterLines stop_;  // before the output is opened
   std::string command_;
   const CommonOptions& common_;
   LineWorkOptions options_;

@@ -8,25 +8,10 @@
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
-#include "cli/bench.h"
-#include "cli/classify.h"
 #include "cli/command_line.h"
-#include "cli/compare.h"
-#include "cli/convert.h"
-#include "cli/demo.h"
-#include "cli/embed.h"
-#include "cli/evaluate.h"
-#include "cli/explain.h"
-#include "cli/fill.h"
-#include "cli/generate.h"
-#include "cli/info.h"
-#include "cli/inspect.h"
-#include "cli/interrupt.h"
-#include "cli/score.h"
-#include "cli/tokenize.h"
-#include "cli/train.h"
-#include "cli/translate.h"
-#include "cli/view.h"
+#include "cli/commands.h"
+#include "cli/explain_print.h"
+#include "cli/signals.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "attend/hub/hub.h"
 #include "attend/text/tokenizer.h"
-#include "cli/model_options.h"
+#include "cli/shared_options.h"
 
 namespace attend::cli {
 

@@ -4,7 +4,7 @@
 
 namespace attend::cli {
 
-/// The page of web/ as it was built into this program, packed by gzip; empty where it was built without.
+/// The page of web/ that is built into this program, compressed with gzip; empty in a build without the page.
 std::string packed_page();
 
 }  // namespace attend::cli

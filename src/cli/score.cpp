@@ -1,4 +1,4 @@
-#include "cli/score.h"
+#include "cli/commands.h"
 
 #include <cmath>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/stop.h"
+#include "cli/signals.h"
 
 namespace attend::cli {
 namespace {
@@ -175,7 +175,7 @@ void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
 }
 
 void run_score(const ScoreArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   if (arguments.source.empty() != arguments.target.empty()) {
     throw UsageError("--source and --target belong together");
   }

@@ -10,7 +10,7 @@
 
 #include "attend/base/error.h"
 #include "attend/text/utf8.h"
-#include "cli/stop.h"
+#include "cli/signals.h"
 
 namespace attend::cli {
 namespace {

@@ -27,7 +27,7 @@ struct ChunkLimits {
 };
 
 /// Lines in chunks, so that no input is too long; one at a time where a person types them. Ends after a signal that
-/// asks the command to stop, see cli/stop.h.
+/// asks the command to stop, see cli/signals.h.
 class TextInput {
  public:
   explicit TextInput(const TextInputOptions& options);

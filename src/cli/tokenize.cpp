@@ -1,4 +1,4 @@
-#include "cli/tokenize.h"
+#include "cli/commands.h"
 
 #include <chrono>
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "attend/text/segment.h"
 #include "attend/text/tokenizer.h"
 #include "cli/command_line.h"
+#include "cli/shared_options.h"
 
 namespace attend::cli {
 namespace {
@@ -201,8 +202,8 @@ void add_tokenize(Command& app) {
   command->add_flag("--ids", arguments->ids, "Print ids instead of tokens");
   command->add_flag("--decode", arguments->decode, "Turn ids into text");
   command->add_flag("--special", arguments->special, "Add special tokens; with --decode keep them");
-  command->add_flag("--json", arguments->json, "Print JSON, one object a line");
-  command->add_flag("--lossy", arguments->lossy, "Read bytes that are not UTF-8 as U+FFFD");
+  add_json(*command, arguments->json, "Print JSON, one object a line");
+  add_lossy(*command, arguments->lossy);
   command->add_option("--bench", arguments->bench, "Measure how fast this file is encoded")->type_name("FILE");
   add_training_options(*command, *arguments);
   command->footer(kTokenizeExamples);

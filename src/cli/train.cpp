@@ -1,4 +1,4 @@
-#include "cli/train.h"
+#include "cli/commands.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,8 +13,9 @@
 #include "attend/serve/watch.h"
 #include "attend/train/job.h"
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
 #include "cli/page.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/train_print.h"
 
 namespace attend::cli {
@@ -170,7 +171,7 @@ TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer
   try {
     return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
                                   stoppable(printer.progress()));
-  } catch (const StoppedTooSoon&) {
+  } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();
   }
@@ -193,16 +194,16 @@ std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, c
 
 void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   survive_file_limits();
-  if (!arguments.quiet) acknowledge_signals(kStopping);
+  if (!arguments.quiet) acknowledge_signals();
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
   const auto watch = start_watching(arguments, folder, path);
   const TrainingOutcome outcome =
-      folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_on_signals());
+      folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_after_saving());
   if (watch) watch->finish();
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);
@@ -304,19 +305,18 @@ void add_train(Command& app) {
   command->add_option("--vocabulary", arguments->vocabulary, "Largest number of tokens to learn (default 10000)")
       ->check(whole_number(16, 10000000));
   command->add_flag("--lowercase", arguments->lowercase, "Make all text lower-case");
-  command->add_flag("--by-line", arguments->by_line, "Plain text: each line is a text of its own");
+  add_by_line(*command, arguments->by_line);
   command->add_flag("--masked-words", arguments->masked, "Encoder: learn from plain text by guessing held-out words");
-  command->add_flag("--lossy", arguments->lossy, "Replace what is not UTF-8 instead of stopping");
+  add_lossy(*command, arguments->lossy);
   command->add_flag("--overwrite", arguments->overwrite, "Replace a model folder that is there");
-  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
-      ->check(whole_number(1, 1024));
+  add_threads(*command, arguments->threads);
   command->add_flag("--watch", arguments->watch, "Show the training in the browser, at the address it prints");
   command
       ->add_option("--watch-text", arguments->watch_text,
                    "The sentence to follow there (default: one to validate with)")
       ->type_name("TEXT");
-  command->add_flag("--quiet", arguments->quiet, "Print nothing while training");
-  command->add_flag("--json", arguments->json, "Print the outcome as a JSON object");
+  add_quiet(*command, arguments->quiet);
+  add_json(*command, arguments->json, "Print the outcome as a JSON object");
   std::vector<SettingInfo> settings;
   Configs models, trainings;
   for (const Architecture& architecture : architectures()) {

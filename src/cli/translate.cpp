@@ -1,4 +1,4 @@
-#include "cli/translate.h"
+#include "cli/commands.h"
 
 #include <iostream>
 #include <memory>
@@ -11,7 +11,8 @@
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
-#include "cli/stop.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 
 namespace attend::cli {
 namespace {
@@ -196,7 +197,7 @@ class TranslateCommand {
 };
 
 void run_translate(TranslateArguments& arguments) {
-  use_threads(arguments.common);
+  use_threads(arguments.common.threads);
   const PrecisionScope precision(arguments.common.weights.precision());
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
@@ -214,12 +215,8 @@ void run_translate(TranslateArguments& arguments) {
 
 void add_search_options(Command& command, TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
-  command.add_option("--beam", arguments.beam, "Hypotheses kept side by side (default 1: greedy)")
-      ->check(whole_number(1, kMostBeam))
-      ->type_name("N");
-  command.add_option("--length-penalty", arguments.length_penalty, "A of log p / length^A (default 1)")
-      ->check(number_between(-10, 10))
-      ->type_name("A");
+  add_beam(command, arguments.beam, "the model's generation settings, else 1");
+  add_length_penalty(command, arguments.length_penalty);
   command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
@@ -235,10 +232,9 @@ void add_search_options(Command& command, TranslateArguments& arguments) {
   command.add_option("--batch", search.batch_tokens, "Tokens read together (default 4096; 1: line by line)")
       ->check(whole_number(1, 10000000))
       ->type_name("TOKENS");
-  command.add_option("--task", arguments.task, "Which of a T5's tasks: what goes before each line, and how to search")
-      ->type_name("NAME");
+  add_task(command, arguments.task);
   command.add_option("--prefix", arguments.prefix, "Put before every line, whatever the task says")->type_name("TEXT");
-  command.add_flag("--no-cache", arguments.no_cache, "Read everything again for each word: slow, to compare with");
+  add_no_cache(command, arguments.no_cache);
 }
 
 }  // namespace

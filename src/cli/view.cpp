@@ -1,4 +1,4 @@
-#include "cli/view.h"
+#include "cli/commands.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,8 +15,9 @@
 #include "attend/serve/server.h"
 #include "cli/command_line.h"
 #include "cli/inspected.h"
-#include "cli/interrupt.h"
 #include "cli/page.h"
+#include "cli/shared_options.h"
+#include "cli/signals.h"
 #include "cli/text_files.h"
 
 namespace attend::cli {
@@ -64,8 +65,20 @@ void begin_with(InspectedModel& model, const ViewArguments& arguments) {
   }
 }
 
+/// Opens a browser at the address if there is a display.
+void open_browser(const std::string& address) {
+  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
+  if (const pid_t child = fork(); child == 0) {
+    setsid();
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, file);
+    execlp("xdg-open", "xdg-open", address.c_str(), nullptr);
+    _exit(127);
+  }
+}
+
 void run_view(ViewArguments& arguments) {
-  if (arguments.threads > 0) set_threads(static_cast<int>(arguments.threads));
+  use_threads(arguments.threads);
   arguments.text = text_or_input(arguments.text);
   std::vector<InspectedModel> models;
   for (const std::string& path : arguments.models) {
@@ -77,7 +90,7 @@ void run_view(ViewArguments& arguments) {
   }
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
-  const std::atomic<bool>& stop = stop_on_signals();  // before that, a signal ends it at once
+  const std::atomic<bool>& stop = stop_after_saving();  // before that, a signal ends it at once
   Server server(api, {.host = arguments.host,
                       .port = static_cast<int>(arguments.port),
                       .other_port = arguments.port_option->count() == 0});
@@ -90,17 +103,6 @@ void run_view(ViewArguments& arguments) {
 }
 
 }  // namespace
-
-void open_browser(const std::string& address) {
-  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
-  if (const pid_t child = fork(); child == 0) {
-    setsid();
-    const int nowhere = open("/dev/null", O_RDWR);
-    for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, file);
-    execlp("xdg-open", "xdg-open", address.c_str(), nullptr);
-    _exit(127);
-  }
-}
 
 void add_view(Command& app) {
   Command* command = app.add_subcommand("view", "Show what models attend to, in the browser");
@@ -116,8 +118,7 @@ void add_view(Command& app) {
   command->add_option("--host", arguments->host, "The address to listen at (default 127.0.0.1: this machine only)")
       ->type_name("ADDRESS");
   command->add_flag("--no-open", arguments->no_open, "Do not open a browser");
-  command->add_option("--threads", arguments->threads, "Processor cores to use (default all)")
-      ->check(whole_number(1, 1024));
+  add_threads(*command, arguments->threads);
   command->footer(kViewExamples);
   command->callback([arguments] { run_view(*arguments); });
 }

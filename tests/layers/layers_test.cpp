@@ -96,6 +96,32 @@ TEST(Layers, PublicHeadersIncludeOnlyPublicOnes) {
   }
 }
 
+/// The headers under src/ that src/layers.txt shares with other folders.
+std::set<std::string> shared_headers() {
+  std::set<std::string> headers;
+  std::ifstream in(kRoot / "src/layers.txt");
+  for (std::string word, header; in >> word;) {
+    if (word == "shared" && in >> header && header.find('/') != std::string::npos) headers.insert(header);
+  }
+  return headers;
+}
+
+TEST(Layers, HeadersUnderSrcArePrivateUnlessShared) {
+  static const std::regex include(R"re(^\s*#\s*include\s*"((?!attend/)([A-Za-z0-9_.-]+)/[^"]+)".*)re");
+  const std::set<std::string> shared = shared_headers();
+  std::set<std::string> used;
+  for (const SourceFile& file : source_files()) {
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      std::smatch match;
+      if (!std::regex_match(file.lines[i], match, include) || match[2] == file.folder) continue;
+      used.insert(match[1]);
+      EXPECT_TRUE(shared.contains(match[1])) << file.path.string() << ":" << i + 1 << ": " << match[1]
+                                             << " is private to " << match[2] << "; src/layers.txt does not share it";
+    }
+  }
+  EXPECT_EQ(used, shared) << "src/layers.txt shares a header that no other folder uses";
+}
+
 TEST(Layers, EveryFolderIsListed) {
   const Arrows arrows = project_arrows();
   for (const SourceFile& file : source_files()) {

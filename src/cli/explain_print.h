@@ -2,14 +2,10 @@
 
 #include <string>
 
-#include "cli/command_line.h"
 #include "cli/explain_steps.h"
 #include "cli/terminal.h"
 
 namespace attend::cli {
-
-/// `attend explain TEXT`: attention over a sentence, step by step.
-void add_explain(Command& app);
 
 struct PrintOptions {
   std::string text;
@@ -19,7 +15,7 @@ void print_steps(const Terminal& terminal, const ExplainSteps& steps, const Prin
 
 /// All the numbers as one JSON object; −∞ is null. Keys: text, tokens, seed, dim, heads, causal, trainable, scale,
 /// embeddings, positions, x, matrices {query, key, value, output}, per_head [{queries, keys, values, dot_products,
-/// scaled, masked, weights, context}], output. What does not occur is null.
+/// scaled, masked, weights, context}], output. Absent values are null.
 std::string steps_to_json(const ExplainSteps& steps, const std::string& text);
 
 }  // namespace attend::cli

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "attend/generate/sampling.h"
@@ -10,8 +11,29 @@
 #include "cli/command_line.h"
 #include "cli/text_files.h"
 
-// The options that the commands which use a model share.
+// Options that several commands share, each declared once.
 namespace attend::cli {
+
+/// --threads.
+void add_threads(Command& command, int64_t& threads);
+/// Applies --threads; 0 leaves the default.
+void use_threads(int64_t threads);
+/// --json with a description of what it prints.
+void add_json(Command& command, bool& json, const std::string& help);
+/// --quiet.
+void add_quiet(Command& command, bool& quiet);
+/// --lossy.
+void add_lossy(Command& command, bool& lossy);
+/// --by-line.
+void add_by_line(Command& command, bool& by_line);
+/// --beam; `fallback` describes the default in its help.
+void add_beam(Command& command, std::optional<int64_t>& beam, const std::string& fallback);
+/// --length-penalty.
+void add_length_penalty(Command& command, std::optional<double>& penalty);
+/// --task.
+void add_task(Command& command, std::string& task);
+/// --no-cache.
+void add_no_cache(Command& command, bool& no_cache);
 
 /// How a model's weights are held.
 struct WeightOptions {
@@ -40,8 +62,5 @@ void add_model_options(Command& command, CommonOptions& options);
 void add_text_options(Command& command, CommonOptions& options);
 /// --temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed. True if one of them was given, but the seed.
 std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options);
-
-/// Applies --threads.
-void use_threads(const CommonOptions& options);
 
 }  // namespace attend::cli

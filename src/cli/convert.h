@@ -1,9 +1,0 @@
-#pragma once
-
-#include "cli/command_line.h"
-
-namespace attend::cli {
-
-void add_convert(Command& app);
-
-}  // namespace attend::cli

@@ -1,0 +1,121 @@
+#include "cli/shared_options.h"
+
+#include <algorithm>
+
+#include "attend/base/threads.h"
+#include "attend/models/generation_rules.h"
+#include "cli/command_line.h"
+
+namespace attend::cli {
+
+void add_threads(Command& command, int64_t& threads) {
+  command.add_option("--threads", threads, "Number of threads (default: all cores)")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+}
+
+void use_threads(int64_t threads) {
+  if (threads > 0) set_threads(static_cast<int>(threads));
+}
+
+void add_json(Command& command, bool& json, const std::string& help) { command.add_flag("--json", json, help); }
+
+void add_quiet(Command& command, bool& quiet) { command.add_flag("--quiet", quiet, "Print nothing while training"); }
+
+void add_lossy(Command& command, bool& lossy) {
+  command.add_flag("--lossy", lossy, "Replace bytes that are not UTF-8 instead of stopping");
+}
+
+void add_by_line(Command& command, bool& by_line) {
+  command.add_flag("--by-line", by_line, "Plain text: treat each line as a separate text");
+}
+
+void add_beam(Command& command, std::optional<int64_t>& beam, const std::string& fallback) {
+  command.add_option("--beam", beam, "Beam width (default: " + fallback + ")")
+      ->check(whole_number(1, kMostBeam))
+      ->type_name("N");
+}
+
+void add_length_penalty(Command& command, std::optional<double>& penalty) {
+  command.add_option("--length-penalty", penalty, "Exponent A of the score log p / length^A (default: 1)")
+      ->check(number_between(-10, 10))
+      ->type_name("A");
+}
+
+void add_task(Command& command, std::string& task) {
+  command.add_option("--task", task, "T5: task from the model's config, which sets the prefix and the search options")
+      ->type_name("NAME");
+}
+
+void add_no_cache(Command& command, bool& no_cache) {
+  command.add_flag("--no-cache", no_cache,
+                   "Recompute the whole text for each token instead of caching keys and values");
+}
+
+WeightFormat WeightOptions::format() const {
+  if (quantize.empty()) return dtype == "bf16" ? WeightFormat::bf16 : WeightFormat::f32;
+  if (dtype == "bf16") throw UsageError("--dtype bf16 cannot be combined with --quantize");
+  return WeightFormat::int8;
+}
+
+bool WeightOptions::keeps_bf16() const { return dtype != "f32"; }
+
+Precision WeightOptions::precision() const { return dtype == "bf16" && has_bf16() ? Precision::bf16 : Precision::f32; }
+
+void add_weight_options(Command& command, WeightOptions& options) {
+  command
+      .add_option("--dtype", options.dtype,
+                  "Weight type: f32, or bf16 with bf16 products where the processor has them (default: as in the "
+                  "file, with exact products)")
+      ->check(one_of({"f32", "bf16"}))
+      ->type_name("TYPE");
+  command
+      .add_option("--quantize", options.quantize,
+                  "Weight quantization: int8 takes a quarter of the memory of f32 and is faster")
+      ->check(one_of({"int8"}))
+      ->type_name("TYPE");
+}
+
+void add_model_options(Command& command, CommonOptions& options) {
+  command.add_option("model", options.model, "Model folder")->required()->type_name("MODEL");
+  add_weight_options(command, options.weights);
+  add_threads(command, options.threads);
+  add_json(command, options.json, "Print one JSON object per line");
+}
+
+void add_text_options(Command& command, CommonOptions& options) {
+  Option* texts = command.add_option("text", options.input.texts, "Texts (none or -: the lines of the input)");
+  texts->type_name("TEXT");
+  command.add_option("-i,--input", options.input.file, "File to read, plain or gzip (default: standard input)")
+      ->type_name("FILE")
+      ->excludes(texts);
+  command.add_option("-o,--output", options.output, "File to write (default: standard output)")->type_name("FILE");
+  add_lossy(command, options.input.lossy);
+  command.add_flag("--unbuffered", options.input.unbuffered,
+                   "Answer each line of standard input as soon as it is read");
+  command.add_flag("--bench", options.bench, "Print tokens per second at the end");
+}
+
+std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options) {
+  std::vector<Option*> all;
+  all.push_back(command.add_option("--temperature", options.temperature,
+                                   "Divisor of the logits: below 1 safer, above 1 more varied"));
+  all.back()->check(number_between(0, 1000))->type_name("T");
+  all.push_back(command.add_option("--top-k", options.top_k, "Sample from the K likeliest tokens (0: all)"));
+  all.back()->check(whole_number(0, 1000000000))->type_name("K");
+  all.push_back(
+      command.add_option("--top-p", options.top_p, "Sample from the likeliest tokens with total probability P"));
+  all.back()->check(number_between(0, 1))->type_name("P");
+  all.push_back(
+      command.add_option("--min-p", options.min_p, "Sample from tokens at least P times as likely as the likeliest"));
+  all.back()->check(number_between(0, 1))->type_name("P");
+  all.push_back(command.add_option("--repetition-penalty", options.repetition_penalty,
+                                   "Penalty on tokens that have occurred (1: off)"));
+  all.back()->check(number_between(0.001, 1000))->type_name("R");
+  command.add_option("--seed", options.seed, "Random seed of sampling (default: 0)")
+      ->check(whole_number(0, UINT64_MAX))
+      ->type_name("N");
+  return [all] { return std::ranges::any_of(all, [](const Option* option) { return option->count() > 0; }); };
+}
+
+}  // namespace attend::cli

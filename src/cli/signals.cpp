@@ -1,0 +1,147 @@
+#include "cli/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <iostream>
+
+#include "io/mapped_file.h"
+
+namespace attend::cli {
+namespace {
+
+constexpr char kClearLine[] = "\r\x1b[K";
+
+std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};
+std::atomic<bool> is_terminal{false};  // standard error is a terminal, on which a status line may stand
+std::atomic<const char*> message{nullptr};
+
+void write_text(const char* text) {
+  // If standard error cannot be written, there is nowhere to report that.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void request_stop(int signal) {
+  stop_signal = signal;
+  stop_requested = true;
+}
+
+extern "C" void stop_lines(int signal) {
+  const int before = errno;
+  request_stop(signal);
+  if (is_terminal) {
+    write_text(kClearLine);
+    write_text("Stopping after the current lines …");
+  }
+  errno = before;
+}
+
+extern "C" void stop_and_save(int signal) {
+  const int before = errno;
+  request_stop(signal);
+  if (const char* line = message.exchange(nullptr)) {
+    if (is_terminal) write_text("\n");
+    write_text(line);
+    write_text("\n");
+  }
+  errno = before;
+}
+
+extern "C" void exit_at_once(int signal) {
+  if (is_terminal) write_text(kClearLine);
+  write_text("attend: ");
+  write_text(message);
+  write_text("\n");
+  _exit(128 + signal);
+}
+
+extern "C" void report_bus_error(int signal, siginfo_t* info, void*) {
+  const char* path = mapped_path_of(info->si_addr);
+  if (info->si_code != BUS_ADRERR || path == nullptr) {
+    ::signal(signal, SIG_DFL);  // another cause: the access faults again, with the usual effect
+    return;
+  }
+  if (is_terminal) write_text("\n");
+  write_text("attend: ");
+  write_text(path);
+  write_text(": was cut short while it was in use; restore the file and start again\n");
+  _exit(1);
+}
+
+void handle(std::initializer_list<int> signals, void (*handler)(int), int flags) {
+  is_terminal = isatty(STDERR_FILENO) == 1;
+  for (const int signal : signals) {
+    struct sigaction before {
+    }, action{};
+    const bool is_ignored = sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (is_ignored) continue;
+    action.sa_handler = handler;
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | flags;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+void stop_after_lines() {
+  handle({SIGINT, SIGTERM}, stop_lines, 0);  // without SA_RESTART a waiting read ends
+}
+
+const std::atomic<bool>& stop_after_saving() {
+  static const bool is_handled = [] {
+    handle({SIGINT, SIGTERM, SIGHUP}, stop_and_save, SA_RESTART);
+    return true;
+  }();
+  static_cast<void>(is_handled);
+  return stop_requested;
+}
+
+void acknowledge_signals() {
+  is_terminal = isatty(STDERR_FILENO) == 1;
+  message = kSavingFirst;
+}
+
+void exit_with_message(const char* text) {
+  message = text;
+  handle({SIGINT, SIGTERM}, exit_at_once, 0);
+}
+
+bool is_stop_requested() { return stop_requested; }
+
+void check_stop() {
+  if (is_stop_requested()) throw StopRequested();
+}
+
+Progress stoppable(Progress progress) {
+  return [progress = std::move(progress)](const std::string& what, double share) {
+    if (stop_after_saving()) throw StopRequested();
+    progress(what, share);
+  };
+}
+
+void exit_by_signal() {
+  std::cout.flush();
+  std::_Exit(128 + stop_signal);
+}
+
+void survive_file_limits() {
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+void explain_bus_errors() {
+  is_terminal = isatty(STDERR_FILENO) == 1;
+  struct sigaction action {};
+  action.sa_sigaction = report_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace attend::cli
