@@ -53,10 +53,10 @@ export default async function input(harness) {
     await open(page, address, { ...state, view: "matrix" });
     await page.focus("#matrix-picture");
     await page.keyboard.press("ArrowRight");
-    await announced(page, "gives “\\.”");
+    await announced(page, "to “\\.”");
     await page.keyboard.press("+");
     await page.keyboard.press("ArrowDown");
-    await announced(page, "^“\\.” gives “\\.”");
+    await announced(page, "from “\\.” to “\\.”");
     await open(page, address, { ...state, view: "model" });
     await page.focus("#model-picture");
     await page.keyboard.press("Home");
