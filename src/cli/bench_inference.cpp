@@ -5,7 +5,6 @@
 #include "attend/models/transformer_model.h"
 #include "attend/tensor/creation.h"
 #include "cli/bench_workload.h"
-#include "generate/top.h"
 
 // Models at work: reading prompts, writing word by word, translating, encoding. Weights are random, ids made up.
 namespace attend::cli {
@@ -27,18 +26,14 @@ std::shared_ptr<Gpt> gpt2(WeightFormat format) {
   return model;
 }
 
-/// Greedy steps on one or several rows; the rows grow together.
-void write_words(const Gpt& model, int64_t rows, int64_t count) {
-  const NoGrad no_grad;
-  const Vocabulary vocabulary{.size = model.vocab_size()};
-  const std::unique_ptr<Decoding> decoding = model.start();
-  Tensor ids = made_up_ids({rows, 1}, model.vocab_size());
-  for (int64_t step = 0; step < count; ++step) {
-    const auto best = top_continuations(decoding->step(ids), 1, vocabulary);
-    std::vector<int64_t> next;
-    for (const auto& row : best) next.push_back(row[0].id);
-    ids = tensor(next, {rows, 1});
+/// Greedy search after one or several prompts of one token.
+void write_tokens(const Gpt& model, int64_t rows, int64_t count) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (const int64_t id : made_up_ids({rows, 1}, model.vocab_size()).to_vector<int64_t>()) {
+    prompts.push_back({static_cast<int32_t>(id)});
   }
+  search(model, Vocabulary{.size = model.vocab_size()}, prompts, {.ends_at_limit = false, .max_length = count},
+         [](int64_t, auto) {});
 }
 
 std::string named(const std::string& name, WeightFormat format) {
@@ -60,7 +55,7 @@ Workload decode_workload(WeightFormat format) {
           .prepare = [format] {
             Prepared prepared;
             prepared.run = [model = gpt2(format)] {
-              write_words(*model, 1, kSteps);
+              write_tokens(*model, 1, kSteps);
               return Results{};
             };
             return prepared;
@@ -79,7 +74,7 @@ Workload decode_many_workload(WeightFormat format) {
           .prepare = [format] {
             Prepared prepared;
             prepared.run = [model = gpt2(format)] {
-              write_words(*model, kRows, kSteps);
+              write_tokens(*model, kRows, kSteps);
               return Results{};
             };
             return prepared;

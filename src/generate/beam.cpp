@@ -64,7 +64,7 @@ class Beam final : public Writer {
       if (!is_last && !vocabulary_.is_end(one.id)) {
         if (next.size() < width) next.push_back(one), places.push_back(rank);
       } else if (rank < width) {
-        finish(one);
+        nodes_.back().is_cut = finish(one);
         nodes_.back().is_finished = true;
       }
     }
@@ -115,7 +115,11 @@ class Beam final : public Writer {
 
   /// The words to look at behind a hypothesis, with the scores that the rules leave them.
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
-    if (!has_rules_) return step.best[static_cast<size_t>(live.row)];
+    const auto count = static_cast<int64_t>(candidate_count(options_.beam, vocabulary_));
+    if (!has_rules_) {
+      top_allowed(step.logits_of(live.row, vocabulary_.size), count, vocabulary_, best_);
+      return best_;
+    }
     if (is_greedy()) {
       const auto logits = step.logits_of(live.row, vocabulary_.size);
       scores_.assign(logits.begin(), logits.end());
@@ -123,11 +127,12 @@ class Beam final : public Writer {
       step.log_probabilities_of(live.row, vocabulary_.size, scores_);
     }
     rules_.apply(scores_, live.ids);
-    top_values(scores_, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), best_);
+    top_values(scores_, count, best_);
     return best_;
   }
 
-  void finish(const Candidate& candidate) {
+  /// Whether the limit ended it.
+  bool finish(const Candidate& candidate) {
     ++finished_count_;
     const bool has_end = vocabulary_.is_end(candidate.id);
     Hypothesis hypothesis{.ids = live_[candidate.parent].ids,
@@ -135,8 +140,10 @@ class Beam final : public Writer {
                           .score = hypothesis_score(candidate.counted, length_, options_.length_penalty),
                           .is_cut = length_ == limit_ || !has_end || rules_.is_forced_last(length_)};
     if (!has_end) hypothesis.ids.push_back(candidate.id);
+    const bool is_cut = hypothesis.is_cut;
     finished_.insert(std::ranges::upper_bound(finished_, hypothesis, ranks_before), std::move(hypothesis));
     if (std::ssize(finished_) > kept_) finished_.pop_back();
+    return is_cut;
   }
 
   /// The candidates become the live hypotheses. One child of each parent stays in its row, so that as few rows as

@@ -5,6 +5,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/nn/cache.h"
 #include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "generate/id_rows.h"
 
 namespace attend {
@@ -29,6 +30,7 @@ class Prefixes {
     for (const int64_t row : order) rows.push_back(rows_[static_cast<size_t>(row)]);
     rows_ = std::move(rows);
   }
+  void join(const Prefixes& other) { rows_.insert(rows_.end(), other.rows_.begin(), other.rows_.end()); }
   int64_t count() const { return std::ssize(rows_); }
   IdRows padded() const { return pad_rows(rows_); }
   /// Logits of the head after each row's last token: [rows, words].
@@ -65,7 +67,18 @@ class PairRereading final : public Decoding {
 
   void spread(int64_t rows) override { select(repeated_rows(source_.dim(0), rows)); }
 
+  void join(Decoding& other) override {
+    auto& rows = dynamic_cast<PairRereading&>(other);
+    lengths_ = join_rows(real_lengths(), rows.real_lengths());
+    source_ = join_rows(source_, rows.source_, 1);
+    prefixes_.join(rows.prefixes_);
+  }
+
  private:
+  Tensor real_lengths() const {
+    return lengths_ ? lengths_ : full({source_.dim(0)}, static_cast<double>(source_.dim(1)), {DType::i64});
+  }
+
   const PairModel& model_;
   Tensor source_, lengths_;
   Prefixes prefixes_;
@@ -82,6 +95,7 @@ class TextRereading final : public Decoding {
   }
   void select(std::span<const int64_t> order) override { prefixes_.select(order); }
   void spread(int64_t rows) override { select(repeated_rows(prefixes_.count(), rows)); }
+  void join(Decoding& other) override { prefixes_.join(dynamic_cast<TextRereading&>(other).prefixes_); }
 
  private:
   const LanguageModel& model_;

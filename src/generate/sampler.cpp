@@ -1,89 +1,66 @@
-#include <algorithm>
-#include <numeric>
-
 #include "generate/numbers.h"
 #include "generate/writer.h"
 
 namespace attend {
 namespace {
 
-/// Independent samples for one source, a row each.
+/// Draws each token of one text at random.
 class Sampler final : public Writer {
  public:
-  explicit Sampler(const WriterConfig& config)
-      : options_(config.options),
-        vocabulary_(config.vocabulary),
-        rules_(config.rules()),
-        limit_(config.limit),
-        index_(config.index),
-        samples_(static_cast<size_t>(options_.n_best)),
-        is_finished_(samples_.size()) {
-    parents_.resize(samples_.size());
-    std::iota(parents_.begin(), parents_.end(), 0);
-    ids_.assign(samples_.size(), vocabulary_.begin);
+  explicit Sampler(const WriterConfig& config) : config_(config), rules_(config.rules()) {
+    if (config.counts_prompt) history_.assign(config.before.begin(), config.before.end());
+    parents_ = {0};
+    ids_ = {config.vocabulary.begin};
   }
 
   void advance(const StepRows& step) override {
-    nodes_.clear();
-    for (size_t copy = 0; copy < samples_.size(); ++copy) {
-      if (!is_finished_[copy]) advance(copy, step);
-    }
-    ++length_;
+    require_number(step.log_probability(0, 0), "generate");
+    const SearchOptions& options = config_.options;
+    const int64_t length = std::ssize(sample_.ids);
+    const int32_t forced = rules_.forced(length);
+    const bool is_over = options.ends_at_limit && length == config_.limit;  // only the end has room
+    const int32_t id = forced >= 0 ? forced : is_over ? config_.vocabulary.end() : drawn(step);
+    if (forced < 0) sample_.log_probability += step.log_probability(0, id);
+    require_number(sample_.log_probability, "generate");  // NaN only if a logit is infinite
+    const bool is_end = config_.vocabulary.is_end(id), is_last = !options.ends_at_limit && length + 1 == config_.limit;
+    is_finished_ = is_end || is_last;
+    sample_.is_cut = is_over || (is_last && !is_end) || rules_.is_forced_last(length);
+    sample_.score = hypothesis_score(sample_.log_probability, length, options.length_penalty);
+    nodes_ = {{.from = 0,
+               .row = is_finished_ ? -1 : 0,
+               .id = id,
+               .log_probability = sample_.log_probability,
+               .counted = sample_.log_probability,
+               .is_finished = is_finished_,
+               .is_cut = is_finished_ && sample_.is_cut}};
+    ids_[0] = id;
+    if (is_end) return;
+    sample_.ids.push_back(id);
+    history_.push_back(id);
   }
 
-  bool is_done() const override {
-    return std::ranges::all_of(is_finished_, [](bool finished) { return finished; });
-  }
+  bool is_done() const override { return is_finished_; }
 
-  std::vector<Hypothesis> take() override { return std::move(samples_); }
+  std::vector<Hypothesis> take() override { return {std::move(sample_)}; }
 
  private:
-  void advance(size_t copy, const StepRows& step) {
-    Hypothesis& sample = samples_[copy];
-    const auto row = static_cast<int64_t>(copy);
-    require_number(step.log_probability(row, 0), "sampling");
-    const int32_t forced = rules_.forced(length_);
-    const bool is_over = options_.ends_at_limit && length_ == limit_;  // nothing but the end has room
-    const int32_t id = forced >= 0 ? forced : is_over ? vocabulary_.end() : drawn(copy, step);
-    if (forced < 0) sample.log_probability += step.log_probability(row, id);
-    require_number(sample.log_probability, "sampling");  // an infinite logit is the only one that has none
-    const bool is_end = vocabulary_.is_end(id), is_last = !options_.ends_at_limit && length_ + 1 == limit_;
-    const bool is_finished = is_end || is_last;
-    sample.is_cut = is_over || (is_last && !is_end) || rules_.is_forced_last(length_);
-    nodes_.push_back({.from = row,
-                      .row = is_finished ? -1 : row,
-                      .id = id,
-                      .log_probability = sample.log_probability,
-                      .counted = sample.log_probability,
-                      .is_finished = is_finished});
-    if (!is_end) sample.ids.push_back(id);
-    ids_[copy] = id;
-    if (!is_finished) return;
-    sample.score = hypothesis_score(sample.log_probability, length_, options_.length_penalty);
-    is_finished_[copy] = true;
-  }
-
-  int32_t drawn(size_t copy, const StepRows& step) {
-    const Hypothesis& sample = samples_[copy];
-    std::span<const float> logits = step.logits_of(static_cast<int64_t>(copy), vocabulary_.size);
-    if (ScoreRules::are_needed(options_.rules)) {
+  int32_t drawn(const StepRows& step) {
+    std::span<const float> logits = step.logits_of(0, config_.vocabulary.size);
+    if (ScoreRules::are_needed(config_.options.rules)) {
       scores_.assign(logits.begin(), logits.end());
-      rules_.apply(scores_, sample.ids);
+      rules_.apply(scores_, sample_.ids);
       logits = scores_;
     }
-    return draw({.logits = logits, .history = sample.ids, .banned = vocabulary_.banned}, *options_.sampling,
-                {.text = index_, .copy = static_cast<uint32_t>(copy), .position = static_cast<uint32_t>(length_)});
+    return draw({.logits = logits, .history = history_, .banned = config_.vocabulary.banned}, *config_.options.sampling,
+                {.text = config_.index, .copy = config_.copy, .position = static_cast<uint32_t>(sample_.ids.size())});
   }
 
-  const SearchOptions& options_;
-  const Vocabulary& vocabulary_;
+  const WriterConfig config_;
   ScoreRules rules_;
-  std::vector<float> scores_;
-  int64_t limit_;
-  uint64_t index_;
-  std::vector<Hypothesis> samples_;
-  std::vector<bool> is_finished_;
-  int64_t length_ = 0;
+  std::vector<int32_t> history_;  // what the repetition penalty counts
+  std::vector<float> scores_;     // logits after the rules
+  Hypothesis sample_;
+  bool is_finished_ = false;
 };
 
 }  // namespace

@@ -1,143 +1,18 @@
 #include "attend/generate/search.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+#include <functional>
+#include <memory>
 
-#include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
-#include "attend/base/threads.h"
-#include "attend/nn/cache.h"
-#include "attend/ops/softmax.h"
-#include "attend/tensor/creation.h"
-#include "generate/id_rows.h"
-#include "generate/reread.h"
-#include "generate/writer.h"
+#include "generate/engine.h"
+#include "generate/limits.h"
 
 namespace attend {
-
-std::span<const float> StepRows::logits_of(int64_t row, int64_t vocab_size) const {
-  return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(vocab_size));
-}
-
-void StepRows::log_probabilities_of(int64_t row, int64_t vocab_size, std::vector<float>& result) const {
-  const LogTerms own = LogTerms::of(terms, row);
-  result.clear();
-  for (const float logit : logits_of(row, vocab_size)) result.push_back(own.log_probability(logit));
-}
-
-double StepRows::log_probability(int64_t row, int32_t id) const {
-  return LogTerms::of(terms, row).log_probability(logits[static_cast<size_t>(row) * stride + static_cast<size_t>(id)]);
-}
-
-ScoreRules WriterConfig::rules() const {
-  return {options.rules,
-          vocabulary,
-          {.before = before, .source = source, .last = options.ends_at_limit ? limit : limit - 1}};
-}
 
 namespace {
 
 constexpr int64_t kMostRows = 512;  // of a batch: products gain nothing from more
-constexpr int64_t kDropShare = 8;   // sources leave the batch once an eighth of them is done
-
-int64_t rows_of(const SearchOptions& options) { return options.sampling ? options.n_best : options.beam; }
-
-/// The decoder with the writers that share it: slot s owns rows s · rows … (s + 1) · rows − 1.
-class BatchSearch {
- public:
-  /// Reads the prompts once for all that is written behind each of them.
-  BatchSearch(const SearchOptions& options, const Vocabulary& vocabulary, std::unique_ptr<Decoding> decoding,
-              const Tensor& prompts, const Tensor& lengths = {})
-      : options_(options), vocabulary_(vocabulary), decoding_(std::move(decoding)), rows_(rows_of(options)) {
-    first_ = decoding_->step(prompts, lengths);
-    if (rows_ == 1) return;
-    decoding_->spread(rows_);
-    first_ = select_rows(first_, repeated_rows(prompts.dim(0), rows_));
-  }
-
-  void add(int64_t index, const WriterConfig& config) {
-    slots_.push_back({index, options_.sampling ? create_sampler(config) : create_beam(config)});
-  }
-
-  /// Runs until all sources are done.
-  void run(const OnHypotheses& on_hypotheses) {
-    while (!slots_.empty()) {
-      if (options_.on_step) options_.on_step();
-      step();
-      int64_t done = 0;
-      for (Slot& slot : slots_) {
-        if (!slot.is_reported && slot.writer->is_done()) {
-          on_hypotheses(slot.index, slot.writer->take());
-          slot.is_reported = true;
-        }
-        done += slot.is_reported ? 1 : 0;
-      }
-      move_rows(done);
-    }
-  }
-
- private:
-  struct Slot {
-    int64_t index = 0;
-    std::unique_ptr<Writer> writer;
-    bool is_reported = false;
-  };
-
-  void step() {
-    const NoGrad scope;
-    const Tensor logits = to(next_logits(), DType::f32);
-    const Tensor terms = log_softmax_terms(logits);
-    std::vector<std::vector<Continuation>> best;
-    if (!options_.sampling && !ScoreRules::are_needed(options_.rules)) {
-      const auto count = static_cast<int64_t>(candidate_count(rows_, vocabulary_));
-      best = top_continuations(logits, count, vocabulary_);
-    }
-    const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(rows_);
-    parallel_for(std::ssize(slots_), [&](int64_t s) {
-      Slot& slot = slots_[static_cast<size_t>(s)];
-      if (slot.is_reported) return;
-      const size_t first = static_cast<size_t>(s) * rows;
-      StepRows view{.logits = logits.data<const float>().subspan(first * stride, rows * stride),
-                    .terms = terms.data<const float>().subspan(2 * first, 2 * rows),
-                    .stride = stride};
-      if (!best.empty()) view.best = std::span(best).subspan(first, rows);
-      slot.writer->advance(view);
-    });
-  }
-
-  Tensor next_logits() {
-    if (first_) return std::exchange(first_, {});
-    std::vector<int64_t> ids;
-    for (const Slot& slot : slots_) ids.insert(ids.end(), slot.writer->ids().begin(), slot.writer->ids().end());
-    return decoding_->step(tensor<int64_t>(ids, {std::ssize(ids), 1}));
-  }
-
-  /// Gives each row what it goes on from. Rows that only take copies of their neighbours are cheap to move; to leave
-  /// out sources moves all rows and the memory, which pays once enough of them are done.
-  void move_rows(int64_t done) {
-    const bool is_dropping = done > 0 && done * kDropShare >= std::ssize(slots_);
-    bool is_moved = is_dropping;
-    std::vector<int64_t> order;
-    for (size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].is_reported && is_dropping) continue;
-      for (int64_t r = 0; r < rows_; ++r) {
-        const int64_t parent = slots_[s].is_reported ? r : slots_[s].writer->parents()[static_cast<size_t>(r)];
-        is_moved |= parent != r;
-        order.push_back(static_cast<int64_t>(s) * rows_ + parent);
-      }
-    }
-    if (is_dropping) std::erase_if(slots_, [](const Slot& slot) { return slot.is_reported; });
-    if (is_moved && !slots_.empty()) decoding_->select(order);
-  }
-
-  const SearchOptions& options_;
-  const Vocabulary& vocabulary_;
-  std::unique_ptr<Decoding> decoding_;
-  int64_t rows_;
-  Tensor first_;  // logits behind the prompts
-  std::vector<Slot> slots_;
-};
 
 SearchStop stop_of(EarlyStopping stopping) {
   switch (stopping) {
@@ -151,17 +26,58 @@ SearchStop stop_of(EarlyStopping stopping) {
   return SearchStop::likely;
 }
 
-int64_t length_limit(const SearchOptions& options, int64_t source_length, int64_t context) {
-  const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * source_length + 10;
-  return std::min(wanted, options.ends_at_limit ? context - 1 : context);  // begin is read, too
+/// Adds the sequences in the order of their lengths, so that those that run together are of like length, and writes
+/// them all.
+void run(Engine& engine, std::vector<Sequence> sequences, const SearchOptions& options) {
+  std::ranges::stable_sort(sequences, std::ranges::greater{}, [](const Sequence& sequence) {
+    return std::max(sequence.source.size(), sequence.prompt.size());
+  });
+  for (Sequence& sequence : sequences) engine.add(std::move(sequence));
+  do {
+    if (options.on_step) options.on_step();
+  } while (engine.step());
+}
+
+EngineOptions engine_options(const SearchOptions& options) {
+  return {.rows = kMostRows, .tokens = options.batch_tokens, .use_cache = options.use_cache};
+}
+
+/// The samples of one source: given on when all of them are there.
+struct Samples {
+  std::vector<Hypothesis> all;
+  size_t missing = 0;
+};
+
+/// Adds what is to be written for one source: a sequence for a search, one for each sample.
+void add(std::vector<Sequence>& sequences, const Sequence& one, int64_t index, const OnHypotheses& on_hypotheses) {
+  sequences.push_back(one);
+  if (!one.options.sampling) {
+    sequences.back().on_done = [&on_hypotheses, index](std::vector<Hypothesis> best) {
+      on_hypotheses(index, std::move(best));
+    };
+    return;
+  }
+  const auto samples = std::make_shared<Samples>();
+  samples->missing = static_cast<size_t>(one.options.n_best);
+  samples->all.resize(samples->missing);
+  sequences.pop_back();
+  for (uint32_t copy = 0; copy < samples->all.size(); ++copy) {
+    sequences.push_back(one);
+    sequences.back().copy = copy;
+    sequences.back().on_done = [&on_hypotheses, samples, index, copy](std::vector<Hypothesis> best) {
+      samples->all[copy] = std::move(best[0]);
+      if (--samples->missing == 0) on_hypotheses(index, std::move(samples->all));
+    };
+  }
 }
 
 }  // namespace
 
 SearchOptions with_rules(SearchOptions options, const GenerationRules& rules) {
   options.rules = rules;
-  if (options.max_length == 0) {
-    options.max_length = rules.max_new > 0 ? rules.max_new : std::max<int64_t>(rules.max_length - 1, 0);  // the start
+  // The start counts as read. Without a rule 0 stays: the limit then depends on the source.
+  if (options.max_length == 0 && (rules.max_new > 0 || rules.max_length > 1)) {
+    options.max_length = token_limit(rules, 0, 1, INT64_MAX);
   }
   if (!rules.as_transformers) return options;
   if (options.stop == SearchStop::best) options.stop = stop_of(rules.early_stopping);
@@ -193,36 +109,26 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
   check_search(options);
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "search: the tokenizer has no token that ends a sentence");
-  std::vector<int64_t> lengths;
-  for (const auto& source : sources) {
-    lengths.push_back(std::ssize(source));
-    require<ShapeError>(lengths.back() <= model.context(), "search: a source has ", lengths.back(),
-                        " tokens, the model's context is ", model.context());
-  }
-  const int64_t rows = rows_of(options);
-  const GroupOptions groups{.tokens = std::max<int64_t>(options.batch_tokens / rows, 1),
-                            .most = std::max<int64_t>(kMostRows / rows, 1)};
-  for (const Batch& batch : group_by_length(lengths, groups)) {
-    if (lengths[static_cast<size_t>(batch[0])] == 0) {  // the longest of them
-      for (const int64_t index : batch) on_hypotheses(index, {Hypothesis{}});
+  std::vector<Sequence> sequences;
+  for (int64_t index = 0; index < std::ssize(sources); ++index) {
+    const std::vector<int32_t>& source = sources[static_cast<size_t>(index)];
+    if (source.empty()) {
+      on_hypotheses(index, {Hypothesis{}});
       continue;
     }
-    const IdRows read = pad_rows(sources, batch);
-    const std::array start{vocabulary.begin};
-    BatchSearch work(
-        options, vocabulary,
-        options.use_cache ? model.start(read.ids, read.lengths) : start_rereading(model, read.ids, read.lengths),
-        full({std::ssize(batch), 1}, vocabulary.begin, {DType::i64}));
-    for (const int64_t index : batch) {
-      work.add(index, {.options = options,
-                       .vocabulary = vocabulary,
-                       .limit = length_limit(options, lengths[static_cast<size_t>(index)], model.context()),
-                       .index = static_cast<uint64_t>(options.first_index + index),
-                       .before = start,
-                       .source = sources[static_cast<size_t>(index)]});
-    }
-    work.run(on_hypotheses);
+    const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * std::ssize(source) + 10;
+    const int64_t room = options.ends_at_limit ? model.context() - 1 : model.context();  // begin is read, too
+    add(sequences,
+        {.source = source,
+         .prompt = {vocabulary.begin},
+         .vocabulary = vocabulary,
+         .options = options,
+         .limit = std::min(wanted, room),
+         .index = static_cast<uint64_t>(options.first_index + index)},
+        index, on_hypotheses);
   }
+  Engine engine(model, engine_options(options));
+  run(engine, std::move(sequences), options);
 }
 
 void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<const std::vector<int32_t>> prompts,
@@ -230,29 +136,22 @@ void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<
   check_search(options);
   require<ShapeError>(!options.sampling, "search: a language model samples in generate_text");
   require<ShapeError>(!options.ends_at_limit || vocabulary.end() >= 0, "search: there is no token that ends a text");
-  std::vector<int64_t> lengths;
-  for (const auto& prompt : prompts) {
-    lengths.push_back(std::ssize(prompt));
-    require<ShapeError>(lengths.back() >= 1 && lengths.back() < model.context(), "search: a prompt has ",
-                        lengths.back(), " tokens, the model's context is ", model.context());
+  std::vector<Sequence> sequences;
+  for (int64_t index = 0; index < std::ssize(prompts); ++index) {
+    const std::vector<int32_t>& prompt = prompts[static_cast<size_t>(index)];
+    const int64_t room = model.context() - std::ssize(prompt);
+    require<ShapeError>(!prompt.empty() && room > 0, "search: a prompt has ", prompt.size(),
+                        " tokens, the model's context is ", model.context());
+    add(sequences,
+        {.prompt = prompt,
+         .vocabulary = vocabulary,
+         .options = options,
+         .limit = options.max_length > 0 ? std::min(options.max_length, room) : room,
+         .index = static_cast<uint64_t>(options.first_index + index)},
+        index, on_hypotheses);
   }
-  const GroupOptions groups{.tokens = std::max<int64_t>(options.batch_tokens / options.beam, 1),
-                            .most = std::max<int64_t>(kMostRows / options.beam, 1)};
-  for (const Batch& batch : group_by_length(lengths, groups)) {
-    const IdRows read = pad_rows(prompts, batch);
-    BatchSearch work(options, vocabulary, options.use_cache ? model.start() : start_rereading(model), read.ids,
-                     read.lengths);
-    for (const int64_t index : batch) {
-      const int64_t room = model.context() - lengths[static_cast<size_t>(index)];
-      work.add(index, {.options = options,
-                       .vocabulary = vocabulary,
-                       .limit = options.max_length > 0 ? std::min(options.max_length, room) : room,
-                       .index = static_cast<uint64_t>(options.first_index + index),
-                       .before = prompts[static_cast<size_t>(index)],
-                       .source = prompts[static_cast<size_t>(index)]});
-    }
-    work.run(on_hypotheses);
-  }
+  Engine engine(model, engine_options(options));
+  run(engine, std::move(sequences), options);
 }
 
 }  // namespace attend

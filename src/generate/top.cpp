@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "attend/base/error.h"
-#include "attend/base/threads.h"
-
 namespace attend {
 namespace {
 
@@ -61,18 +58,11 @@ void top_values(std::span<const float> values, int64_t count, std::vector<Contin
   std::ranges::sort(result, is_better);
 }
 
-std::vector<std::vector<Continuation>> top_continuations(const Tensor& values, int64_t count,
-                                                         const Vocabulary& vocabulary) {
-  const auto all = values.data<const float>();
-  const auto stride = static_cast<size_t>(values.dim(1)), words = static_cast<size_t>(vocabulary.size);
-  std::vector<std::vector<Continuation>> result(static_cast<size_t>(values.dim(0)));
-  parallel_for(values.dim(0), [&](int64_t r) {
-    auto& row = result[static_cast<size_t>(r)];
-    top_values(all.subspan(static_cast<size_t>(r) * stride, words), count + std::ssize(vocabulary.banned), row);
-    std::erase_if(row, [&](const Continuation& c) { return vocabulary.is_banned(c.id); });
-    if (std::ssize(row) > count) row.resize(static_cast<size_t>(count));
-  });
-  return result;
+void top_allowed(std::span<const float> values, int64_t count, const Vocabulary& vocabulary,
+                 std::vector<Continuation>& result) {
+  top_values(values, count + std::ssize(vocabulary.banned), result);
+  std::erase_if(result, [&](const Continuation& c) { return vocabulary.is_banned(c.id); });
+  if (std::ssize(result) > count) result.resize(static_cast<size_t>(count));
 }
 
 }  // namespace attend

@@ -31,9 +31,8 @@ struct LogTerms {
 /// first. NaN is never among them. One pass that looks closer only at what beats the worst one kept.
 void top_values(std::span<const float> values, int64_t count, std::vector<Continuation>& result);
 
-/// The best `count` words that may be written for each row of values [rows, words]: fewer where the vocabulary has
-/// fewer. Rows are shared out among threads.
-std::vector<std::vector<Continuation>> top_continuations(const Tensor& values, int64_t count,
-                                                         const Vocabulary& vocabulary);
+/// The same among the tokens that may be written: fewer than `count` if the vocabulary has fewer.
+void top_allowed(std::span<const float> values, int64_t count, const Vocabulary& vocabulary,
+                 std::vector<Continuation>& result);
 
 }  // namespace attend

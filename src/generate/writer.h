@@ -10,36 +10,36 @@
 
 namespace attend {
 
-/// One step of the model as the rows of one source see it.
+/// One step of the model as the rows of one sequence see it.
 struct StepRows {
-  std::span<const float> logits;                      // [rows, stride]
-  std::span<const float> terms;                       // [rows, 2], of log_softmax_terms
-  size_t stride = 0;                                  // words of the model
-  std::span<const std::vector<Continuation>> best{};  // by logits, for each row; unless rules are needed
+  std::span<const float> logits;  // [rows, stride]
+  std::span<const float> terms;   // [rows, 2], of log_softmax_terms
+  size_t stride = 0;              // vocabulary size of the model
 
   std::span<const float> logits_of(int64_t row, int64_t vocab_size) const;
   void log_probabilities_of(int64_t row, int64_t vocab_size, std::vector<float>& result) const;
   double log_probability(int64_t row, int32_t id) const;
 };
 
-/// A word that a step considered: what it followed and what became of it.
+/// A token that a step considered: which row it follows and what became of it.
 struct WrittenNode {
   int64_t from = 0;  // row of the step it was found in
-  int64_t row = -1;  // where it goes on; -1: nowhere
+  int64_t row = -1;  // row in which the text continues; -1: nowhere
   int32_t id = 0;
-  double log_probability = 0;  // of all words so far
-  double counted = 0;          // the same after the rules: what a search goes by
+  double log_probability = 0;  // of all tokens so far
+  double counted = 0;          // the same after the rules, which a search compares
   bool is_finished = false;
+  bool is_cut = false;  // the limit ended the text
 };
 
-/// What is being written for one source: a few rows of the batch, at each step one word more.
+/// Chooses the tokens of one sequence: a row of the batch for each hypothesis, one token more at each step.
 class Writer {
  public:
   virtual ~Writer() = default;
 
   virtual void advance(const StepRows& step) = 0;
   virtual bool is_done() const = 0;
-  /// For each row, which of this writer's rows it goes on from, and the word it reads next.
+  /// For each row, the row of this writer that it continues, and the token it reads next.
   const std::vector<int64_t>& parents() const { return parents_; }
   const std::vector<int32_t>& ids() const { return ids_; }
   virtual std::vector<Hypothesis> take() = 0;
@@ -55,10 +55,12 @@ class Writer {
 struct WriterConfig {
   const SearchOptions& options;
   const Vocabulary& vocabulary;
-  int64_t limit = 0;                ///< most words, the end not counted
-  uint64_t index = 0;               ///< of the source
+  int64_t limit = 0;                ///< maximum number of tokens, the end not counted
+  uint64_t index = 0;               ///< number of the source or prompt, by which a sampler draws
+  uint32_t copy = 0;                ///< number of the sample
   std::span<const int32_t> before;  ///< see RuledText; both must outlive the writer
   std::span<const int32_t> source;
+  bool counts_prompt = false;  ///< `before` is a prompt, whose tokens a sampler's repetition penalty counts
 
   /// The rules for a text that ends at the limit.
   ScoreRules rules() const;

@@ -5,15 +5,11 @@
 #include <cmath>
 #include <map>
 
-#include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/inspect/run.h"
-#include "attend/ops/reduce.h"
-#include "attend/ops/shape.h"
-#include "attend/ops/softmax.h"
-#include "attend/tensor/creation.h"
 #include "generate/encode.h"
-#include "generate/writer.h"
+#include "generate/engine.h"
+#include "generate/limits.h"
 #include "inspect/json.h"
 
 namespace attend {
@@ -28,23 +24,6 @@ struct Node {
   bool is_finished = false;
 };
 
-/// How the mean over heads of each attention looked from one row of a step.
-Json looked_json(const std::vector<AttentionTrace>& traces, int64_t row, int64_t rows,
-                 const std::map<std::string, int64_t>& places) {
-  Json result = Json::array();
-  for (const AttentionTrace& trace : traces) {
-    const auto place = places.find(trace.path);
-    if (place == places.end()) continue;
-    // Rows are a batch where each has its own keys, and queries of one batch where all look at one source.
-    const bool is_batch = trace.q.dim(0) == rows && rows > 1;
-    const int64_t query = is_batch || rows == 1 ? trace.q.dim(2) - 1 : row;
-    const Tensor weights = trace.weights({.heads = {}, .rows = {query}}).values;  // [batch, heads, 1, keys]
-    const Tensor own = select(mean(weights, 1), 0, is_batch ? row : 0);           // [1, keys]
-    result.push_back({{"attention", place->second}, {"weights", own.to_vector<float>()}});
-  }
-  return result;
-}
-
 class Generation {
  public:
   Generation(const Model& model, const Tokenizer& tokenizer, const GenerationOptions& options,
@@ -53,38 +32,32 @@ class Generation {
         tokenizer_(tokenizer),
         options_(options),
         on_line_(on_line),
-        vocabulary_(Vocabulary::of(tokenizer, model.vocab_size(), options.rules)) {
-    search_ = with_rules({.beam = options.beam, .length_penalty = options.rules.length_penalty}, options.rules);
-    if (options.temperature)
-      search_.sampling = SamplingOptions{.temperature = *options.temperature, .seed = options.seed};
-  }
+        vocabulary_(Vocabulary::of(tokenizer, model.vocab_size(), options.rules)) {}
 
   void run() {
     const auto start = std::chrono::steady_clock::now();
-    const NoGrad scope;
-    begin();
-    const WriterConfig config{.options = search_,
-                              .vocabulary = vocabulary_,
-                              .limit = limit_,
-                              .index = 0,
-                              .before = prompt_,
-                              .source = source_};
-    const auto writer = options_.temperature ? create_sampler(config) : create_beam(config);
+    Sequence sequence = begin();
+    length_penalty_ = sequence.options.length_penalty;
     node_of_row_.assign(static_cast<size_t>(options_.beam), 0);
-    bool goes_on = true;
-    for (int64_t step = 0; goes_on && step < limit_ + 1 && !writer->is_done(); ++step) {
-      if (step == limit_ && model_.kind() == ModelKind::language) break;  // only a sentence has to end
-      goes_on = advance(*writer, step);
+    bool is_stopped = false;
+    sequence.on_step = [&, step = int64_t{0}](const SequenceStep& written) mutable {
+      is_stopped = !advance(written, step++);
+      return !is_stopped;
+    };
+    const bool has_room = sequence.limit > 0;  // behind the prompt
+    Engine engine(model_, {});
+    engine.add(std::move(sequence));
+    while (has_room && engine.step()) {
     }
-    if (!goes_on) return;
+    if (is_stopped) return;
     const double milliseconds =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     on_line_(json_text({{"done", true}, {"text", text_of(best())}, {"milliseconds", milliseconds}}));
   }
 
  private:
-  /// Reads the source or the prompt and says what there is to look at.
-  void begin() {
+  /// Says what there is to look at; returns what is to be written.
+  Sequence begin() {
     RunOptions wanted{.text = options_.text, .target = "", .second = {}, .heads = {}, .tokens = {}, .candidates = 1};
     wanted.rules = options_.rules;
     const Run run = capture(model_, tokenizer_, wanted);
@@ -96,65 +69,50 @@ class Generation {
       attention.push_back(std::move(json));
       places_[run.attention[i].trace.path] = static_cast<int64_t>(i);
     }
-    const auto tokens = std::ssize(run.sides[0].tokens);
-    if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
-      source_ = encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids;
+    Sequence sequence{.vocabulary = vocabulary_, .is_traced = true};
+    sequence.options =
+        with_rules({.beam = options_.beam, .length_penalty = options_.rules.length_penalty}, options_.rules);
+    if (options_.temperature) {
+      sequence.options.sampling = SamplingOptions{.temperature = *options_.temperature, .seed = options_.seed};
+    }
+    int64_t room = model_.context();
+    if (model_.kind() == ModelKind::translation) {
       require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no token that ends a sentence");
-      const std::vector<int64_t> ids(source_.begin(), source_.end());
-      decoding_ = pair->start(tensor<int64_t>(ids, {1, std::ssize(ids)}), {});
-      decoding_->spread(options_.beam);
-      prompt_ = {vocabulary_.begin};
-      limit_ = std::min(options_.length, model_.context() - (search_.ends_at_limit ? 1 : 0));
+      sequence.source = encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids;
+      sequence.prompt = {vocabulary_.begin};
+      if (sequence.options.ends_at_limit) --room;
     } else {
-      const auto& language = dynamic_cast<const LanguageModel&>(model_);
-      decoding_ = language.start();
-      source_ = prompt_ = encode_prompt(tokenizer_, options_.text, options_.rules);
-      limit_ = std::min(options_.length, model_.context() - tokens);
+      sequence.prompt = encode_prompt(tokenizer_, options_.text, options_.rules);
+      sequence.options.ends_at_limit = false;  // only a sentence has to end
+      room -= std::ssize(sequence.prompt);
     }
-    const GenerationRules& rules = options_.rules;
-    const int64_t most = rules.max_new > 0 ? rules.max_new : rules.max_length - std::ssize(prompt_);
-    if (most > 0) limit_ = std::min(limit_, most);
+    sequence.limit =
+        std::min({token_limit(options_.rules, 0, std::ssize(sequence.prompt), options_.length), options_.length, room});
     on_line_(json_text({{"sides", std::move(sides)}, {"attention", std::move(attention)}}));
+    return sequence;
   }
 
-  /// The logits of each row after what it has read; at first all rows read the same.
-  Tensor next_logits(const Writer& writer, int64_t step, AttentionRecorder& recorder) {
-    std::vector<int64_t> ids;
-    if (step == 0) {
-      for (int64_t row = 0; row < options_.beam; ++row) ids.insert(ids.end(), prompt_.begin(), prompt_.end());
-    } else {
-      ids.assign(writer.ids().begin(), writer.ids().end());
-    }
-    return to(decoding_->step(tensor<int64_t>(ids, {options_.beam, std::ssize(ids) / options_.beam}), {},
-                              {.observer = &recorder}),
-              DType::f32);
-  }
-
-  bool advance(Writer& writer, int64_t step) {
-    AttentionRecorder recorder;
-    const Tensor logits = next_logits(writer, step, recorder), log_shares = log_softmax(logits);
-    const Tensor terms = log_softmax_terms(logits);
-    const auto best =
-        top_continuations(logits, static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)), vocabulary_);
-    writer.advance({.logits = logits.data<const float>(),
-                    .terms = terms.data<const float>(),
-                    .stride = static_cast<size_t>(logits.dim(1)),
-                    .best = best});
+  bool advance(const SequenceStep& step, int64_t number) {
     const std::vector<int64_t> before = node_of_row_;
     Json nodes = Json::array();
-    for (const WrittenNode& node : writer.nodes()) {
-      const int64_t parent = before[static_cast<size_t>(node.from)];
-      nodes.push_back(add(node, parent, log_shares, recorder.traces));
+    for (const WrittenNode& node : step.nodes) {
+      nodes.push_back(add(node, before[static_cast<size_t>(node.from)], step));
     }
-    std::vector<int64_t> order(writer.parents().begin(), writer.parents().end());
-    if (std::ranges::any_of(order, [i = int64_t{0}](int64_t row) mutable { return row != i++; })) {
-      decoding_->select(order);
-    }
-    return on_line_(json_text({{"step", step}, {"nodes", std::move(nodes)}}));
+    return on_line_(json_text({{"step", number}, {"nodes", std::move(nodes)}}));
   }
 
-  Json add(const WrittenNode& node, int64_t parent, const Tensor& log_shares,
-           const std::vector<AttentionTrace>& traces) {
+  /// How the mean over heads of each attention looked from the row that a node follows.
+  Json looked_json(const SequenceStep& step, int64_t from) const {
+    Json result = Json::array();
+    for (const AttentionTrace& trace : *step.traces) {
+      const auto place = places_.find(trace.path);
+      if (place == places_.end()) continue;
+      result.push_back({{"attention", place->second}, {"weights", step.attention_of(trace, from)}});
+    }
+    return result;
+  }
+
+  Json add(const WrittenNode& node, int64_t parent, const SequenceStep& step) {
     const Node* before = parent == 0 ? nullptr : &nodes_[static_cast<size_t>(parent - 1)];
     nodes_.push_back({.parent = parent,
                       .id = node.id,
@@ -163,8 +121,8 @@ class Generation {
                       .is_finished = node.is_finished});
     const auto id = std::ssize(nodes_);
     if (node.row >= 0) node_of_row_[static_cast<size_t>(node.row)] = id;
-    const auto words = static_cast<size_t>(log_shares.dim(1));
-    const auto row = log_shares.data<const float>().subspan(static_cast<size_t>(node.from) * words, words);
+    std::vector<float> row;  // log-probabilities of all tokens
+    step.rows.log_probabilities_of(node.from, static_cast<int64_t>(step.rows.stride), row);
     std::vector<Continuation> likely;
     top_values(row, options_.candidates, likely);
     Json candidates = Json::array();
@@ -177,10 +135,10 @@ class Generation {
             {"token", token_json(show_token(tokenizer_, node.id))},
             {"p", std::exp(static_cast<double>(row[static_cast<size_t>(node.id)]))},
             {"logp", node.log_probability},
-            {"finished", node.is_finished},
+            {"finished", node.is_finished && (vocabulary_.is_end(node.id) || !node.is_cut)},
             {"kept", node.is_finished || node.row >= 0},
             {"candidates", std::move(candidates)},
-            {"looked", looked_json(traces, node.from, options_.beam, places_)}};
+            {"looked", looked_json(step, node.from)}};
   }
 
   /// The best that ended; without one the likeliest that did not.
@@ -191,8 +149,8 @@ class Generation {
       const Node& node = nodes_[i];
       const auto id = static_cast<int64_t>(i) + 1;
       if (!node.is_finished && std::ranges::find(node_of_row_, id) == node_of_row_.end()) continue;
-      const std::pair score{node.is_finished, hypothesis_score(node.counted, node.length - (node.is_finished ? 1 : 0),
-                                                               search_.length_penalty)};
+      const std::pair score{node.is_finished,
+                            hypothesis_score(node.counted, node.length - (node.is_finished ? 1 : 0), length_penalty_)};
       if (best == 0 || score > best_score) best = id, best_score = score;
     }
     return best;
@@ -213,10 +171,7 @@ class Generation {
   const GenerationOptions& options_;
   const OnGenerationLine& on_line_;
   Vocabulary vocabulary_;
-  SearchOptions search_;
-  std::unique_ptr<Decoding> decoding_;
-  std::vector<int32_t> prompt_, source_;
-  int64_t limit_ = 0;
+  double length_penalty_ = 1;
   std::map<std::string, int64_t> places_;  // of attention modules, by path
   std::vector<Node> nodes_;                // node n is nodes_[n − 1]
   std::vector<int64_t> node_of_row_;

@@ -96,6 +96,13 @@ class GptDecoding final : public Decoding {
 
   void spread(int64_t rows) override { select(repeated_rows(std::ssize(step_.held), rows)); }
 
+  void join(Decoding& other) override {
+    const auto& rows = dynamic_cast<const GptDecoding&>(other);
+    for (size_t i = 0; i < caches_.size(); ++i) caches_[i].join(rows.caches_[i]);
+    step_.held.insert(step_.held.end(), rows.step_.held.begin(), rows.step_.held.end());
+    history_.join(rows.history_);
+  }
+
  private:
   /// The vector of each row's last real token: [rows, dim].
   static Tensor last_rows(const Tensor& y, const std::vector<int64_t>& real) {

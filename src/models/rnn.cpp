@@ -10,6 +10,7 @@
 #include "attend/nn/masks.h"
 #include "attend/ops/activation.h"
 #include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "models/position_table.h"
 #include "models/settings_json.h"
 
@@ -120,12 +121,35 @@ class RnnDecoding final : public Decoding {
     rows_ *= rows;
   }
 
+  void join(Decoding& other) override {
+    auto& added = dynamic_cast<RnnDecoding&>(other);
+    require<ShapeError>(added.rows_ == rows_, "rnn: decodings of ", rows_, " and ", added.rows_,
+                        " rows per sentence cannot be joined");
+    const auto both = [](const Tensor& a, const Tensor& b) {
+      return a ? contiguous(
+                     transpose(join_rows(contiguous(transpose(a, 0, 1)), contiguous(transpose(b, 0, 1)), 1), 0, 1))
+               : a;
+    };
+    state_ = {both(state_.h, added.state_.h), both(state_.c, added.state_.c)};
+    if (memory_.states) {
+      memory_.mask = join_rows(whole_mask(memory_), whole_mask(added.memory_), 1);
+      memory_.states = join_rows(memory_.states, added.memory_.states, 1);
+      if (memory_.projected) memory_.projected = join_rows(memory_.projected, added.memory_.projected, 1);
+    }
+    sentences_ += added.sentences_;
+  }
+
  private:
   static RecurrentState selected(const RecurrentState& state, std::span<const int64_t> order) {
     const auto pick = [&](const Tensor& x) {
       return x ? contiguous(transpose(select_rows(transpose(x, 0, 1), order), 0, 1)) : x;
     };
     return {pick(state.h), pick(state.c)};
+  }
+
+  /// The mask of the memory, also where there is no padding.
+  static Tensor whole_mask(const Memory& memory) {
+    return memory.mask ? memory.mask : ones({memory.states.dim(0), memory.states.dim(1)}, {DType::boolean});
   }
 
   Tensor one(const Tensor& word, const ForwardPass& pass) {

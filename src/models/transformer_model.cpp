@@ -7,6 +7,7 @@
 #include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "models/position_table.h"
 #include "models/settings_json.h"
 
@@ -116,14 +117,33 @@ class TransformerDecoding final : public Decoding {
     rows_ *= rows;
   }
 
+  void join(Decoding& other) override {
+    auto& rows = dynamic_cast<TransformerDecoding&>(other);
+    require<ShapeError>(rows.rows_ == rows_, "transformer: decodings of ", rows_, " and ", rows.rows_,
+                        " rows per sentence cannot be joined");
+    memory_lengths_ = join_rows(real_lengths(), rows.real_lengths());
+    for (size_t i = 0; i < caches_.size(); ++i) {
+      KeyValues &own = caches_[i].memory, &added = rows.caches_[i].memory;
+      own = {join_rows(own.keys, added.keys, 2), join_rows(own.values, added.values, 2)};
+      caches_[i].own.join(rows.caches_[i].own);
+    }
+    step_.held.insert(step_.held.end(), rows.step_.held.begin(), rows.step_.held.end());
+    history_.join(rows.history_);
+  }
+
  private:
   /// What rows hold of the target.
   void move_rows(std::span<const int64_t> order) {
-    const int64_t held = step_.held[0];
-    step_.held.assign(order.size(), held);
-    if (held == 0) return;
+    std::vector<int64_t> held;
+    for (const int64_t row : order) held.push_back(step_.held[static_cast<size_t>(row)]);
+    step_.held = std::move(held);
     const RowMoves moves = history_.select(order);
     for (DecoderCache& cache : caches_) cache.own.move(moves);
+  }
+  /// The lengths of the sources, also where no padding made them necessary: i64 [sentences].
+  Tensor real_lengths() const {
+    const Tensor& keys = caches_[0].memory.keys;
+    return memory_lengths_ ? memory_lengths_ : full({keys.dim(0)}, static_cast<double>(keys.dim(2)), {DType::i64});
   }
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 
@@ -138,7 +158,14 @@ class TransformerDecoding final : public Decoding {
       const int64_t room = std::max<int64_t>(2 * longest, 32);
       distance_row_ = model_.target_distances->forward({.queries = 1, .keys = room, .first = room - 1});
     }
-    return slice(distance_row_, 3, distance_row_.dim(3) - longest, distance_row_.dim(3));
+    const int64_t room = distance_row_.dim(3);
+    if (step_.is_even()) return slice(distance_row_, 3, room - longest, room);
+    const Tensor result = zeros({std::ssize(step_.held), distance_row_.dim(1), 1, longest});  // 0 past a row's end
+    for (int64_t row = 0; row < result.dim(0); ++row) {
+      const int64_t keys = step_.held[static_cast<size_t>(row)] + 1;
+      copy_values(slice(distance_row_, 3, room - keys, room), slice(slice(result, 0, row, row + 1), 3, 0, keys));
+    }
+    return result;
   }
 
   const TransformerModel& model_;

@@ -125,6 +125,22 @@ RowMoves RowHistory::select(std::span<const int64_t> order) {
   return moves;
 }
 
+void RowHistory::join(const RowHistory& other) {
+  for (std::vector<int64_t> marks : other.marks_) {
+    for (int64_t& mark : marks) mark += next_mark_;
+    marks_.push_back(std::move(marks));
+  }
+  next_mark_ += other.next_mark_;
+}
+
+void KeyValueCache::join(const KeyValueCache& other) {
+  require<ShapeError>(static_cast<bool>(keys_) == static_cast<bool>(other.keys_),
+                      "KeyValueCache: a cache that holds nothing cannot join one that holds something");
+  if (!keys_) return;
+  keys_ = join_rows(keys_, other.keys_, 2);
+  values_ = join_rows(values_, other.values_, 2);
+}
+
 std::vector<int64_t> repeated_rows(int64_t rows, int64_t times) {
   std::vector<int64_t> order;
   for (int64_t i = 0; i < rows * times; ++i) order.push_back(i / times);
@@ -139,6 +155,21 @@ Tensor select_rows(const Tensor& x, std::span<const int64_t> order) {
   for (int64_t i = 0; i < shape[0]; ++i) {
     copy_values(select(x, 0, order[static_cast<size_t>(i)]), select(result, 0, i));
   }
+  return result;
+}
+
+Tensor join_rows(const Tensor& a, const Tensor& b, int64_t axis) {
+  const NoGrad scope;
+  Shape shape = a.shape();
+  shape[0] = a.dim(0) + b.dim(0);
+  if (axis > 0) shape[axis] = std::max(a.dim(axis), b.dim(axis));
+  const Tensor result = zeros(shape, {a.dtype(), a.device()});
+  const auto place = [&](const Tensor& part, int64_t first) {
+    const Tensor rows = slice(result, 0, first, first + part.dim(0));
+    copy_values(part, axis > 0 ? slice(rows, axis, 0, part.dim(axis)) : rows);
+  };
+  place(a, 0);
+  place(b, a.dim(0));
   return result;
 }
 

@@ -206,7 +206,7 @@ TEST_F(Rules, NumbersThatAreNoneAreAnError) {
                                  "search: the model's numbers are not finite: its weights are damaged");
   }
   testing::expect_error<Error>([&] { found({}, {.sampling = SamplingOptions{}}); },
-                               "sampling: the model's numbers are not finite: its weights are damaged");
+                               "generate: the model's numbers are not finite: its weights are damaged");
 }
 
 TEST_F(Rules, MustFitTheModel) {

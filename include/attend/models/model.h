@@ -42,6 +42,9 @@ class Decoding {
   /// Each row becomes `rows` of its kind side by side: hypotheses of one sentence. Until then what they share is
   /// computed once.
   virtual void spread(int64_t rows) = 0;
+  /// Takes the rows of `other` behind its own: a decoding of the same model and class, with as many rows per sentence.
+  /// Rows may then hold different numbers of tokens, and read one token at a time.
+  virtual void join(Decoding& other) = 0;
 };
 
 class Model {

@@ -44,6 +44,8 @@ class RowHistory {
   void append(std::span<const int64_t> counts);
   /// Row i becomes what row order[i] was: repeats, drops and moves rows.
   RowMoves select(std::span<const int64_t> order);
+  /// Adds the rows of `other` behind its own.
+  void join(const RowHistory& other);
 
  private:
   RowMoves::Copy copy_of(int64_t from, int64_t to, bool is_whole) const;
@@ -59,6 +61,8 @@ class KeyValueCache {
   /// to the longest row. Throws ShapeError where the step does not fit what is held.
   KeyValues append(const KeyValues& fresh, const CacheStep& step);
   void move(const RowMoves& moves);
+  /// Adds the rows of `other` behind its own.
+  void join(const KeyValueCache& other);
 
  private:
   Tensor keys_, values_;  // [rows, key_heads, capacity, head_dim]
@@ -69,5 +73,9 @@ std::vector<int64_t> repeated_rows(int64_t rows, int64_t times);
 
 /// Rows order[0], order[1], … of x, copied. Not recorded.
 Tensor select_rows(const Tensor& x, std::span<const int64_t> order);
+
+/// The rows of a, then those of b, copied. Along `axis`, if it is not 0, the shorter of the two is padded with zeros. Not
+/// recorded.
+Tensor join_rows(const Tensor& a, const Tensor& b, int64_t axis = 0);
 
 }  // namespace attend

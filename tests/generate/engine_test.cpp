@@ -1,0 +1,223 @@
+// Sequences of every kind join a running batch and leave it, and each is written as if it were alone.
+#include "generate/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attend/base/error.h"
+#include "generate/tiny_models.h"
+
+namespace attend {
+namespace {
+
+using testing::random_sources;
+using testing::tiny_model;
+
+constexpr int64_t kVocab = 13;
+
+struct Kind {
+  std::string name, architecture;
+  std::map<std::string, std::string> settings{};
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+
+struct Outcome {
+  std::vector<Hypothesis> best;
+  std::vector<std::vector<float>> looked;  // attention from the first row of each step, all modules one after the other
+};
+
+class EveryModelWrites : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    model_ = tiny_model(GetParam().architecture, kVocab, GetParam().settings);
+    if (const auto* pair = dynamic_cast<const PairModel*>(model_.get())) {
+      testing::teach_copying(*pair, random_sources(40, 9, 5, 8), 60);
+    }
+  }
+
+  /// Greedy, with a beam, drawn; short and long; some traced.
+  std::vector<Sequence> sequences() const {
+    std::vector<Sequence> result;
+    for (const std::vector<int32_t>& ids : random_sources(24, 12, 5, 8)) {
+      const auto i = result.size();
+      Sequence one{.vocabulary = {.size = kVocab, .banned = {0, 1, 2}, .begin = 2, .ends = {3}}, .index = i};
+      if (model_->kind() == ModelKind::translation) {
+        one.source = ids;
+        one.prompt = {2};
+      } else {
+        one.prompt = {ids.begin(), ids.end() - 1};
+        one.options.ends_at_limit = false;
+      }
+      one.limit = 3 + static_cast<int64_t>(i * 7 % 17);
+      one.options.beam = i % 3 == 1 ? 3 : 1;
+      if (i % 3 == 2) one.options.sampling = SamplingOptions{.temperature = 0.9, .seed = 4};
+      one.is_traced = i % 4 == 0;
+      result.push_back(std::move(one));
+    }
+    return result;
+  }
+
+  void add(Engine& engine, Sequence sequence, Outcome& outcome) const {
+    sequence.on_step = [&outcome, is_traced = sequence.is_traced](const SequenceStep& step) {
+      EXPECT_EQ(is_traced, step.traces != nullptr);
+      if (!is_traced) return true;
+      outcome.looked.emplace_back();
+      for (const AttentionTrace& trace : *step.traces) {
+        std::vector<float> weights = step.attention_of(trace, 0);
+        while (!weights.empty() && weights.back() == 0) weights.pop_back();  // padding of longer neighbours
+        std::ranges::copy(weights, std::back_inserter(outcome.looked.back()));
+      }
+      return true;
+    };
+    sequence.on_done = [&outcome](std::vector<Hypothesis> best) {
+      EXPECT_TRUE(outcome.best.empty()) << "reported twice";
+      outcome.best = std::move(best);
+    };
+    engine.add(std::move(sequence));
+  }
+
+  std::vector<Outcome> alone() const {
+    std::vector<Outcome> result;
+    for (const Sequence& sequence : sequences()) {
+      Engine engine(*model_, {});
+      add(engine, sequence, result.emplace_back());
+      while (engine.step()) {
+      }
+    }
+    return result;
+  }
+
+  static void expect_same(const std::vector<Outcome>& expected, const std::vector<Outcome>& got) {
+    ASSERT_EQ(expected.size(), got.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(expected[i].best.size(), got[i].best.size()) << i;
+      for (size_t j = 0; j < got[i].best.size(); ++j) {
+        EXPECT_EQ(expected[i].best[j].ids, got[i].best[j].ids) << i;
+        EXPECT_NEAR(expected[i].best[j].log_probability, got[i].best[j].log_probability, 1e-4) << i;
+      }
+      ASSERT_EQ(expected[i].looked.size(), got[i].looked.size()) << i;
+      for (size_t step = 0; step < got[i].looked.size(); ++step) {
+        ASSERT_EQ(expected[i].looked[step].size(), got[i].looked[step].size()) << i << ", step " << step;
+        for (size_t k = 0; k < got[i].looked[step].size(); ++k) {
+          EXPECT_NEAR(expected[i].looked[step][k], got[i].looked[step][k], 1e-5) << i << ", step " << step;
+        }
+      }
+    }
+  }
+
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(EveryModelWrites, TheSameAmongOthersAsAlone) {
+  std::vector<Outcome> expected = alone();
+  for (const bool use_cache : {true, false}) {
+    std::vector<Outcome> got(expected.size());
+    Engine engine(*model_, {.rows = 7, .use_cache = use_cache});
+    const std::vector<Sequence> all = sequences();
+    for (size_t i = 0; i < all.size(); ++i) {
+      Sequence one = all[i];
+      if (!use_cache) one.is_traced = false, expected[i].looked.clear();  // each step reads everything: another trace
+      add(engine, std::move(one), got[i]);
+      if (i % 2 == 0) engine.step();  // later ones join while these run
+    }
+    while (engine.step()) {
+    }
+    expect_same(expected, got);
+    EXPECT_FALSE(engine.step());
+  }
+}
+
+TEST_P(EveryModelWrites, TheSameWhenOthersAreCancelled) {
+  const std::vector<Outcome> expected = alone();
+  std::vector<Outcome> got(expected.size());
+  Engine engine(*model_, {.rows = 11});
+  const std::vector<Sequence> all = sequences();
+  int64_t ended = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Sequence cancelled = all[i];
+    cancelled.is_traced = false;
+    cancelled.on_step = [left = static_cast<int>(i % 5), &ended](const SequenceStep&) mutable {
+      ended += left == 0 ? 1 : 0;
+      return left-- > 0;
+    };
+    cancelled.on_done = [left = static_cast<int>(i % 5)](const auto&) {
+      EXPECT_GT(left, 0) << "reported after it was ended";
+    };
+    engine.add(std::move(cancelled));
+    add(engine, all[i], got[i]);
+  }
+  while (engine.step()) {
+  }
+  expect_same(expected, got);
+  EXPECT_GT(ended, 0);
+}
+
+TEST_P(EveryModelWrites, OneThatFillsTheContextLeavesTheOthersAlone) {
+  std::vector<Sequence> all = sequences();
+  all.resize(9);
+  all[0].limit = all[1].limit = 1000;  // as far as the context goes
+  const int64_t room = model_->context() - std::ssize(all[0].prompt);
+  for (Sequence& one : all) one.limit = std::min(one.limit, room);
+  all[0].vocabulary.ends = {12};
+  all[0].vocabulary.banned.push_back(12);
+  std::vector<Outcome> got(all.size());
+  Engine engine(*model_, {.rows = 5});
+  for (size_t i = 0; i < all.size(); ++i) add(engine, all[i], got[i]);
+  while (engine.step()) {
+  }
+  for (const Outcome& one : got) EXPECT_FALSE(one.best.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryModelWrites,
+    ::testing::Values(Kind{"rnn", "rnn"}, Kind{"rnn_attention", "rnn-attention"},
+                      Kind{"rnn_luong", "rnn-attention", {{"score", "dot"}}}, Kind{"transformer", "transformer"},
+                      Kind{"transformer_relative", "transformer", {{"positions", "relative"}}},
+                      Kind{"transformer_learned", "transformer", {{"positions", "learned"}}}, Kind{"gpt", "gpt"},
+                      Kind{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
+                      Kind{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
+                      Kind{"gpt_window", "gpt", {{"positions", "rotary"}, {"window", "5"}, {"key_heads", "1"}}}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(Engine, ATextThatSlidesGoesOnFromTheLastHalfOfTheContext) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "16"}, {"positions", "rotary"}});
+  const auto written = [&](int64_t neighbours) {
+    Engine engine(*model, {});
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i <= neighbours; ++i) {
+      Sequence one{.prompt = {5, 6, static_cast<int32_t>(5 + i)},
+                   .vocabulary = {.size = kVocab, .banned = {}},
+                   .limit = 50,
+                   .slides = true};
+      one.options.sampling = SamplingOptions{.temperature = 0};
+      one.options.ends_at_limit = false;
+      if (i == 0) {
+        one.on_step = [&ids](const SequenceStep& step) {
+          ids.push_back(step.nodes[0].id);
+          return true;
+        };
+      }
+      engine.add(std::move(one));
+    }
+    while (engine.step()) {
+    }
+    return ids;
+  };
+  const std::vector<int32_t> alone = written(0);
+  EXPECT_EQ(alone.size(), 50u);
+  EXPECT_EQ(written(6), alone);
+}
+
+TEST(Engine, RefusesWhatDoesNotFit) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "8"}});
+  Engine engine(*model, {});
+  EXPECT_THROW(engine.add({.prompt = std::vector<int32_t>(9, 5)}), ShapeError);
+  EXPECT_THROW(engine.add({}), ShapeError);
+  EXPECT_THROW(Engine(*tiny_model("encoder", kVocab), {}), ShapeError);
+  EXPECT_FALSE(engine.step());
+}
+
+}  // namespace
+}  // namespace attend
