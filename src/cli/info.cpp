@@ -202,7 +202,7 @@ void add_info(Command& app) {
   add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kInfoExamples);
   command->callback([arguments] {
-    const Json all = describe(open_to_describe(arguments->model));
+    const Json all = describe(describe_model(arguments->model));
     arguments->json ? static_cast<void>(std::cout << json_line(all) << '\n') : print(all);
   });
 }

@@ -1,10 +1,8 @@
 #include "cli/model_folder.h"
 
-#include <filesystem>
 #include <iostream>
 
 #include "attend/base/error.h"
-#include "attend/hub/sentence_transformers.h"
 #include "cli/command_line.h"
 
 namespace attend::cli {
@@ -44,58 +42,10 @@ const Kind& model_as(const ModelFolder& folder) {
   return *model;
 }
 
-/// Where the model itself lies: sentence-transformers once kept it in a folder of its own.
-std::string model_place(const std::string& path) {
-  const bool is_outside = !std::filesystem::exists(path + "/config.json") && is_sentence_folder(path);
-  return is_outside ? read_sentence_folder(path).model : path;
-}
-
-/// A tokenizer stands beside a model that is a single file.
-std::string tokenizer_place(const std::string& path) {
-  if (std::filesystem::is_directory(path)) return path;
-  const std::string parent = std::filesystem::path(path).parent_path();
-  return parent.empty() ? "." : parent;
-}
-
-ModelFolder open_weights(const std::string& path, const WeightOptions& weights, bool allow_unused = false) {
-  const WeightFormat format = weights.format();
-  const std::string place = model_place(path);
-  LoadedModel loaded = load_any_model(place, {.keep_bf16 = weights.keeps_bf16(), .allow_unused = allow_unused});
-  set_weight_format(*loaded.model, format);
-  return {.path = place,
-          .model = std::move(loaded.model),
-          .tokenizer = nullptr,
-          .rules = std::move(loaded.rules),
-          .tasks = std::move(loaded.tasks),
-          .kind = std::move(loaded.kind),
-          .unused = std::move(loaded.unused),
-          .notes = std::move(loaded.notes)};
-}
-
-void take_tokenizer(ModelFolder& folder) {
-  if (folder.model->kind() == ModelKind::pictures) return;
-  const auto tokenizer = load_tokenizer(tokenizer_place(folder.path));
-  require<FormatError>(tokenizer->size() <= folder.model->vocab_size(), folder.path, ": the tokenizer has ",
-                       tokenizer->size(), " tokens, but the model only ", folder.model->vocab_size(), " words");
-  folder.tokenizer = tokenizer;
-}
-
 }  // namespace
 
 ModelFolder open_model(const std::string& path, const WeightOptions& weights) {
-  ModelFolder folder = open_weights(path, weights);
-  take_tokenizer(folder);
-  return folder;
-}
-
-ModelFolder open_to_describe(const std::string& path) {
-  ModelFolder folder = open_weights(path, {}, true);
-  try {
-    take_tokenizer(folder);
-  } catch (const Error& error) {
-    folder.notes.push_back(error.what());
-  }
-  return folder;
+  return attend::open_model(path, {.format = weights.format(), .keep_bf16 = weights.keeps_bf16()});
 }
 
 void choose_task(ModelFolder& folder, const std::string& task) {

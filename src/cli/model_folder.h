@@ -3,29 +3,15 @@
 #include <memory>
 #include <string>
 
-#include "attend/hub/hub.h"
-#include "attend/text/tokenizer.h"
+#include "attend/hub/open_model.h"
 #include "cli/shared_options.h"
 
 namespace attend::cli {
 
-/// A model with its tokenizer.
-struct ModelFolder {
-  std::string path;
-  std::unique_ptr<Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< none for a model of pictures
-  GenerationRules rules;
-  std::map<std::string, GenerationRules> tasks;  ///< see LoadedModel
-  std::string kind;                              ///< see LoadedModel
-  std::vector<std::string> unused;               ///< see LoadedModel
-  std::vector<std::string> notes;                ///< see LoadedModel
-};
-/// Takes a folder of either kind, see load_any_model, with its weights as the options say: matrices in bf16 stay so by
-/// default. Throws FormatError that names the folder and what is wrong with it.
+using ModelFolder = OpenedModel;
+
+/// Opens a model with its weights as the options say; see attend/hub/open_model.h.
 ModelFolder open_model(const std::string& path, const WeightOptions& weights = {});
-/// The same to describe, not to compute: where there is no tokenizer that fits, a note says so, and weights that the
-/// model has no place for are listed.
-ModelFolder open_to_describe(const std::string& path);
 /// Goes by the rules of a task, unless it is "". Throws a usage error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);
 

@@ -140,11 +140,12 @@ class TranslateCommand {
     alignments_.clear();
     next_alignment_ = 0;
     if (!arguments_.alignments) return;
-    std::vector<std::string> sources, targets;
+    std::vector<std::string> sources;
+    std::vector<Translation> targets;
     for (const TranslatedLine& result : results) {
       for (const Translation& translation : result.best) {
         sources.push_back(lines[static_cast<size_t>(result.index)]);
-        targets.push_back(translation.text);
+        targets.push_back(translation);
       }
     }
     AlignOptions options = arguments_.align;

@@ -4,6 +4,7 @@
 
 #include "attend/base/error.h"
 #include "attend/tensor/creation.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -48,9 +49,10 @@ Tensor vector_of(const std::vector<int64_t>& values) {
 PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special) {
   check_columns(cache, examples, "pair_batch");
   require<ShapeError>(special.end >= 0, "pair_batch: the vocabulary has no end token");
-  const int64_t begin = special.begin >= 0 ? special.begin : special.end, pad = std::max(special.pad, 0);
+  const Frame frame = pair_frame(special);
+  const int64_t begin = decoder_start(special), pad = std::max(special.pad, 0);
   const auto count = static_cast<int64_t>(examples.size());
-  const int64_t extra = special.first >= 0 ? 2 : 1;  // the end, and what some models put before both texts
+  const int64_t extra = frame.size();
   const int64_t source_length = longest(cache, examples, 0) + extra,
                 target_length = longest(cache, examples, 1) + extra;
   const Grid source(count, source_length, pad), target(count, target_length, pad),
@@ -60,10 +62,10 @@ PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples,
   for (size_t i = 0; i < examples.size(); ++i) {
     const auto x = cache.sequence(examples[i], 0), y = cache.sequence(examples[i], 1);
     target.row(i)[0] = begin;
-    if (extra == 2) source.row(i)[0] = target.row(i)[1] = labels.row(i)[0] = special.first;
-    *std::ranges::copy(x, source.row(i).begin() + extra - 1).out = special.end;
+    if (extra == 2) source.row(i)[0] = target.row(i)[1] = labels.row(i)[0] = frame.before;
+    *std::ranges::copy(x, source.row(i).begin() + extra - 1).out = frame.after;
     std::ranges::copy(y, target.row(i).begin() + extra);
-    *std::ranges::copy(y, labels.row(i).begin() + extra - 1).out = special.end;
+    *std::ranges::copy(y, labels.row(i).begin() + extra - 1).out = frame.after;
     source_lengths.push_back(static_cast<int64_t>(x.size()) + extra);
     target_lengths.push_back(static_cast<int64_t>(y.size()) + extra);
     batch.source_tokens += source_lengths.back();

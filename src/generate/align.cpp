@@ -4,10 +4,10 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
-#include "generate/encode.h"
 #include "generate/id_rows.h"
 #include "generate/top.h"
 #include "generate/word_tokens.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -59,11 +59,11 @@ struct Side {
   std::vector<int32_t> ids;  // with the end
 };
 
-Side side_of(const Tokenizer& tokenizer, const std::string& text, EncodedText encoded) {
-  Side side{.words = words_of(text),
-            .ranges = word_tokens(tokenizer, text, word_places(text)),
-            .ids = std::move(encoded.ids)};
-  const int64_t before = tokenizer.special().first >= 0 ? 1 : 0;
+/// A text with its tokens, framed, and the ranges of its words among the unframed ones.
+Side side_of(const Tokenizer& tokenizer, const std::string& text, std::vector<int32_t> ids,
+             std::vector<TokenRange> ranges) {
+  Side side{.words = words_of(text), .ranges = std::move(ranges), .ids = std::move(ids)};
+  const int64_t before = pair_frame(tokenizer.special()).before >= 0 ? 1 : 0;
   const auto pieces = std::ssize(side.ids) - 1;  // a text that was cut has words without tokens
   for (TokenRange& range : side.ranges) {
     range = {.first = std::min(before + range.first, pieces), .last = std::min(before + range.last, pieces)};
@@ -71,9 +71,24 @@ Side side_of(const Tokenizer& tokenizer, const std::string& text, EncodedText en
   return side;
 }
 
+Side side_of(const Tokenizer& tokenizer, const std::string& text, FramedText framed_text) {
+  return side_of(tokenizer, text, std::move(framed_text.ids), word_tokens(tokenizer, text, word_places(text)));
+}
+
+/// A target as a model wrote it.
+Side side_of(const Tokenizer& tokenizer, const Translation& target, int64_t longest) {
+  FramedText whole = framed(target.ids, pair_frame(tokenizer.special()), longest);
+  // Models that begin a target with a token of their own write it themselves.
+  const bool has_first = !target.ids.empty() && target.ids[0] == pair_frame(tokenizer.special()).before;
+  if (has_first) whole.ids.erase(whole.ids.begin());
+  const std::span<const int32_t> pieces = std::span(target.ids).subspan(has_first ? 1 : 0);
+  return side_of(tokenizer, target.text, std::move(whole.ids),
+                 word_tokens(tokenizer, pieces, word_places(target.text)));
+}
+
 /// A source with what stands before it: the words of the prefix are left out, not their tokens.
 Side source_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest, const GenerationRules& rules) {
-  Side side = side_of(tokenizer, rules.prefix + text, encode_source(tokenizer, text, longest, rules));
+  Side side = side_of(tokenizer, rules.prefix + text, frame_source(tokenizer, text, longest, rules.prefix));
   const auto before = side.words.size() - std::min(words_of(text).size(), side.words.size());
   side.words.erase(side.words.begin(), side.words.begin() + static_cast<ptrdiff_t>(before));
   side.ranges.erase(side.ranges.begin(), side.ranges.begin() + static_cast<ptrdiff_t>(before));
@@ -104,28 +119,29 @@ WordAlignment merged(const Side& source, const Side& target, const TokenWeights&
 
 WordAlignment align_words(const Tokenizer& tokenizer, const std::string& source, const std::string& target,
                           std::span<const double> weights) {
-  const Side from = side_of(tokenizer, source, encode_source(tokenizer, source, INT64_MAX)),
-             into = side_of(tokenizer, target, encode_target(tokenizer, target, INT64_MAX));
+  const Side from = side_of(tokenizer, source, frame_source(tokenizer, source, INT64_MAX)),
+             into = side_of(tokenizer, target, frame_target(tokenizer, target, INT64_MAX));
   const auto sources = std::ssize(from.ids), targets = std::ssize(into.ids);
   require<ShapeError>(std::ssize(weights) == targets * sources, "align: expected ", targets, " × ", sources,
                       " weights, got ", weights.size());
   return merged(from, into, {.values = {weights.begin(), weights.end()}, .sources = sources});
 }
 
-std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
-                                 std::span<const std::string> sources, std::span<const std::string> targets,
-                                 const AlignOptions& options) {
-  require<ShapeError>(sources.size() == targets.size(), "align: there are ", sources.size(), " sources but ",
-                      targets.size(), " targets");
+namespace {
+
+std::vector<WordAlignment> align_sides(const PairModel& model, const Tokenizer& tokenizer,
+                                       std::span<const std::string> sources, const std::vector<Side>& into,
+                                       const AlignOptions& options) {
+  require<ShapeError>(sources.size() == into.size(), "align: there are ", sources.size(), " sources but ", into.size(),
+                      " targets");
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no token that ends a sentence");
   const NoGrad scope;
-  std::vector<Side> from, into;
+  std::vector<Side> from;
   std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
     from.push_back(source_of(tokenizer, sources[i], model.context(), options.rules));
-    into.push_back(side_of(tokenizer, targets[i], encode_target(tokenizer, targets[i], model.context())));
     read.push_back(from[i].ids);
     written.push_back({vocabulary.begin});
     written.back().insert(written.back().end(), into[i].ids.begin(), into[i].ids.end() - 1);
@@ -147,6 +163,26 @@ std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokeni
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> sources, std::span<const std::string> targets,
+                                 const AlignOptions& options) {
+  std::vector<Side> into;
+  for (const std::string& target : targets) {
+    into.push_back(side_of(tokenizer, target, frame_target(tokenizer, target, model.context())));
+  }
+  return align_sides(model, tokenizer, sources, into, options);
+}
+
+std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> sources, std::span<const Translation> targets,
+                                 const AlignOptions& options) {
+  std::vector<Side> into;
+  for (const Translation& target : targets) into.push_back(side_of(tokenizer, target, model.context()));
+  return align_sides(model, tokenizer, sources, into, options);
 }
 
 std::string pharaoh(const WordAlignment& alignment) {

@@ -6,10 +6,10 @@
 #include "attend/base/error.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/softmax.h"
-#include "generate/encode.h"
 #include "generate/id_rows.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -59,7 +59,7 @@ std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tok
   Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
   Readings readings;
   for (const std::string& one : texts) {
-    EncodedText text = encode_classified(tokenizer, one, model.context());
+    FramedText text = frame_text(tokenizer, one, model.context());
     readings.ids.push_back(text.is_blank ? std::vector<int32_t>{} : std::move(text.ids));
     readings.is_cut.push_back(text.is_cut);
   }

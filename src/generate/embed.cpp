@@ -9,10 +9,10 @@
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
-#include "generate/encode.h"
 #include "generate/id_rows.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -34,20 +34,20 @@ Reader reader_of(const Model& model) {
 }
 
 /// What the model reads: an encoder with its template around the text, a language model the text alone.
-EncodedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest,
-                    const GenerationRules& rules) {
+FramedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest,
+                   const GenerationRules& rules) {
   switch (model.kind()) {
     case ModelKind::translation:
-      return encode_source(tokenizer, text, longest, rules);
+      return frame_source(tokenizer, text, longest, rules.prefix);
     case ModelKind::language: {
-      EncodedText result{.ids = tokenizer.encode(text, true)};
+      FramedText result{.ids = tokenizer.encode(text, true)};
       result.is_blank = result.ids.empty();
       result.is_cut = std::ssize(result.ids) > longest;
       if (result.is_cut) result.ids.resize(static_cast<size_t>(longest));
       return result;
     }
     default:
-      return encode_classified(tokenizer, text, longest);
+      return frame_text(tokenizer, text, longest);
   }
 }
 
@@ -67,7 +67,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   std::vector<std::vector<int32_t>> rows(texts.size());
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < texts.size(); ++i) {
-    EncodedText text = encoded(model, tokenizer, texts[i], longest, options.rules);
+    FramedText text = encoded(model, tokenizer, texts[i], longest, options.rules);
     rows[i] = std::move(text.ids);
     results[i].tokens = std::ssize(rows[i]);
     results[i].is_cut = text.is_cut;

@@ -8,10 +8,10 @@
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
-#include "generate/encode.h"
 #include "generate/id_rows.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -86,7 +86,7 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
   std::vector<std::vector<int32_t>> ids;
   std::vector<int64_t> lengths;  // 0 for texts without a mask, which need not be read
   for (size_t i = 0; i < texts.size(); ++i) {
-    EncodedText text = encode_masked(tokenizer, texts[i], model.context());
+    FramedText text = frame_masked(tokenizer, texts[i], model.context());
     results[i].is_cut = text.is_cut;
     results[i].tokens = text.is_blank ? 0 : std::ssize(text.ids);
     for (size_t at = 0; at < text.ids.size(); ++at) {

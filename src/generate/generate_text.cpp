@@ -3,9 +3,9 @@
 #include "attend/base/error.h"
 #include "attend/generate/search.h"
 #include "attend/generate/text_stream.h"
-#include "generate/encode.h"
 #include "generate/engine.h"
 #include "generate/limits.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -141,7 +141,8 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
   Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.vocab_size(), options.rules)};
   if (options.goes_past_end) setting.vocabulary.ends.clear();
   Prompts starts;
-  for (const std::string& prompt : prompts) starts.push_back(encode_prompt(tokenizer, prompt, options.rules));
+  for (const std::string& prompt : prompts)
+    starts.push_back(frame_prompt(tokenizer, prompt, options.rules.as_transformers));
   std::vector<GeneratedText> results;
   for (int64_t prompt = 0; prompt < std::ssize(prompts); ++prompt) {
     for (int64_t copy = 0; copy < options.copies; ++copy) results.push_back({.prompt = prompt, .copy = copy});

@@ -10,10 +10,10 @@
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
-#include "generate/encode.h"
 #include "generate/id_rows.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -112,8 +112,8 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
   std::vector<Reading> readings;
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
-    EncodedText source = encode_source(tokenizer, sources[i], model.context(), options.rules);
-    EncodedText target = encode_target(tokenizer, targets[i], model.context());
+    FramedText source = frame_source(tokenizer, sources[i], model.context(), options.rules.prefix);
+    FramedText target = frame_target(tokenizer, targets[i], model.context());
     Reading reading{.ids = {vocabulary.begin}, .labels = target.ids, .text = i};
     reading.ids.insert(reading.ids.end(), target.ids.begin(), target.ids.end() - 1);
     lengths.push_back(std::max(std::ssize(source.ids), std::ssize(target.ids)));
@@ -141,8 +141,8 @@ std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& 
   std::vector<Reading> readings;
   for (size_t i = 0; i < texts.size(); ++i) {
     if (tokenizer.encode(texts[i]).empty()) continue;
-    std::vector<int32_t> ids = encode_prompt(tokenizer, texts[i], options.rules);
-    const int32_t start = options.rules.as_transformers ? tokenizer.special().begin : text_start(tokenizer);
+    std::vector<int32_t> ids = frame_prompt(tokenizer, texts[i], options.rules.as_transformers);
+    const int32_t start = options.rules.as_transformers ? tokenizer.special().begin : text_start(tokenizer.special());
     const bool is_there = options.rules.as_transformers && ids[0] == start;
     if (start >= 0 && !is_there) ids.insert(ids.begin(), start);
     add_windows(readings, ids, model.context(), i);

@@ -1,7 +1,7 @@
 #include "attend/generate/translate.h"
 
 #include "attend/base/error.h"
-#include "generate/encode.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -26,6 +26,7 @@ class InOrder {
 
 Translation translation(const Tokenizer& tokenizer, const Hypothesis& hypothesis) {
   return {.text = tokenizer.decode(hypothesis.ids),
+          .ids = hypothesis.ids,
           .log_probability = hypothesis.log_probability,
           .score = hypothesis.score,
           .tokens = std::ssize(hypothesis.ids) + 1,
@@ -40,7 +41,7 @@ std::vector<TranslatedLine> translate(const PairModel& model, const Tokenizer& t
   std::vector<TranslatedLine> result(lines.size());
   std::vector<std::vector<int32_t>> sources;
   for (size_t i = 0; i < lines.size(); ++i) {
-    EncodedText source = encode_source(tokenizer, lines[i], model.context(), options.rules);
+    FramedText source = frame_source(tokenizer, lines[i], model.context(), options.rules.prefix);
     if (source.is_blank) source.ids.clear();
     result[i].index = static_cast<int64_t>(i);
     result[i].source_tokens = std::ssize(source.ids);

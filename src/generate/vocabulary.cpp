@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/error.h"
+#include "text/framing.h"
 
 namespace attend {
 
@@ -12,9 +13,7 @@ Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t vocab_size, const 
   const SpecialTokens& special = tokenizer.special();
   Vocabulary result{.size = rules.as_transformers ? vocab_size : tokenizer.size(),
                     .banned = rules.banned,
-                    .begin = rules.start >= 0     ? rules.start
-                             : special.begin >= 0 ? special.begin
-                                                  : special.end,
+                    .begin = rules.start >= 0 ? rules.start : decoder_start(special),
                     .ends = rules.ends};
   if (result.ends.empty() && special.end >= 0) result.ends = {special.end};
   for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {

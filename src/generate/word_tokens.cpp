@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "attend/generate/align.h"
+#include "attend/generate/text_stream.h"
 #include "attend/text/segment.h"
 #include "attend/text/utf8.h"
 
@@ -69,6 +70,26 @@ std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, const std::strin
     const int64_t last = std::clamp(until, before, count);
     ranges.push_back(
         {last > before ? before : std::max<int64_t>(before - 1, 0), std::max(last, std::min(count, int64_t{1}))});
+    before = last;
+  }
+  return ranges;
+}
+
+std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                                    const std::vector<WordPlace>& words) {
+  std::vector<size_t> ends;  // bytes of the text up to each token
+  TextStream stream(tokenizer);
+  for (size_t i = 0, bytes = 0; i < ids.size(); ++i) {
+    bytes += stream.push(ids[i]).size();
+    if (i + 1 == ids.size()) bytes += stream.finish().size();
+    ends.push_back(bytes);
+  }
+  std::vector<TokenRange> ranges;
+  int64_t before = 0;
+  for (const WordPlace& word : words) {
+    const int64_t until = std::ranges::lower_bound(ends, word.end) - ends.begin() + 1;
+    const int64_t last = std::clamp(until, before, std::ssize(ends));
+    ranges.push_back({.first = last > before ? before : std::max<int64_t>(last - 1, 0), .last = last});
     before = last;
   }
   return ranges;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct TokenRange {
 };
 /// Which of the `count` tokens of encode(text) make up each word: a word ends where the tokens of the text up to it do.
 std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, const std::string& text,
+                                    const std::vector<WordPlace>& words);
+/// Which of the tokens `ids`, whose text is decode(ids), make up each word.
+std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, std::span<const int32_t> ids,
                                     const std::vector<WordPlace>& words);
 
 }  // namespace attend

@@ -7,10 +7,10 @@
 
 #include "attend/base/error.h"
 #include "attend/inspect/run.h"
-#include "generate/encode.h"
 #include "generate/engine.h"
 #include "generate/limits.h"
 #include "inspect/json.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -78,11 +78,11 @@ class Generation {
     int64_t room = model_.context();
     if (model_.kind() == ModelKind::translation) {
       require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no token that ends a sentence");
-      sequence.source = encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids;
+      sequence.source = frame_source(tokenizer_, options_.text, INT64_MAX, options_.rules.prefix).ids;
       sequence.prompt = {vocabulary_.begin};
       if (sequence.options.ends_at_limit) --room;
     } else {
-      sequence.prompt = encode_prompt(tokenizer_, options_.text, options_.rules);
+      sequence.prompt = frame_prompt(tokenizer_, options_.text, options_.rules.as_transformers);
       sequence.options.ends_at_limit = false;  // only a sentence has to end
       room -= std::ssize(sequence.prompt);
     }

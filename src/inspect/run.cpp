@@ -13,11 +13,11 @@
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
-#include "generate/encode.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
 #include "inspect/capture.h"
 #include "inspect/scores.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -67,7 +67,7 @@ class Capture {
  private:
   void run(const PairModel& model) {
     Read source{{"source", options_.rules.prefix + options_.text, {}},
-                encode_source(tokenizer_, options_.text, INT64_MAX, options_.rules).ids};
+                frame_source(tokenizer_, options_.text, INT64_MAX, options_.rules.prefix).ids};
     check_length(source);
     Read target{{"target", options_.target.value_or(""), {}}, {}};
     if (!options_.target) {
@@ -76,7 +76,7 @@ class Capture {
       search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, wanted,
              [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
     }
-    target.ids = encode_target(tokenizer_, target.side.text, INT64_MAX).ids;
+    target.ids = frame_target(tokenizer_, target.side.text, INT64_MAX).ids;
     if (!target.ids.empty() && target.ids.back() == tokenizer_.special().end) target.ids.pop_back();
     // What the model wrote up to its limit may be cut into more tokens than it wrote.
     if (const auto room = static_cast<size_t>(model_.context() - 1); !options_.target && target.ids.size() > room) {
@@ -96,7 +96,7 @@ class Capture {
   }
 
   void run(const LanguageModel& model) {
-    Read text{{"text", options_.text, {}}, encode_prompt(tokenizer_, options_.text, options_.rules)};
+    Read text{{"text", options_.text, {}}, frame_prompt(tokenizer_, options_.text, options_.rules.as_transformers)};
     check_length(text);
     add(text);
     Watcher watcher(options_, false);
@@ -107,7 +107,7 @@ class Capture {
   }
 
   void run(const EncoderModel& model) {
-    Read text{{"text", options_.text, {}}, encode_classified(tokenizer_, options_.text, INT64_MAX).ids};
+    Read text{{"text", options_.text, {}}, frame_text(tokenizer_, options_.text, INT64_MAX).ids};
     TextInputs inputs;
     if (options_.second) {  // as the tokenizer puts pairs together: [CLS] the first [SEP] the second [SEP]
       const EncodedPair pair = tokenizer_.encode_pair(options_.text, *options_.second, kLongestPair);

@@ -157,6 +157,8 @@ std::string with_settings(const std::string& config, const std::map<std::string,
   for (const auto& [name, text] : settings) {
     const SettingInfo* info = find_setting(known, name);
     require<SettingError>(info, "'", name, "' is not a setting of architecture ", architecture);
+    require<SettingError>(name == info->name || !settings.contains(info->name), "'", name, "' is the former name of '",
+                          info->name, "': give one of them");
     json[info->name] = setting_value(*info, text);
   }
   return json.dump();

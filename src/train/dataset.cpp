@@ -14,6 +14,7 @@
 #include "attend/io/json.h"
 #include "io/json_depth.h"
 #include "io/regular_file.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -37,14 +38,6 @@ struct Plan {
   std::string prefix;
   int32_t begin = -1;
 };
-
-/// The mark that a tokenizer puts before a text, unless that is its end as well, which stands there anyway; or -1.
-int32_t frame_begin(const Tokenizer& tokenizer) {
-  const SpecialTokens& special = tokenizer.special();
-  const std::vector<int32_t> framed = tokenizer.encode("a", true);
-  const bool is_there = special.begin >= 0 && !framed.empty() && framed.front() == special.begin;
-  return is_there && special.begin != special.end ? special.begin : -1;
-}
 
 /// Plain text, by line or not, is split at one place instead of by examples.
 bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
@@ -203,19 +196,6 @@ int32_t label_number(const std::vector<std::string>& labels, const std::string& 
   return static_cast<int32_t>(found - labels.begin());
 }
 
-/// begin, text, end: what an encoder reads.
-std::vector<int32_t> framed(const Tokenizer& tokenizer, const std::string& text, int64_t max_length) {
-  const SpecialTokens& special = tokenizer.special();
-  std::vector<int32_t> ids;
-  if (special.begin >= 0) ids.push_back(special.begin);
-  const std::vector<int32_t> pieces = tokenizer.encode(text);
-  ids.insert(ids.end(), pieces.begin(), pieces.end());
-  const auto most = static_cast<size_t>(max_length > 1 ? max_length - 1 : INT64_MAX);
-  if (ids.size() > most) ids.resize(most);
-  if (special.end >= 0) ids.push_back(special.end);
-  return ids;
-}
-
 /// Writes a corpus as ids; returns how many lines were dropped.
 int64_t write_cache(const std::string& path, const Corpus& corpus, const DatasetOptions& options,
                     const Tokenizer& tokenizer, const std::vector<std::string>& labels, const Progress& progress) {
@@ -226,7 +206,8 @@ int64_t write_cache(const std::string& path, const Corpus& corpus, const Dataset
       writer.add({tokenizer.encode(e.source)});
     } else if (corpus.kind == CorpusKind::labelled) {
       const std::vector<int32_t> label{label_number(labels, e.target, corpus)};
-      writer.add({framed(tokenizer, e.source, options.max_length), label});
+      const int64_t longest = options.max_length > 1 ? options.max_length : INT64_MAX;
+      writer.add({frame_text(tokenizer, e.source, longest).ids, label});
     } else {
       const std::vector<int32_t> source = tokenizer.encode(options.prefix + e.source),
                                  target = tokenizer.encode_target(e.target);
@@ -301,7 +282,7 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
   require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
   const auto tokenizer = make_tokenizer(options, progress);
-  if (options.is_framed) plan.begin = frame_begin(*tokenizer);
+  if (options.is_framed) plan.begin = template_begin(*tokenizer);
   tokenizer->save(folder);
 
   plan.dropped =

@@ -7,6 +7,7 @@
 #include "attend/text/bleu.h"
 #include "attend/text/chrf.h"
 #include "attend/text/utf8.h"
+#include "text/framing.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
 
@@ -65,7 +66,7 @@ class PairObjective final : public Objective {
   /// What some models put before both texts needs room, too.
   BatchOptions pair_options(const TrainingOptions& options, Part part) const {
     BatchOptions result = batch_options(model_, options, part);
-    if (data_.tokenizer->special().first >= 0) --result.max_length;
+    result.max_length -= pair_frame(data_.tokenizer->special()).size() - 1;
     return result;
   }
 

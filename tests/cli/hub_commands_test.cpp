@@ -211,7 +211,7 @@ TEST(HubCommands, VocabulariesMustFit) {
   save_gpt2(folder.path(), 12);
   const Finished run = attend_command({"generate", folder.path(), "a"});
   EXPECT_EQ(run.code, 1);
-  EXPECT_EQ(run.err, "attend: " + folder.path() + ": the tokenizer has 12 tokens, but the model only 11 words\n");
+  EXPECT_EQ(run.err, "attend: " + folder.path() + ": the tokenizer has 12 tokens, but the model's vocabulary has 11\n");
 }
 
 TEST(HubCommands, UnknownArchitecturesAndPickles) {

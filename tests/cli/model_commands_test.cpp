@@ -27,7 +27,7 @@ class ModelCommands : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryFolder>();
     make("pairs", "transformer", {{"ffn_dim", "32"}, {"encoder_layers", "2"}, {"decoder_layers", "2"}});
-    make("rnn", "rnn", {{"ffn_dim", "24"}});
+    make("rnn", "rnn", {{"state_dim", "24"}});
     make("text", "gpt", {{"layers", "2"}});
     make("labels", "encoder", {{"labels", R"(["good", "bad", "无所谓"])"}});
   }
@@ -285,7 +285,7 @@ TEST_F(ModelCommands, WeightsMayBeHeldInFewerBits) {
   }
   const Finished both = attend({"generate", path("text"), "the", "--dtype", "bf16", "--quantize", "int8"});
   EXPECT_EQ(both.code, 2);
-  EXPECT_NE(both.err.find("--dtype bf16 and --quantize exclude each other"), std::string::npos) << both.err;
+  EXPECT_NE(both.err.find("--dtype bf16 cannot be combined with --quantize"), std::string::npos) << both.err;
   EXPECT_EQ(attend({"generate", path("text"), "the", "--quantize", "int3"}).code, 2);
   EXPECT_EQ(attend({"generate", path("text"), "the", "--dtype", "f16"}).code, 2);
 }

@@ -109,6 +109,44 @@ TEST_P(Aligning, MergesTokensToWords) {
   EXPECT_EQ(pharaoh(aligned[1]), std::to_string(aligned[1].links[0].first) + "-0");
 }
 
+TEST_P(Aligning, TakesTheTokensThatAModelWrote) {
+  const ByteTokenizer tokenizer;
+  const auto model = tiny_model(GetParam(), tokenizer.size());
+  const auto& pair = dynamic_cast<const PairModel&>(*model);
+  const Texts sources{"ab c", "今天 sehr lang", "d"}, targets{"xyz w", "好 ja", ""};
+  std::vector<Translation> written;
+  for (const std::string& target : targets) written.push_back({.text = target, .ids = tokenizer.encode(target, false)});
+  const auto by_text = align(pair, tokenizer, sources, targets), by_ids = align(pair, tokenizer, sources, written);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    EXPECT_EQ(by_text[i].target, by_ids[i].target);
+    EXPECT_EQ(by_text[i].links, by_ids[i].links);
+    EXPECT_EQ(by_text[i].weights, by_ids[i].weights);
+  }
+}
+
+TEST(WordTokens, FollowTheGivenTokens) {
+  const std::string text = "aa aa b 今天";
+  int64_t left = 20;
+  const auto tokenizer = train_tokenizer([&] { return left-- > 0 ? std::optional(text) : std::nullopt; },
+                                         {.kind = TokenizerKind::bpe, .vocabulary = 300});
+  std::vector<int32_t> single;  // the first word in two tokens, which encode() joins
+  for (const char* piece : {"a", "a"}) single.push_back(tokenizer->encode(piece).at(0));
+  const std::vector<int32_t> rest = tokenizer->encode(" aa b 今天");
+  single.insert(single.end(), rest.begin(), rest.end());
+  ASSERT_EQ(tokenizer->decode(single), text);
+  ASSERT_LT(tokenizer->encode(text).size(), single.size());
+  const auto ranges = word_tokens(*tokenizer, single, word_places(text));
+  ASSERT_EQ(ranges.size(), 5u);  // aa, aa, b, 今, 天
+  EXPECT_EQ(ranges[0].first, 0);
+  EXPECT_EQ(ranges[0].last, 2);
+  EXPECT_EQ(ranges[1].first, 2);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    EXPECT_GE(ranges[i].first, ranges[i - 1].first);
+    EXPECT_GT(ranges[i].last, ranges[i].first);
+  }
+  EXPECT_EQ(ranges.back().last, std::ssize(single));
+}
+
 TEST_P(Aligning, LayersAndHeadsCanBeChosen) {
   const ByteTokenizer tokenizer;
   const auto model = tiny_model(GetParam(), tokenizer.size());

@@ -35,6 +35,7 @@ TEST(FormerNames, SettingsGivenByNameMeanTheCurrentOnes) {
   const std::string preset = preset_config("transformer", "tiny");
   EXPECT_EQ(with_settings(preset, {{"words", "9"}, {"hidden", "64"}}),
             with_settings(preset, {{"vocab_size", "9"}, {"ffn_dim", "64"}}));
+  EXPECT_THROW(with_settings(preset, {{"hidden", "64"}, {"ffn_dim", "64"}}), Error);
 }
 
 TEST(FormerNames, TrainingOptionsReadTheFormerPrecisions) {

@@ -35,7 +35,7 @@ TEST_P(Pairs, LearnToReverse) {
   TrainingJob job =
       tiny_job(GetParam(), CorpusKind::tsv, testing::save(folder, "pairs.tsv", testing::reversed_digits(400, 2, 3)));
   job.model["dim"] = "32";
-  job.model["hidden"] = "64";
+  job.model[GetParam().starts_with("rnn") ? "state_dim" : "ffn_dim"] = "64";
   job.data.validation_share = 0.1;
   job.training.steps = 250;
   job.training.batch_tokens = 256;
@@ -96,7 +96,7 @@ TEST(MaskedWords, ArePretrainingForAClassifier) {
   const TemporaryFolder folder;
   TrainingJob words = tiny_job("encoder", CorpusKind::text, testing::save(folder, "t", testing::periodic_text(100)));
   words.model["dim"] = "32";
-  words.model["hidden"] = "64";
+  words.model["ffn_dim"] = "64";
   words.training.steps = 400;
   words.training.batch = 8;
   words.training.lr = 3e-3;

@@ -62,7 +62,7 @@ inline std::string save(const TemporaryFolder& folder, const std::string& name, 
 inline TrainingJob tiny_job(const std::string& architecture, CorpusKind kind, const std::string& file) {
   TrainingJob job{.architecture = architecture, .model = {{"dim", "16"}, {"dropout", "0"}}};
   if (architecture.starts_with("rnn")) {
-    job.model.insert({{"ffn_dim", "16"}});
+    job.model.insert({{"state_dim", "16"}});
   } else if (architecture == "transformer") {
     job.model.insert({{"heads", "2"}, {"ffn_dim", "32"}, {"encoder_layers", "1"}, {"decoder_layers", "1"}});
   } else {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/generate/translate.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
@@ -33,6 +34,11 @@ struct WordAlignment {
 /// layer or head it does not have, or for unequal numbers of texts.
 std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> sources, std::span<const std::string> targets,
+                                 const AlignOptions& options = {});
+
+/// The same for targets as a model wrote them, whose tokens need not be those that the tokenizer makes of their text.
+std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
+                                 std::span<const std::string> sources, std::span<const Translation> targets,
                                  const AlignOptions& options = {});
 
 /// The same from weights token by token, [targets, sources]: a row for each token of the target and one for its end, a

@@ -12,6 +12,7 @@ namespace attend {
 /// One of the texts found for a source.
 struct Translation {
   std::string text;
+  std::vector<int32_t> ids;    ///< the tokens of the text as the model wrote them, without begin and end
   double log_probability = 0;  ///< as Hypothesis has them
   double score = 0;
   int64_t tokens = 0;  ///< written, the end counted

@@ -1,5 +1,5 @@
 // The token sequences that models read.
-#include "generate/encode.h"
+#include "text/framing.h"
 
 #include <gtest/gtest.h>
 
@@ -43,12 +43,12 @@ TEST(EncodePrompt, AnEndOfTheUsersOwnStays) {
   const FramingTokenizer tokenizer;
   const GenerationRules rules{.as_transformers = true};
   const int32_t a = 5 + 'a';
-  EXPECT_EQ(encode_prompt(tokenizer, "aa", rules), (Ids{2, a, a}));
-  EXPECT_EQ(encode_prompt(tokenizer, "a$", rules), (Ids{2, a, 3}));
-  EXPECT_EQ(encode_prompt(tokenizer, "a$$", rules), (Ids{2, a, 3, 3}));
-  EXPECT_EQ(encode_prompt(tokenizer, "a$a", rules), (Ids{2, a, 3, a}));
-  EXPECT_EQ(encode_prompt(tokenizer, "", rules), (Ids{2}));
-  EXPECT_EQ(encode_prompt(tokenizer, "a$", {}), (Ids{a, 3}));
+  EXPECT_EQ(frame_prompt(tokenizer, "aa", rules.as_transformers), (Ids{2, a, a}));
+  EXPECT_EQ(frame_prompt(tokenizer, "a$", rules.as_transformers), (Ids{2, a, 3}));
+  EXPECT_EQ(frame_prompt(tokenizer, "a$$", rules.as_transformers), (Ids{2, a, 3, 3}));
+  EXPECT_EQ(frame_prompt(tokenizer, "a$a", rules.as_transformers), (Ids{2, a, 3, a}));
+  EXPECT_EQ(frame_prompt(tokenizer, "", rules.as_transformers), (Ids{2}));
+  EXPECT_EQ(frame_prompt(tokenizer, "a$", {}), (Ids{a, 3}));
 }
 
 TEST(EncodePrompt, IsWhatIsScored) {
@@ -69,9 +69,9 @@ class Prefix : public ::testing::Test {
 };
 
 TEST_F(Prefix, StandsBeforeASource) {
-  EXPECT_EQ(encode_source(tokenizer_, "xy", 99, rules_).ids, encode_source(tokenizer_, "ab cd: xy", 99).ids);
-  EXPECT_TRUE(encode_source(tokenizer_, "", 99, rules_).is_blank);
-  EXPECT_TRUE(encode_source(tokenizer_, "xy", 5, rules_).is_cut);
+  EXPECT_EQ(frame_source(tokenizer_, "xy", 99, rules_.prefix).ids, frame_source(tokenizer_, "ab cd: xy", 99).ids);
+  EXPECT_TRUE(frame_source(tokenizer_, "", 99, rules_.prefix).is_blank);
+  EXPECT_TRUE(frame_source(tokenizer_, "xy", 5, rules_.prefix).is_cut);
 }
 
 TEST_F(Prefix, IsReadByAllThatReadSources) {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/hub/hub.h"
+#include "attend/ops/weight_format.h"
+#include "attend/text/tokenizer.h"
+
+namespace attend {
+
+/// A model ready for use: with its tokenizer and its generation settings.
+struct OpenedModel {
+  std::string path;  ///< the folder or file of the model itself
+  std::unique_ptr<Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for a model that reads pictures
+  // As in LoadedModel.
+  GenerationRules rules;
+  std::map<std::string, GenerationRules> tasks;
+  std::string kind;
+  std::vector<std::string> unused, notes;
+};
+
+struct OpenOptions {
+  WeightFormat format = WeightFormat::f32;  ///< in which matrices are held; see attend/nn/weight_formats.h
+  bool keep_bf16 = true;                    ///< with f32: bf16 matrices of the files stay bf16, with the same results
+};
+
+/// Opens a model folder for inference: one that attend trained, one in Hugging Face format, or a model file of llama2.c
+/// with its tokenizer beside it:
+///
+///   const OpenedModel opened = open_model("en-de");
+///   const auto& model = dynamic_cast<const PairModel&>(*opened.model);
+///   translate(model, *opened.tokenizer, lines, search_by(opened.rules));
+///
+/// Throws FormatError that names the folder and what is wrong with it.
+OpenedModel open_model(const std::string& path, const OpenOptions& options = {});
+
+/// The same to describe a model, not to compute with it: weights without a place in the model are listed in `unused`,
+/// and a tokenizer that is missing or does not fit is a note.
+OpenedModel describe_model(const std::string& path);
+
+}  // namespace attend
