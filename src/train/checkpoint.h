@@ -1,31 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <limits>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "attend/models/model.h"
-#include "attend/optim/adam.h"
-#include "attend/optim/sgd.h"
-#include "attend/train/options.h"
+#include "train/updater.h"
 
 namespace attend {
-
-/// Either of the optimisers, as the options choose.
-class Updater {
- public:
-  Updater(std::vector<NamedTensor> parameters, const TrainingOptions& options);
-  void step(double lr);
-  std::map<std::string, Tensor> state() const;
-  void load_state(const std::map<std::string, Tensor>& state);
-
- private:
-  std::optional<Adam> adam_;
-  std::optional<Sgd> sgd_;
-};
 
 /// Sums over the steps since the last report.
 struct ReportWindow {

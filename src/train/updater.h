@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/models/model.h"
+#include "attend/optim/adam.h"
+#include "attend/optim/sgd.h"
+#include "attend/train/options.h"
+
+namespace attend {
+
+/// The optimizer that the training options choose: Adam, AdamW or SGD.
+class Updater {
+ public:
+  Updater(std::vector<NamedTensor> parameters, const TrainingOptions& options);
+
+  /// Updates the parameters by their gradients at this learning rate.
+  void step(double lr);
+  /// What the optimizer remembers between steps, by name: saved in a checkpoint.
+  std::map<std::string, Tensor> state() const;
+  /// Continues from a state that state() returned, by copying. Throws ShapeError for a name or shape that does not fit.
+  void load_state(const std::map<std::string, Tensor>& state);
+
+ private:
+  std::optional<Adam> adam_;
+  std::optional<Sgd> sgd_;
+};
+
+}  // namespace attend
