@@ -12,6 +12,7 @@
 #include "train/check_settings.h"
 #include "train/checkpoint.h"
 #include "train/folders.h"
+#include "train/updater.h"
 
 namespace attend {
 namespace {
@@ -37,17 +38,13 @@ std::string folder_to_make(const std::string& given) {
   return real;
 }
 
-/// What the settings are made on top of: a preset, or the model to start from.
-std::string base_config(const TrainingJob& job) {
-  if (job.from.empty()) return preset_config(job.architecture, job.preset);
-  const auto model = load_any_model(job.from).model;
-  require<Error>(model->architecture() == job.architecture, job.from, ": is a model of architecture ",
-                 model->architecture(), ", expected ", job.architecture);
-  return model->config();
+/// The config that the job's settings change: that of the model to start from, or without one a preset.
+std::string base_config(const TrainingJob& job, const LoadedModel& from) {
+  return from.model ? from.model->config() : preset_config(job.architecture, job.preset);
 }
 
 /// The config of a fresh model for this data.
-std::string config_for(const TrainingJob& job, const Dataset& data) {
+std::string config_for(const TrainingJob& job, const std::string& base, const Dataset& data) {
   std::map<std::string, std::string> settings = job.model;
   // A matrix may have more rows than the vocabulary has words: then it is kept as it is.
   if (job.from.empty()) settings["vocab_size"] = std::to_string(data.tokenizer->size());
@@ -55,7 +52,7 @@ std::string config_for(const TrainingJob& job, const Dataset& data) {
     settings["labels"] = Json(data.labels).dump();
     settings["scores"] = "shares";  // whatever those of the model to start from were
   }
-  return with_settings(base_config(job), settings);
+  return with_settings(base, settings);
 }
 
 /// Copies what has the same name and shape; the rest (a new classifier) stays fresh.
@@ -80,10 +77,10 @@ void take_weights(const Model& model, const Model& from) {
 }
 
 /// Also refuses settings that do not fit.
-int64_t context_of(const TrainingJob& job) {
+int64_t context_of(const TrainingJob& job, const std::string& base) {
   std::map<std::string, std::string> settings = job.model;
   settings["vocab_size"] = "8";
-  return checked_context(with_settings(base_config(job), settings));
+  return checked_context(with_settings(base, settings));
 }
 
 bool is_within(const std::string& file, const std::string& folder) {
@@ -100,6 +97,8 @@ double gentle_rate(const Model& model) { return kFineTuningRate / Json::parse(mo
 LoadedModel start_of(const TrainingJob& job) {
   if (job.from.empty()) return {};
   LoadedModel from = load_any_model(job.from);
+  require<Error>(from.model->architecture() == job.architecture, job.from, ": is a model of architecture ",
+                 from.model->architecture(), ", expected ", job.architecture);
   try {
     if (!job.task.empty()) from.rules = GenerationRules(rules_for(from.tasks, job.task));
   } catch (const Error& error) {
@@ -151,8 +150,9 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   lock_for_training(folder);  // whoever else trains there is told of now, not after all the reading
   DatasetOptions data = job.data;
   data.seed = static_cast<uint64_t>(job.training.seed);
-  data.max_length = context_of(job);
   const LoadedModel from = start_of(job);
+  const std::string base = base_config(job, from);
+  data.max_length = context_of(job, base);
   if (from.model) data.tokenizer = job.from;
   data.prefix = from.rules.prefix;
   data.is_framed = from.rules.as_transformers;
@@ -165,7 +165,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   result.options_ = job.training;
   result.data_ = prepare_dataset(data, fresh.path(), progress);
   Rng rng{static_cast<uint64_t>(job.training.seed) ^ 0x696e6974, 0};
-  result.model_ = create_model(config_for(job, result.data_), rng);
+  result.model_ = create_model(config_for(job, base, result.data_), rng);
   if (from.model) take_weights(*result.model_, *from.model);
   if (from.rules.as_transformers && result.options_.lr == 0) result.options_.lr = gentle_rate(*result.model_);
   result.steps();  // refuses what cannot be trained

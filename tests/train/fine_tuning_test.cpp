@@ -1,5 +1,7 @@
 // Going on from models that others trained.
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "attend/generate/classify.h"
 #include "attend/generate/generate_text.h"
@@ -98,6 +100,26 @@ TEST_P(Pretrained, PairsAsLongAsTheContextAreLearnedOrLeftOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(FineTuning, Pretrained, ::testing::Values("marian", "bart", "t5"));
+
+/// How often `work` opens and closes a file. The kernel counts several openings in a row as one.
+int64_t open_events(const std::string& path, const std::function<void()>& work) {
+  const int watch = inotify_init1(IN_NONBLOCK);
+  EXPECT_GE(inotify_add_watch(watch, path.c_str(), IN_OPEN | IN_CLOSE), 0);
+  work();
+  alignas(inotify_event) char events[1 << 12];
+  const ssize_t bytes = read(watch, events, sizeof events);
+  close(watch);
+  return bytes / static_cast<ssize_t>(sizeof(inotify_event));  // those of a file have no name behind them
+}
+
+TEST(FineTuning, LoadsItsModelOnce) {
+  const TemporaryFolder folder;
+  const std::string model = pretrained(folder, "marian"), weights = model + "/model.safetensors";
+  const TrainingJob job = job_from("transformer", CorpusKind::tsv, model, save(folder, "p.tsv", kPairs));
+  const int64_t once = open_events(weights, [&] { load_any_model(model); });
+  EXPECT_EQ(once, 2);
+  EXPECT_EQ(open_events(weights, [&] { TrainingFolder::create(job, folder.file("m"), false); }), once);
+}
 
 /// Its prompts begin with a mark of their own, so the lines it learns from do, too.
 TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
