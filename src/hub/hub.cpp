@@ -3,7 +3,10 @@
 #include <filesystem>
 
 #include "attend/io/files.h"
+#include "attend/models/encoder.h"
+#include "attend/models/gpt.h"
 #include "attend/models/registry.h"
+#include "attend/models/transformer_model.h"
 #include "attend/nn/init.h"
 #include "hub/architecture.h"
 #include "hub/foreign_files.h"
@@ -39,11 +42,17 @@ const GenerationRules* only_translation(const std::map<std::string, GenerationRu
   return found;
 }
 
+/// Whether the embedding is the model's output matrix, too.
+bool has_tied_output(const Model& model) {
+  if (const auto* language = dynamic_cast<const Gpt*>(&model)) return language->settings.tied;
+  if (const auto* pair = dynamic_cast<const TransformerModel*>(&model)) return pair->settings.tied;
+  const auto* encoder = dynamic_cast<const Encoder*>(&model);
+  return encoder != nullptr && encoder->settings.masked && encoder->settings.tied;
+}
+
 /// A config may ask for an output matrix that is not in the files: see is_output_tied.
 std::vector<std::string> notes_of(const hub::HubConfig& config, const Model& model) {
-  const auto settings = Json::parse(model.config());
-  const bool is_tied = settings.value("tied", false) && settings.value("masked", true);
-  if (!is_tied || config.flag("tie_word_embeddings", true)) return {};
+  if (!has_tied_output(model) || config.flag("tie_word_embeddings", true)) return {};
   return {"'tie_word_embeddings' is false, but there is no output matrix in the weights: the embedding serves as one"};
 }
 

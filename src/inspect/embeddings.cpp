@@ -6,7 +6,6 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/base/random.h"
-#include "attend/io/json.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/matmul.h"
@@ -43,9 +42,9 @@ Tensor positions_of(const Model& model, int64_t most) {
   for (const char* name : {"positions.weight", "source_positions.weight"}) {
     if (Tensor found = parameter_named(model, name)) return found;
   }
-  const auto config = Json::parse_or_null(model.config());
-  const bool waves = config.is_object() && config.contains("positions") && config["positions"] == "sinusoidal";
-  require<Error>(waves, "embeddings: a model of architecture ", model.architecture(), " has no vectors of positions");
+  const bool is_computed = model.position_kind() == Positions::sinusoidal;
+  require<Error>(is_computed, "embeddings: a model of architecture ", model.architecture(),
+                 " has no vectors of positions");
   return sinusoidal_positions(std::min(model.context(), most), vocabulary_of(model).dim(1));
 }
 

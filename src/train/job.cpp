@@ -91,7 +91,7 @@ bool is_within(const std::string& file, const std::string& folder) {
 }
 
 /// The rate at which a model that others trained goes on, where nobody gave one.
-double gentle_rate(const Model& model) { return kFineTuningRate / Json::parse(model.config()).at("dim").get<double>(); }
+double gentle_rate(const Model& model) { return kFineTuningRate / static_cast<double>(model.dim()); }
 
 /// The model to start from, with the rules of the task that was asked for; none without one.
 LoadedModel start_of(const TrainingJob& job) {

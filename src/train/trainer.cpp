@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "attend/autograd/autograd.h"
-#include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/models/setting_error.h"
 #include "attend/ops/arithmetic.h"
@@ -15,6 +14,7 @@
 #include "attend/optim/schedule.h"
 #include "train/checkpoint.h"
 #include "train/journal.h"
+#include "train/updater.h"
 
 namespace attend {
 namespace {
@@ -25,25 +25,19 @@ constexpr double kWidthRate = 0.25;  // a good peak for wide models is lower: 2e
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-int64_t width_of(const Model& model) {
-  if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.dim(1);
-  if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.dim(1);
-  return Json::parse(model.config()).at("dim").get<int64_t>();
-}
-
 /// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a
 /// tenth of the run has to do, up to the same peak.
 Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t steps) {
   const int64_t warmup = options.warmup < steps ? options.warmup : steps / 10;
   if (options.schedule == ScheduleKind::noam) {
-    const auto dim = static_cast<double>(width_of(model));
+    const auto dim = static_cast<double>(model.dim());
     const auto asked = static_cast<double>(std::max<int64_t>(options.warmup, 1)),
                rise = static_cast<double>(std::max<int64_t>(warmup, 1));
     const double factor = options.lr > 0 ? options.lr * std::sqrt(dim * rise) : std::sqrt(rise / asked);
-    return noam_schedule({.dim = width_of(model), .warmup = std::max<int64_t>(warmup, 1), .factor = factor});
+    return noam_schedule({.dim = model.dim(), .warmup = std::max<int64_t>(warmup, 1), .factor = factor});
   }
   Schedule schedule{.kind = Schedule::Kind::constant,
-                    .lr = options.lr > 0 ? options.lr : kWidthRate / static_cast<double>(width_of(model)),
+                    .lr = options.lr > 0 ? options.lr : kWidthRate / static_cast<double>(model.dim()),
                     .lr_end = options.lr_end,
                     .warmup = warmup,
                     .total = steps};

@@ -80,7 +80,9 @@ struct Encoder final : EncoderModel {
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t vocab_size() const override { return settings.vocab_size; }
+  int64_t dim() const override { return settings.dim; }
   int64_t context() const override { return settings.context; }
+  Positions position_kind() const override { return settings.positions; }
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t token_types() const override { return settings.types; }
   LabelScores label_scores() const override { return settings.scores; }

@@ -94,7 +94,9 @@ struct Gpt final : LanguageModel {
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t vocab_size() const override { return settings.vocab_size; }
+  int64_t dim() const override { return settings.dim; }
   int64_t context() const override { return settings.context; }
+  Positions position_kind() const override { return settings.positions; }
   Tensor hidden(const Tensor& ids, const ForwardPass& pass = {}) const override;
   Head head() const override { return {output ? output->weight : embedding.weight, output_bias}; }
   std::unique_ptr<Decoding> start() const override;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/models/settings.h"
 #include "attend/nn/forward_pass.h"
 #include "attend/nn/parameters.h"
 #include "attend/nn/weight_formats.h"
@@ -63,7 +64,9 @@ class Model {
   /// attend/nn/weight_formats.h); a model that has none throws.
   virtual std::vector<Tensor*> matrices();
   virtual int64_t vocab_size() const = 0;  ///< size of the vocabulary
+  virtual int64_t dim() const = 0;         ///< width of the embedding and of what the last layer reads
   virtual int64_t context() const = 0;     ///< the longest sequence it takes, in tokens
+  virtual Positions position_kind() const = 0;
 };
 
 /// Holds the model's matrices in a format from now on. Throws Error for a model that cannot.

@@ -56,7 +56,9 @@ struct Rnn final : PairModel {
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t vocab_size() const override { return settings.vocab_size; }
+  int64_t dim() const override { return settings.dim; }
   int64_t context() const override { return settings.context; }
+  Positions position_kind() const override { return Positions::none; }
   Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const override;
   Head head() const override { return {embedding.weight, output_bias}; }
   std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const override;

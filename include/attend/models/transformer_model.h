@@ -98,7 +98,9 @@ struct TransformerModel final : PairModel {
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t vocab_size() const override { return settings.vocab_size; }
+  int64_t dim() const override { return settings.dim; }
   int64_t context() const override { return settings.context; }
+  Positions position_kind() const override { return settings.positions; }
   Tensor encode(const Tensor& source, const Tensor& source_lengths, const ForwardPass& pass = {}) const;
   Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const override;
   Head head() const override;

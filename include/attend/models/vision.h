@@ -58,7 +58,9 @@ struct Vision final : ImageModel {
   void visit_parameters(const ParameterVisitor& visit) override;
   std::vector<Tensor*> matrices() override;
   int64_t vocab_size() const override { return 0; }
+  int64_t dim() const override { return settings.dim; }
   int64_t context() const override { return positions.weight.dim(0); }
+  Positions position_kind() const override { return Positions::learned; }
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t image_size() const override { return settings.image; }
   int64_t patch_size() const override { return settings.patch; }
