@@ -68,8 +68,10 @@ TokenCache TokenCache::open(const std::string& path, std::optional<std::string_v
   cache.path_ = path;
   cache.fingerprint_.assign(as<char>(name).data(), footer.fingerprint_bytes);
   cache.owner_ = file.owner;
-  require<FormatError>(!fingerprint || *fingerprint == cache.fingerprint_, path, ": made from other data: expected ",
-                       in_quotes(fingerprint.value_or("")), ", got ", in_quotes(cache.fingerprint_));
+  require<FormatError>(!fingerprint || *fingerprint == cache.fingerprint_, path,
+                       ": made from another text or by another tokenizer: expected ",
+                       in_quotes(fingerprint.value_or("")), ", got ", in_quotes(cache.fingerprint_),
+                       "; restore the file that was replaced, or train again from the corpus");
   return cache;
 }
 

@@ -36,7 +36,7 @@ void check(std::span<const int32_t> ids) {
 }  // namespace
 
 struct TokenCacheWriter::State {
-  State(const std::string& path, std::string name) : file(path), fingerprint(std::move(name)) {}
+  explicit State(const std::string& path) : file(path) {}
 
   AtomicFile file;
   std::string fingerprint;
@@ -71,11 +71,9 @@ struct TokenCacheWriter::State {
 TokenCacheWriter::TokenCacheWriter(const std::string& path, int64_t columns, std::string fingerprint) {
   require<ShapeError>(columns >= 1 && static_cast<uint64_t>(columns) <= cache_format::kMaxColumns,
                       "token cache: expected 1 to ", cache_format::kMaxColumns, " columns, got ", columns);
-  require<ShapeError>(fingerprint.size() <= cache_format::kMaxFingerprint, "token cache: a fingerprint of ",
-                      fingerprint.size(), " bytes is too long");
-  state_ = std::make_unique<State>(path, std::move(fingerprint));
+  state_ = std::make_unique<State>(path);
+  set_fingerprint(std::move(fingerprint));
   state_->footer.columns = static_cast<uint64_t>(columns);
-  state_->footer.fingerprint_bytes = state_->fingerprint.size();
   state_->buffer.reserve(kBufferedIds);
   state_->file.write(&cache_format::kMagic, sizeof cache_format::kMagic);
 }
@@ -90,6 +88,14 @@ void TokenCacheWriter::add(std::initializer_list<std::span<const int32_t>> colum
   for (const std::span<const int32_t> ids : columns) check(ids);
   for (const std::span<const int32_t> ids : columns) state_->add(ids);
   ++state_->footer.examples;
+}
+
+void TokenCacheWriter::set_fingerprint(std::string fingerprint) {
+  require<ShapeError>(!state_->finished, "token cache: the fingerprint cannot change after finish");
+  require<ShapeError>(fingerprint.size() <= cache_format::kMaxFingerprint, "token cache: a fingerprint of ",
+                      fingerprint.size(), " bytes is too long");
+  state_->fingerprint = std::move(fingerprint);
+  state_->footer.fingerprint_bytes = state_->fingerprint.size();
 }
 
 void TokenCacheWriter::finish() {

@@ -15,6 +15,7 @@
 #include "io/json_depth.h"
 #include "io/regular_file.h"
 #include "text/framing.h"
+#include "train/fingerprint.h"
 
 namespace attend {
 namespace {
@@ -37,6 +38,7 @@ struct Plan {
   int64_t dropped = 0;
   std::string prefix;
   int32_t begin = -1;
+  std::string training_text, validation_text;  ///< sums of what the caches were made from, see cache_fingerprint
 };
 
 /// Plain text, by line or not, is split at one place instead of by examples.
@@ -54,7 +56,9 @@ Json to_json(const Plan& plan) {
           {"samples", samples},
           {"dropped", plan.dropped},
           {"prefix", plan.prefix},
-          {"begin", plan.begin}};
+          {"begin", plan.begin},
+          {"training_text", plan.training_text},
+          {"validation_text", plan.validation_text}};
 }
 
 Plan plan_from(const Json& json) {
@@ -67,7 +71,9 @@ Plan plan_from(const Json& json) {
             .samples = {},
             .dropped = json.at("dropped").get<int64_t>(),
             .prefix = json.value("prefix", ""),
-            .begin = json.value("begin", -1)};
+            .begin = json.value("begin", -1),
+            .training_text = json.value("training_text", ""),
+            .validation_text = json.value("validation_text", "")};
   for (const Json& sample : json.at("samples")) {
     plan.samples.push_back({sample[0].string(), sample[1].string()});
   }
@@ -196,16 +202,36 @@ int32_t label_number(const std::vector<std::string>& labels, const std::string& 
   return static_cast<int32_t>(found - labels.begin());
 }
 
-/// Writes a corpus as ids; returns how many lines were dropped.
-int64_t write_cache(const std::string& path, const Corpus& corpus, const DatasetOptions& options,
-                    const Tokenizer& tokenizer, const std::vector<std::string>& labels, const Progress& progress) {
+/// A corpus, and how to turn it into ids.
+struct CacheSource {
+  const Corpus& corpus;
+  const DatasetOptions& options;
+  const Tokenizer& tokenizer;
+  const std::vector<std::string>& labels;
+  std::string tokenizer_sum;
+};
+
+struct WrittenCache {
+  std::string text;     ///< sum of what was read
+  int64_t dropped = 0;  ///< lines with a blank side
+};
+WrittenCache write_cache(const std::string& path, const CacheSource& from, const Progress& progress) {
+  const Corpus& corpus = from.corpus;
+  const Tokenizer& tokenizer = from.tokenizer;
+  const DatasetOptions& options = from.options;
   const int64_t columns = corpus.kind == CorpusKind::text ? 1 : 2;
-  TokenCacheWriter writer(path, columns, "attend");
+  TokenCacheWriter writer(path, columns, "");
+  TextSum sum;
+  for (const std::string& setting : {std::to_string(columns), options.prefix, std::to_string(options.max_length)}) {
+    sum.add(setting);
+  }
   const int64_t dropped = for_each_example(corpus, "Reading " + corpus.files[0], progress, [&](const Example& e) {
+    sum.add(e.source);
+    sum.add(e.target);
     if (corpus.kind == CorpusKind::text) {
       writer.add({tokenizer.encode(e.source)});
     } else if (corpus.kind == CorpusKind::labelled) {
-      const std::vector<int32_t> label{label_number(labels, e.target, corpus)};
+      const std::vector<int32_t> label{label_number(from.labels, e.target, corpus)};
       const int64_t longest = options.max_length > 1 ? options.max_length : INT64_MAX;
       writer.add({frame_text(tokenizer, e.source, longest).ids, label});
     } else {
@@ -214,8 +240,9 @@ int64_t write_cache(const std::string& path, const Corpus& corpus, const Dataset
       writer.add({source, target});
     }
   });
+  writer.set_fingerprint(cache_fingerprint(from.tokenizer_sum, sum.hex()));
   writer.finish();
-  return dropped;
+  return {sum.hex(), dropped};
 }
 
 /// The validation examples as text, the first few thousand of them.
@@ -235,8 +262,11 @@ std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_
 Dataset open_planned(const Plan& plan, const std::string& folder) {
   Dataset data{.kind = plan.kind, .by_line = plan.by_line, .tokenizer = load_tokenizer(folder)};
   data.lowercase = data.tokenizer->decode(data.tokenizer->encode("Ab")) == "ab";  // a loaded one may lower-case too
-  data.training = TokenCache::open(cache_folder(folder) + "/training.ids");
-  data.validation = plan.own_validation ? TokenCache::open(cache_folder(folder) + "/validation.ids") : data.training;
+  const auto open_cache = [&, tokenizer = tokenizer_sum(folder)](const char* name, const std::string& text) {
+    return TokenCache::open(cache_folder(folder) + name, cache_fingerprint(tokenizer, text));
+  };
+  data.training = open_cache("/training.ids", plan.training_text);
+  data.validation = plan.own_validation ? open_cache("/validation.ids", plan.validation_text) : data.training;
   const auto all = [](const TokenCache& cache) {
     std::vector<int64_t> numbers(static_cast<size_t>(cache.size()));
     std::iota(numbers.begin(), numbers.end(), int64_t{0});
@@ -277,7 +307,9 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
             .samples = {},
             .dropped = 0,
             .prefix = options.prefix,
-            .begin = -1};
+            .begin = -1,
+            .training_text = {},
+            .validation_text = {}};
   if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
   require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
@@ -285,11 +317,13 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
   if (options.is_framed) plan.begin = template_begin(*tokenizer);
   tokenizer->save(folder);
 
-  plan.dropped =
-      write_cache(cache_folder(folder) + "/training.ids", options.corpus, options, *tokenizer, plan.labels, progress);
+  const CacheSource source{options.corpus, options, *tokenizer, plan.labels, tokenizer_sum(folder)};
+  const WrittenCache written = write_cache(cache_folder(folder) + "/training.ids", source, progress);
+  plan.dropped = written.dropped;
+  plan.training_text = written.text;
   if (options.validation) {
-    write_cache(cache_folder(folder) + "/validation.ids", *options.validation, options, *tokenizer, plan.labels,
-                progress);
+    const CacheSource held_out{*options.validation, options, *tokenizer, plan.labels, source.tokenizer_sum};
+    plan.validation_text = write_cache(cache_folder(folder) + "/validation.ids", held_out, progress).text;
     if (!is_stream(plan)) plan.samples = sample_texts(*options.validation, nullptr);
   } else if (!is_stream(plan)) {
     const Dataset opened = open_planned(plan, folder);

@@ -97,7 +97,9 @@ TEST(TokenCache, TheFingerprintIsCompared) {
   const CacheFile file({{{1}}, {{2}}});
   EXPECT_EQ(TokenCache::open(file.path(), "test").size(), 2);
   expect_error<FormatError>([&] { TokenCache::open(file.path(), "another"); },
-                            file.path() + ": made from other data: expected 'another', got 'test'");
+                            file.path() +
+                                ": made from another text or by another tokenizer: expected 'another', got 'test'; "
+                                "restore the file that was replaced, or train again from the corpus");
 }
 
 TEST(TokenCache, OutlivesTheObjectItWasCopiedFrom) {

@@ -23,6 +23,8 @@ class TokenCacheWriter {
 
   /// One example, a span for each column; throws ShapeError for another number of them, or for a negative id.
   void add(std::initializer_list<std::span<const int32_t>> columns);
+  /// Replaces the fingerprint: for one that is known when the whole corpus has been read. Not after finish().
+  void set_fingerprint(std::string fingerprint);
   /// Writes the index, syncs and renames. Nothing may be added afterwards.
   void finish();
 
