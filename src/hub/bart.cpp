@@ -13,6 +13,8 @@ std::unique_ptr<Model> create_model(const HubFolder& folder, bool norm_first) {
   config.positions = Positions::learned;
   config.embedding_norm = true;
   config.norm_first = norm_first;
+  expect_layout(folder.config, config);
+  folder.config.expect("extra_pos_embeddings", kFirstPosition);
   Rng rng;
   return TransformerModel::create(config, rng);
 }

@@ -17,9 +17,12 @@ constexpr int64_t kUsualTypes = 2;
 /// What both have in common. Refuses what makes them decoders.
 EncoderConfig base_config(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  c.expect("is_decoder", false);
-  c.expect("add_cross_attention", false);
+  expect_encoder(c);
   c.expect("position_embedding_type", "absolute");
+  c.ignore({"attention_probs_dropout_prob", "classifier_dropout"});  // training alone
+  // The first BERTs carry these along; no implementation of the network reads them.
+  c.ignore({"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+            "pooler_size_per_head", "pooler_type"});
   return {.vocab_size = c.size("vocab_size", kMostVocab, 30522),
           .context = c.size("max_position_embeddings", kMostContext, 512),
           .dim = c.size("hidden_size", kMostWidth, 768),

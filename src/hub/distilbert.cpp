@@ -25,6 +25,12 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                        .tied = is_output_tied(folder, {"vocab_projector.weight", kPrefix, kTable}, true),
                        .dropout = c.number("dropout", 0.1, 0, kMostDropout)};
   config.scores = label_scores(folder, config.labels.size());
+  expect_encoder(c);
+  expect_other_names(
+      c, {{"hidden_size", config.dim}, {"num_attention_heads", config.heads}, {"num_hidden_layers", config.layers}});
+  c.ignore({"attention_dropout", "qa_dropout", "seq_classif_dropout"});  // training alone
+  c.ignore({"sinusoidal_pos_embds"});  // how the table of positions, which is in the files, was filled
+  c.ignore({"tie_weights_"});          // see is_output_tied
   if (!config.labels.empty()) config.pooler = Pooler::relu;
   Rng rng;
   return Encoder::create(config, rng);

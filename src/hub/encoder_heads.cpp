@@ -1,6 +1,7 @@
 #include "hub/encoder_heads.h"
 
 #include "attend/base/error.h"
+#include "io/printable.h"
 
 namespace attend::hub {
 
@@ -39,11 +40,21 @@ std::vector<std::string> text_labels(const HubFolder& folder, const std::string&
 LabelScores label_scores(const HubFolder& folder, size_t labels) {
   const HubConfig& c = folder.config;
   const std::string problem = c.text("problem_type", "");
-  if (problem == "regression") return LabelScores::values;
-  if (c.has("sentence_transformers") && c.json()["sentence_transformers"].is_object()) {
-    if (c.section("sentence_transformers").text("activation_fn", "").ends_with(".Identity")) return LabelScores::values;
-  }
+  const HubConfig cross_encoder = c.section("sentence_transformers");
+  cross_encoder.ignore({"version"});
+  // Before sentence-transformers 4 the second key said it.
+  const std::string activation =
+      cross_encoder.text("activation_fn", c.text("sbert_ce_default_activation_function", ""));
+  const bool is_known = activation.empty() || activation.ends_with(".Identity") || activation.ends_with(".Sigmoid");
+  if (!is_known)
+    c.refuse("scores by the function " + in_quotes(activation) + " are not supported; there are Identity and Sigmoid");
+  if (problem == "regression" || activation.ends_with(".Identity")) return LabelScores::values;
   return labels == 1 || problem == "multi_label_classification" ? LabelScores::each : LabelScores::shares;
+}
+
+void expect_encoder(const HubConfig& config) {
+  config.expect("is_decoder", false);
+  config.expect("is_encoder_decoder", false);
 }
 
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours) {

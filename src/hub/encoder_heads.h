@@ -23,6 +23,9 @@ std::vector<std::string> text_labels(const HubFolder& folder, const std::string&
 /// What that many labels' numbers mean: shares, unless the config says otherwise or there is one label.
 LabelScores label_scores(const HubFolder& folder, size_t labels);
 
+/// Refuses what makes an encoder a decoder.
+void expect_encoder(const HubConfig& config);
+
 /// BERT's oldest files call a norm's weight gamma and its bias beta.
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours);
 

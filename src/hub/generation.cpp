@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "io/printable.h"
 
@@ -49,8 +50,7 @@ EarlyStopping early_stopping(const HubConfig& config) {
   return EarlyStopping::never;
 }
 
-/// Keys that change what transformers writes and that nothing here follows, with the value that asks for nothing. How
-/// words are drawn ("do_sample", "temperature", "top_k", …) is not among them: that is for who asks.
+/// Keys that change what transformers writes and that nothing here follows, with the value that asks for nothing.
 struct Unfollowed {
   const char* key;
   double usual;
@@ -70,6 +70,25 @@ constexpr std::array kUnfollowed{Unfollowed{"num_beam_groups", 1},
                                  Unfollowed{"token_healing", 0},
                                  Unfollowed{"watermarking_config", 0}};
 
+/// Keys that do not change which text greedy search and beams write.
+void ignore_harmless(const HubConfig& config) {
+  // How words are drawn: options of the command and of GenerateOptions say it.
+  config.ignore({"do_sample", "temperature", "top_k", "top_p", "top_h", "min_p", "typical_p", "epsilon_cutoff",
+                 "eta_cutoff", "num_return_sequences"});
+  // How the reference implementation computes, stops waiting, and returns the same text.
+  config.ignore({"max_time", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
+                 "return_legacy_cache", "prefill_chunk_size", "low_memory", "compile_config", "disable_compile",
+                 "continuous_batching_config", "output_attentions", "output_hidden_states", "output_scores",
+                 "output_logits", "return_dict_in_generate", "remove_invalid_values"});
+  // What the tokenizer's files say, and where the file comes from.
+  config.ignore({"bos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "_commit_hash"});
+  // Another, smaller model that guesses ahead: it changes the speed alone.
+  config.ignore({"is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule",
+                 "assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind",
+                 "assistant_ensemble_weight", "target_lookbehind", "prompt_lookup_num_tokens",
+                 "max_matching_ngram_size", "use_mtp", "speculation_type"});
+}
+
 /// Whether a value asks for something: neither null nor false, not the usual number, not an empty list.
 bool asks(const Json& value, double usual) {
   if (value.is_number()) return value.get<double>() != usual;
@@ -80,8 +99,11 @@ bool asks(const Json& value, double usual) {
 /// What the first of these files says that says anything.
 GenerationRules rules_from(const std::vector<HubConfig>& files) {
   const auto where = [&](const char* key) -> const HubConfig& {
-    const auto found = std::ranges::find_if(files, [&](const HubConfig& file) { return file.has(key); });
-    return found == files.end() ? files.back() : *found;
+    const HubConfig* found = nullptr;
+    for (const HubConfig& file : files) {  // all of them, so that the key counts as read in each
+      if (file.has(key) && found == nullptr) found = &file;
+    }
+    return found == nullptr ? files.back() : *found;
   };
   const auto token = [&](const char* key) { return where(key).token(key); };
   const auto length = [&](const char* key) { return where(key).count(key, kMostContext, 0); };
@@ -89,6 +111,9 @@ GenerationRules rules_from(const std::vector<HubConfig>& files) {
   rules.start = token("decoder_start_token_id");
   rules.ends = where("eos_token_id").tokens("eos_token_id");
   rules.forced_first = token("forced_bos_token_id");
+  // BART's first configs say it so.
+  const bool forces_first = where("force_bos_token_to_be_generated").flag("force_bos_token_to_be_generated", false);
+  if (forces_first && rules.forced_first < 0) rules.forced_first = token("bos_token_id");
   rules.forced_last = token("forced_eos_token_id");
   rules.beam = where("num_beams").count("num_beams", kMostBeam, 0);
   rules.max_length = length("max_length");
@@ -108,6 +133,11 @@ GenerationRules rules_from(const std::vector<HubConfig>& files) {
   for (const auto& [key, usual] : kUnfollowed) {
     if (where(key).has(key) && asks(where(key).json()[key], usual)) rules.unfollowed.emplace_back(key);
   }
+  for (const HubConfig& file : files) ignore_harmless(file);
+  // The last one is config.json, whose other keys are the network's.
+  for (const HubConfig& file : std::span(files).first(files.size() - 1)) {
+    for (const HubConfig::Unread& unknown : file.unread()) rules.unfollowed.push_back(unknown.key);
+  }
   return rules;
 }
 
@@ -122,7 +152,9 @@ std::map<std::string, GenerationRules> task_rules(const std::string& folder, con
   std::map<std::string, GenerationRules> result;
   if (all.json().size() > kMostTasks) config.refuse("'task_specific_params' has too many tasks");
   for (const auto& [name, section] : all.json().items()) {
-    result[name] = rules_from({all.section(name.c_str()), own, config});
+    const HubConfig task = all.section(name.c_str());
+    result[name] = rules_from({task, own, config});
+    for (const HubConfig::Unread& unknown : task.unread()) task.ignore({unknown.key.c_str()});  // named as not followed
   }
   return result;
 }

@@ -7,7 +7,6 @@ namespace {
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  c.expect("add_cross_attention", false);
   GptConfig config{.vocab_size = c.size("vocab_size", kMostVocab, 50257),
                    .context = c.size("n_positions", kMostContext, c.size("n_ctx", kMostContext, 1024)),
                    .dim = c.size("n_embd", kMostWidth, 768),
@@ -21,6 +20,14 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                    .eps = c.number("layer_norm_epsilon", 1e-5, 0, 1),
                    .attention_scale = c.flag("scale_attn_weights", true) ? 0.0 : 1.0,
                    .scale_by_layer = c.flag("scale_attn_by_inverse_layer_idx", false)};
+  expect_other_names(c, {{"hidden_size", config.dim},
+                         {"max_position_embeddings", config.context},
+                         {"num_attention_heads", config.heads},
+                         {"num_hidden_layers", config.layers}});
+  c.ignore({"embd_pdrop", "attn_pdrop", "summary_first_dropout"});  // training alone
+  c.ignore({"n_special", "predict_special_tokens"});                // of the first GPT, which GPT-2 never reads
+  c.ignore({"reorder_and_upcast_attn"});                            // for f16; everything here is f32
+  c.ignore({"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels"});  // other heads
   return create_language_model(folder, config);
 }
 

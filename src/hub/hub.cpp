@@ -9,6 +9,7 @@
 #include "attend/models/transformer_model.h"
 #include "attend/nn/init.h"
 #include "hub/architecture.h"
+#include "hub/common_settings.h"
 #include "hub/foreign_files.h"
 #include "hub/generation.h"
 #include "hub/llama2c.h"
@@ -94,21 +95,23 @@ LoadedModel load_hub_model(const std::string& folder, const HubOptions& options)
     hub::check_links(folder);
     const hub::HubConfig config = hub::HubConfig::read(folder, "config.json");
     const hub::HubArchitecture& architecture = architecture_of(config);
-    config.expect("quantization_config", nullptr);
+    hub::read_common_settings(config);
     const hub::HubFolder from{folder, config, hub::HubWeights::open(folder)};
     LoadedModel result{.kind = architecture.model_type};
     {
       const BlankParameters scope;
       result.model = architecture.create(from);
     }
-    hub::LeftOver left =
-        hub::load_weights(*result.model, architecture.names(from, *result.model), from.weights, options);
+    const hub::NameMap names = architecture.names(from, *result.model);
+    result.rules = hub::generation_rules(folder, config);
+    result.tasks = hub::task_rules(folder, config);
+    if (!options.allow_unused) hub::require_all_read(config);
+    hub::LeftOver left = hub::load_weights(*result.model, names, from.weights, options);
     if (!options.allow_unused) require_all_used(left.unused, from);
     result.notes = notes_of(config, *result.model);
     if (!left.other_heads.empty()) result.notes.push_back(heads_note(left.other_heads));
+    if (std::string note = hub::unread_note(config); !note.empty()) result.notes.push_back(std::move(note));
     result.unused = std::move(left.unused);
-    result.rules = hub::generation_rules(folder, config);
-    result.tasks = hub::task_rules(folder, config);
     if (const auto* only = only_translation(result.tasks); only && result.rules.prefix.empty()) result.rules = *only;
     return result;
   } catch (const std::exception& error) {

@@ -21,7 +21,11 @@ Json parsed(std::string_view text, const std::string& file) {
   return json;
 }
 
-std::string shown(const Json& value) { return value.dump().substr(0, 60); }
+/// The value in one line, cut between two characters.
+std::string shown(const Json& value) {
+  const std::string text = value.dump().substr(0, 60);
+  return text.substr(0, valid_utf8_prefix(text));
+}
 
 std::string bound(double value) {
   std::ostringstream text;
@@ -45,6 +49,7 @@ std::string HubConfig::architecture() const {
 }
 
 const Json* HubConfig::find(const char* key) const {
+  reads_->keys.insert(key);
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -177,6 +182,9 @@ HubConfig HubConfig::section(const char* key) const {
   if (value != nullptr && !value->is_object()) wrong(key, "an object", *value);
   HubConfig result("{}", file_);
   if (value != nullptr) result.json_ = *value;
+  std::shared_ptr<Reads>& reads = reads_->sections[key];
+  if (reads == nullptr) reads = result.reads_;
+  result.reads_ = reads;
   return result;
 }
 
@@ -184,6 +192,41 @@ void HubConfig::expect(const char* key, const Json& only) const {
   const Json* value = find(key);
   if (value == nullptr || *value == only) return;
   refuse(in_quotes(key) + ": " + shown(*value) + " is not supported" + (only.is_null() ? "" : ", only " + shown(only)));
+}
+
+void HubConfig::ignore(std::initializer_list<const char*> keys) const { reads_->keys.insert(keys.begin(), keys.end()); }
+
+void HubConfig::add_unread(const Json& json, const Reads& reads, const std::string& prefix,
+                           std::vector<Unread>& result) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    const auto section = reads.sections.find(key);
+    if (!reads.keys.contains(key)) {
+      result.push_back({prefix + key, value});
+    } else if (section != reads.sections.end()) {
+      add_unread(value, *section->second, prefix + key + ".", result);
+    }
+  }
+}
+
+std::vector<HubConfig::Unread> HubConfig::unread() const {
+  std::vector<Unread> result;
+  add_unread(json_, *reads_, "", result);
+  return result;
+}
+
+void expect_other_names(const HubConfig& config, std::initializer_list<std::pair<const char*, int64_t>> sizes) {
+  for (const auto& [key, size] : sizes) config.expect(key, size);
+}
+
+std::string unread_text(const std::vector<HubConfig::Unread>& unread) {
+  constexpr size_t kMostNamed = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(unread.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + in_quotes(unread[i].key) + ": " + shown(unread[i].value);
+  }
+  if (unread.size() > kMostNamed) text += " and " + std::to_string(unread.size() - kMostNamed) + " more";
+  return text;
 }
 
 }  // namespace attend::hub

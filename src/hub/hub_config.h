@@ -1,6 +1,10 @@
 #pragma once
 
+#include <initializer_list>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +15,9 @@ namespace attend::hub {
 
 /// A config.json with every value checked as it is read: its kind, and sizes against limits beyond which a file is
 /// damaged or hostile. What is null counts as absent. Errors are FormatErrors that name the file and the key.
+///
+/// Every key that a method below is asked for counts as read, in all copies of the object. unread() lists the others: a
+/// converter that leaves one has not mapped a setting, which may change what the model computes.
 class HubConfig {
  public:
   /// `file` stands for the file in errors. Throws FormatError for what is not a JSON object, or nested too deep.
@@ -47,6 +54,15 @@ class HubConfig {
 
   /// Refuses, by name, any value but this one (or none): an option that is not supported.
   void expect(const char* key, const Json& only) const;
+  /// Counts keys as read whose values do not change what the model computes. The caller says in a comment why.
+  void ignore(std::initializer_list<const char*> keys) const;
+  /// A key that nothing has read or ignored: "rope_scaling.beta_fast" for one of a section that was read.
+  struct Unread {
+    std::string key;
+    Json value;
+  };
+  /// All such keys in the order of the file. A null is not listed: the setting is not set.
+  std::vector<Unread> unread() const;
   /// Throws FormatError with the file's name before `what`.
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -55,8 +71,23 @@ class HubConfig {
   [[noreturn]] void wrong(const char* key, const std::string& expected, const Json& got) const;
   int32_t token_of(const char* key, const Json& value) const;
 
+  /// What was asked for, shared by all copies, and the same of each section.
+  struct Reads {
+    std::set<std::string, std::less<>> keys;
+    std::map<std::string, std::shared_ptr<Reads>, std::less<>> sections;
+  };
+  static void add_unread(const Json& json, const Reads& reads, const std::string& prefix, std::vector<Unread>& result);
+
   Json json_;
   std::string file_;
+  std::shared_ptr<Reads> reads_ = std::make_shared<Reads>();
 };
+
+/// transformers takes a size by a second name ("hidden_size" for GPT-2's "n_embd"), too. Refuses one that differs from
+/// what was read.
+void expect_other_names(const HubConfig& config, std::initializer_list<std::pair<const char*, int64_t>> sizes);
+
+/// Names at most five of the keys with their values, and the number of the others.
+std::string unread_text(const std::vector<HubConfig::Unread>& unread);
 
 }  // namespace attend::hub

@@ -10,6 +10,9 @@ std::unique_ptr<Model> create_language_model(const HubFolder& folder, const GptC
   const bool writes = name.empty() || name.ends_with("ForCausalLM") || name.ends_with("Model");
   if (!writes)
     folder.config.refuse("the model is a " + in_quotes(name) + ", which is not supported: only language models are");
+  folder.config.expect("is_encoder_decoder", false);
+  folder.config.expect("is_causal", true);
+  folder.config.ignore({"is_decoder", "problem_type"});  // a language model is a decoder, and has no classes
   try {
     Rng rng;
     return Gpt::create(config, rng);

@@ -12,6 +12,10 @@ std::string scaling_type(const HubConfig& scaling) {
 
 void read_rope(const HubConfig& config, GptConfig& result) {
   const HubConfig nested = config.section("rope_parameters");
+  if (config.has("rope_parameters") && config.has("rope_scaling") &&
+      config.json()["rope_parameters"] != config.json()["rope_scaling"]) {
+    config.refuse("'rope_parameters' and 'rope_scaling' differ; delete the wrong one");
+  }
   const HubConfig scaling = config.has("rope_parameters") ? nested : config.section("rope_scaling");
   result.positions = Positions::rotary;
   result.rope_theta = nested.number("rope_theta", config.number("rope_theta", 10000, 1e-6), 1e-6);
@@ -19,6 +23,7 @@ void read_rope(const HubConfig& config, GptConfig& result) {
   const int64_t width = result.head_dim > 0 ? result.head_dim : result.dim / result.heads;
   if (share < 1) result.rope_dims = static_cast<int64_t>(static_cast<double>(width) * share);
   if (share < 1 && result.rope_dims < 2) config.refuse("'partial_rotary_factor' leaves nothing to turn");
+  config.expect("rope_interleaved", false);
   const std::string type = scaling_type(scaling);
   if (type == "default") return;
   if (type != "linear" && type != "llama3") {
@@ -50,6 +55,9 @@ GptConfig llama_config(const HubConfig& config) {
                    .head_dim = config.size("head_dim", kMostWidth, 0)};
   result.key_heads = config.size("num_key_value_heads", kMostWidth, result.heads);
   read_rope(config, result);
+  config.ignore({"attention_dropout"});  // training alone
+  config.ignore({"pretraining_tp"});     // splits the products between devices
+  config.ignore({"is_llama_config"});    // a mark of the program that wrote it
   return result;
 }
 
@@ -68,10 +76,10 @@ void read_layer_kinds(const HubConfig& config, GptConfig& result) {
     config.refuse("'layer_types' has " + std::to_string(result.layer_kinds.size()) + " entries for " +
                   std::to_string(result.layers) + " layers");
   }
+  const int64_t full = config.count("max_window_layers", kNoLimit, 28);
   if (!config.flag("use_sliding_window", false)) return result.layer_kinds.clear();
   result.window = window;
   if (is_given) return;
-  const int64_t full = config.count("max_window_layers", kNoLimit, 28);
   for (int64_t i = 0; i < result.layers; ++i) result.layer_kinds.push_back(i < full ? "full" : "window");
 }
 

@@ -49,22 +49,45 @@ std::string shared_table(const HubFolder& folder, const std::string& prefix) {
   return "shared.weight";
 }
 
+void expect_pair(const HubConfig& config) {
+  config.expect("is_encoder_decoder", true);
+  config.expect("is_decoder", false);
+  config.ignore({"classifier_dropout", "classif_dropout", "problem_type"});  // other heads
+}
+
+void expect_layout(const HubConfig& config, const TransformerModelConfig& made) {
+  config.expect("normalize_before", made.norm_first);
+  config.expect("add_final_layer_norm", made.norm_first);
+  config.expect("normalize_embedding", made.embedding_norm);
+  config.expect("static_position_embeddings", made.positions == Positions::sinusoidal);
+  config.expect("do_blenderbot_90_layernorm", false);
+  config.ignore({"add_bias_logits"});  // the files have the bias, or not
+}
+
 TransformerModelConfig pair_config(const HubFolder& folder) {
   const HubConfig& c = folder.config;
-  return {.vocab_size = c.size("vocab_size", kMostVocab),
-          .dim = c.size("d_model", kMostWidth, 1024),
-          .heads = c.size("encoder_attention_heads", kMostWidth, 16),
-          .ffn_dim = c.size("encoder_ffn_dim", kMostWidth, 4096),
-          .encoder_layers = c.size("encoder_layers", kMostLayers, 12),
-          .decoder_layers = c.size("decoder_layers", kMostLayers, 12),
-          .decoder_heads = c.size("decoder_attention_heads", kMostWidth, 16),
-          .decoder_ffn_dim = c.size("decoder_ffn_dim", kMostWidth, 4096),
-          .activation = c.activation("activation_function", "gelu"),
-          .scale_embedding = c.flag("scale_embedding", false),
-          .tied = is_output_tied(folder, {"lm_head.weight", "model.", shared_table(folder, "model.")}, true),
-          .output_bias = folder.weights.contains("final_logits_bias"),
-          .dropout = c.number("dropout", 0.1, 0, kMostDropout),
-          .context = c.size("max_position_embeddings", kMostContext, 1024)};
+  expect_pair(c);
+  c.ignore({"attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"});  // training alone
+  // Another name for the layers of the encoder, which pruned models did not keep up to date. The files have as many
+  // layers as are read, or are refused.
+  c.ignore({"num_hidden_layers"});
+  TransformerModelConfig config{
+      .vocab_size = c.size("vocab_size", kMostVocab),
+      .dim = c.size("d_model", kMostWidth, 1024),
+      .heads = c.size("encoder_attention_heads", kMostWidth, 16),
+      .ffn_dim = c.size("encoder_ffn_dim", kMostWidth, 4096),
+      .encoder_layers = c.size("encoder_layers", kMostLayers, 12),
+      .decoder_layers = c.size("decoder_layers", kMostLayers, 12),
+      .decoder_heads = c.size("decoder_attention_heads", kMostWidth, 16),
+      .decoder_ffn_dim = c.size("decoder_ffn_dim", kMostWidth, 4096),
+      .activation = c.activation("activation_function", "gelu"),
+      .scale_embedding = c.flag("scale_embedding", false),
+      .tied = is_output_tied(folder, {"lm_head.weight", "model.", shared_table(folder, "model.")}, true),
+      .output_bias = folder.weights.contains("final_logits_bias"),
+      .dropout = c.number("dropout", 0.1, 0, kMostDropout),
+      .context = c.size("max_position_embeddings", kMostContext, 1024)};
+  expect_other_names(c, {{"hidden_size", config.dim}, {"num_attention_heads", config.heads}});
+  return config;
 }
 
 NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {

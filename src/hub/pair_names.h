@@ -8,6 +8,11 @@ namespace attend::hub {
 
 /// Sizes, activation and dropout.
 TransformerModelConfig pair_config(const HubFolder& folder);
+/// Before transformers 4, one class served all of these, and their configs said how each differs. Refuses what does not
+/// fit the config that was made.
+void expect_layout(const HubConfig& config, const TransformerModelConfig& made);
+/// Refuses what makes an encoder–decoder something else; ignores what its classifiers need.
+void expect_pair(const HubConfig& config);
 /// The layers, the embedding that both sides share, and the output layer.
 NameMap pair_names(const HubFolder& folder, const TransformerModel& model);
 

@@ -7,6 +7,8 @@ namespace {
 std::unique_ptr<Model> create_qwen2(const HubFolder& folder) {
   GptConfig config = llama_config(folder);
   config.attention_bias = AttentionBias::inputs;
+  folder.config.expect("attention_bias", true);
+  folder.config.expect("use_mrope", false);
   read_layer_kinds(folder.config, config);
   return create_language_model(folder, config);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "attend/base/error.h"
+#include "hub/common_settings.h"
 #include "hub/hub_config.h"
 #include "hub/hub_weights.h"
 #include "io/json_depth.h"
@@ -62,7 +63,8 @@ std::vector<TextPooling> pooling_of(const HubConfig& config) {
                                                                       {"mean_sqrt_len_tokens", TextPooling::mean_sqrt},
                                                                       {"weightedmean", TextPooling::weighted},
                                                                       {"lasttoken", TextPooling::last}};
-  if (config.has("pooling_mode")) {  // one word, in newer files
+  if (config.has("pooling_mode")) {  // one word, in newer files, which goes before the flags
+    for (const auto& [flag, pooling] : flags) config.ignore({flag});
     const std::string name = config.text("pooling_mode", "");
     for (const auto& [word, pooling] : names) {
       if (word == name) return {pooling};
@@ -98,7 +100,9 @@ SentenceFolder read_sentence_folder(const std::string& folder) {
     if (modules[i].type == "Pooling") {
       const HubConfig config = HubConfig::read(inside(modules[i]), "config.json");
       config.expect("include_prompt", true);
+      config.ignore({"word_embedding_dimension", "embedding_dimension"});  // the model says it
       result.settings.pooling = pooling_of(config);
+      hub::require_all_read(config);
     } else if (modules[i].type == "Normalize") {
       result.settings.is_normalized = true;
     } else {

@@ -4,6 +4,7 @@
 #include "hub/encoder_heads.h"
 #include "hub/pair_names.h"
 #include "hub/tied_output.h"
+#include "io/printable.h"
 
 // T5 (Raffel et al. 2020), its version 1.1 with gates (Shazeer 2020), and mT5.
 namespace attend::hub {
@@ -22,6 +23,12 @@ FeedForwardKind feed_forward_of(const HubConfig& c) {
   const std::string name = kind == "gated-gelu" ? "gelu_new" : result.is_gated ? kind.substr(6) : kind;
   const HubConfig only(Json{{"feed_forward_proj", name}}.dump(), c.file());
   result.activation = only.activation("feed_forward_proj", "relu");
+  // transformers derives these two from it, and writes them beside it.
+  c.expect("is_gated_act", result.is_gated);
+  if (c.activation("dense_act_fn", name) != result.activation) {
+    c.refuse("'dense_act_fn' " + in_quotes(c.text("dense_act_fn", "")) + " differs from 'feed_forward_proj' " +
+             in_quotes(kind) + "; delete the wrong one");
+  }
   return result;
 }
 
@@ -55,6 +62,12 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   // Before transformers 5 "tie_word_embeddings" said this, too. mT5 never does it, whatever its files say is tied.
   const bool is_scaled = c.model_type() != "mt5" && c.flag("tie_word_embeddings", true);
   config.scale_output = c.flag("scale_decoder_outputs", is_scaled);
+  expect_pair(c);
+  expect_other_names(c, {{"hidden_size", config.dim},
+                         {"num_attention_heads", config.heads},
+                         {"num_hidden_layers", config.encoder_layers},
+                         {"head_dim", config.head_dim}});
+  c.ignore({"n_positions"});  // distances have no end
   Rng rng;
   return TransformerModel::create(config, rng);
 }

@@ -17,8 +17,9 @@ bool is_same(const Tensor& a, const Tensor& b) {
 
 bool is_output_tied(const HubFolder& folder, const OutputNames& names, bool otherwise) {
   const HubWeights& weights = folder.weights;
+  const bool is_said = folder.config.flag("tie_word_embeddings", otherwise);
   if (!weights.contains(names.head)) return true;
-  if (!folder.config.flag("tie_word_embeddings", otherwise)) return false;
+  if (!is_said) return false;
   const std::string whole = names.prefix + names.embedding;
   const std::string embedding = weights.contains(whole) ? whole : names.embedding;
   if (!weights.contains(embedding)) return false;

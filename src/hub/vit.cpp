@@ -9,6 +9,11 @@ namespace {
 std::unique_ptr<Model> create(const HubFolder& folder) {
   expect_architecture(folder, {"ViTForImageClassification", "ViTModel"});
   const HubConfig& c = folder.config;
+  expect_encoder(c);
+  c.expect("problem_type", "single_label_classification");
+  c.ignore({"attention_probs_dropout_prob"});                        // training alone
+  c.ignore({"encoder_stride", "pooler_output_size", "pooler_act"});  // other heads
+  c.ignore({"tie_word_embeddings"});                                 // there are no words
   Rng rng;
   return Vision::create({.image = c.size("image_size", kMostWidth, 224),
                          .patch = c.size("patch_size", kMostWidth, 16),

@@ -205,6 +205,10 @@ TEST(SentenceTransformers, FoldersSayHowTheyPool) {
     }
     return "";
   };
+  write("1_Pooling/config.json", R"({"word_embedding_dimension": 8, "pooling_mode": "cls", "pooling_mode_new": true})");
+  EXPECT_EQ(said(),
+            "1_Pooling/config.json: 'pooling_mode_new': true is an unknown setting: results without it may be wrong; "
+            "delete it from the file if it does not change the computation");
   write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": false})");
   EXPECT_EQ(said(), "1_Pooling/config.json: no way of pooling is chosen");
   modules(R"(,{"idx": 1, "name": "1", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})");

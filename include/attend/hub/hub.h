@@ -35,15 +35,16 @@ struct HubOptions {
   /// Matrices of linear layers and embeddings that are bf16 in the files stay so (see attend/nn/weight_formats.h), for
   /// inference alone: half the memory, and the results of f32 to the bit. Else everything becomes f32.
   bool keep_bf16 = false;
-  /// Load a model even if its files hold weights that it has no place for, in LoadedModel::unused. Its results are then
-  /// not those of the files: to describe it, never to compute with it.
+  /// Load a model even if its files hold weights that it has no place for, in LoadedModel::unused, or its config.json
+  /// has settings that nothing here knows, in LoadedModel::notes. Its results are then not those of the files: to
+  /// describe it, never to compute with it.
   bool allow_unused = false;
 };
 
 /// Runs any such folder on our own models, its weights mapped and used where they lie if they are held as they are
 /// there and laid out as ours. Those are read-only: copy them into a fresh model to train. Throws FormatError that
-/// names the folder, the file and what is wrong with it: an unknown architecture, an option that is not supported, a
-/// tensor that is missing, of another shape, or not used.
+/// names the folder, the file and what is wrong with it: an unknown architecture, a setting of config.json that is not
+/// supported or not known, a tensor that is missing, of another shape, or not used.
 LoadedModel load_hub_model(const std::string& folder, const HubOptions& options = {});
 
 /// One of LoadedModel::tasks. Throws Error that lists them if there is none of that name.
