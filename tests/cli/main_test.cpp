@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "attend/version.h"
 #include "testing/process.h"
 
 namespace attend {
@@ -21,6 +22,9 @@ TEST(Command, HelpAndVersion) {
   const Finished version = attend_command({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_EQ(version.out, "attend " ATTEND_VERSION "\n");
+  EXPECT_EQ(kVersion, ATTEND_PROJECT_VERSION) << "attend/version.h and the project agree";
+  EXPECT_EQ(kVersion, std::to_string(ATTEND_VERSION_MAJOR) + "." + std::to_string(ATTEND_VERSION_MINOR) + "." +
+                          std::to_string(ATTEND_VERSION_PATCH));
   const Finished help = attend_command({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_NE(help.out.find("attend explain \"今天天气很好\""), std::string::npos);
