@@ -26,23 +26,50 @@ Check number_from(const char* kind, T smallest, T largest) {
   };
 }
 
-}  // namespace
+/// A type of its own, by which Option::check() recognises it.
+struct OneOf {
+  std::vector<std::string> words;
 
-Check whole_number(uint64_t smallest, uint64_t largest) { return number_from("whole number", smallest, largest); }
-Check number_between(double smallest, double largest) { return number_from("number", smallest, largest); }
-Check one_of(std::vector<std::string> words) {
-  return [words = std::move(words)](std::string& text) -> std::string {
+  std::string operator()(const std::string& text) const {
     std::string list;
     for (size_t i = 0; i < words.size(); ++i) {
       if (words[i] == text) return "";
       list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
     }
     return "expected " + list + ", got '" + text + "'";
-  };
+  }
+};
+
+OptionHelp help_of(const CLI::Option& option) {
+  OptionHelp help;
+  for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) help.names.push_back("--" + name);
+  help.is_argument = help.names.empty();
+  if (help.is_argument) help.names.push_back(option.get_name(true));
+  if (option.get_expected_max() > 0) help.value = option.get_type_name();
+  help.description = option.get_description();
+  help.heading = option.get_group();
+  help.is_required = option.get_required();
+  help.takes_many = option.get_expected_max() > 1;
+  return help;
 }
+
+}  // namespace
+
+Check whole_number(uint64_t smallest, uint64_t largest) { return number_from("whole number", smallest, largest); }
+Check number_between(double smallest, double largest) { return number_from("number", smallest, largest); }
+Check one_of(std::vector<std::string> words) { return OneOf{std::move(words)}; }
 
 Option* Option::check(const Check& check) {
   option_->check(CLI::Validator(check, ""));
+  if (const OneOf* one_of = check.target<OneOf>()) {
+    choices_ = one_of->words;
+    accepts_only_choices_ = true;
+  }
+  return this;
+}
+Option* Option::suggest(std::vector<std::string> words) {
+  choices_ = std::move(words);
   return this;
 }
 Option* Option::type_name(const std::string& name) {
@@ -146,6 +173,31 @@ Option* Command::add_flag(const std::string& names, std::function<void()> act, c
 Option* Command::get_option(const std::string& name) { return keep(app_->get_option(name)); }
 
 void Command::footer(const std::string& text) { app_->footer(text); }
+void Command::hide() { app_->group(""); }
+std::string Command::description() const { return app_->get_description(); }
+std::string Command::footer() const { return app_->get_footer(); }
+
+std::vector<OptionHelp> Command::options() const {
+  std::vector<OptionHelp> all;
+  const CLI::App& app = *app_;
+  for (const CLI::Option* option : app.get_options()) {
+    all.push_back(help_of(*option));
+    for (const auto& ours : options_) {
+      if (ours->option_ != option || ours->choices_.empty()) continue;
+      all.back().choices = ours->choices_;
+      all.back().accepts_only_choices = ours->accepts_only_choices_;
+    }
+  }
+  return all;
+}
+std::vector<const Command*> Command::commands() const {
+  std::vector<const Command*> shown;
+  for (const auto& command : commands_) {
+    if (!command->app_->get_group().empty()) shown.push_back(command.get());
+  }
+  return shown;
+}
+
 void Command::callback(std::function<void()> act) { app_->callback(std::move(act)); }
 
 std::vector<std::string> Command::command_names() const {

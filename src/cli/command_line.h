@@ -33,11 +33,25 @@ Check number_between(double smallest, double largest);
 /// Accepts these words.
 Check one_of(std::vector<std::string> words);
 
+/// What the help text says about an option or an argument.
+struct OptionHelp {
+  std::vector<std::string> names;  ///< "-o" and "--output"; the name alone for an argument
+  std::string value;               ///< stands for the value; empty for a flag
+  std::string description;
+  std::string heading;                ///< of the help text
+  std::vector<std::string> choices;   ///< for completion
+  bool accepts_only_choices = false;  ///< no other value
+  bool is_argument = false, is_required = false, takes_many = false;
+};
+
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
+  /// The words of one_of() are completed in the shell.
   Option* check(const Check& check);
+  /// Words for completion in the shell.
+  Option* suggest(std::vector<std::string> words);
   /// What stands for the value in help texts.
   Option* type_name(const std::string& name);
   Option* description(const std::string& text);
@@ -58,7 +72,11 @@ class Option {
   size_t count() const;
 
  private:
+  friend class Command;
+
   CLI::Option* option_;
+  std::vector<std::string> choices_;
+  bool accepts_only_choices_ = false;
 };
 
 /// The program, or one of its commands.
@@ -92,7 +110,16 @@ class Command {
   /// What the command does, called when the command line is parsed.
   void callback(std::function<void()> act);
 
+  /// Leaves the command out of help texts, manual pages and completion.
+  void hide();
+
   const std::string& name() const { return name_; }
+  std::string description() const;
+  std::string footer() const;
+  /// Options and arguments in the order of the help text.
+  std::vector<OptionHelp> options() const;
+  /// The subcommands that are not hidden.
+  std::vector<const Command*> commands() const;
   /// The names of the subcommands.
   std::vector<std::string> command_names() const;
   bool has_option(const std::string& name) const;

@@ -30,6 +30,9 @@ void add_generate(Command& app);
 void add_info(Command& app);
 /// `attend inspect MODEL TEXT -o FILE`: writes a model's attention as a page, JSON or a picture.
 void add_inspect(Command& app);
+/// `attend manual FOLDER`, hidden: writes the manual pages and the shells' completions, man1/*.1, attend.bash, _attend
+/// (for zsh) and attend.fish. The build calls it.
+void add_manual(Command& app);
 /// `attend score MODEL`: computes the log-probability of texts or pairs.
 void add_score(Command& app);
 /// `attend tokenize`: converts text to tokens and back, and trains tokenizers.

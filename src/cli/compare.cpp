@@ -147,7 +147,8 @@ void add_corpus_options(Command& command, CompareArguments& arguments) {
   command
       .add_option("--tokenizer", arguments.tokenizer,
                   "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load")
-      ->type_name("KIND");
+      ->suggest({"bpe", "char", "word", "wordpiece", "sentencepiece"})
+      ->type_name("NAME|FILE");
   command.add_option("--vocabulary", arguments.vocabulary, "Largest number of tokens to learn (default 10000)")
       ->check(whole_number(16, 10000000))
       ->type_name("N");

@@ -232,6 +232,7 @@ void add_evaluate(Command& app) {
       ->add_option("--metric-tokenizer", arguments->metric_tokenizer,
                    "How BLEU cuts words: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
       ->check(metric_tokenizer_name())
+      ->suggest({"13a", "zh", "char", "intl", "none"})
       ->type_name("NAME");
   add_task(*command, arguments->task);
   command->add_flag("--lowercase", arguments->lowercase, "BLEU and chrF without regard to case");

@@ -36,11 +36,6 @@ struct ExplainArguments {
 /// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
 int64_t default_dim(int64_t heads) { return heads == 1 ? 4 : (8 + heads - 1) / heads * heads; }
 
-std::string one_of_colours(const std::string& text) {
-  const bool known = text == "auto" || text == "always" || text == "never";
-  return known ? "" : "expected auto, always or never, got '" + text + "'";
-}
-
 void run_explain(ExplainArguments& arguments) {
   ExplainOptions& options = arguments.options;
   options.causal = !arguments.no_causal;
@@ -90,7 +85,7 @@ void add_explain(Command& app) {
       ->type_name("N");
   add_json(*command, arguments->json, "Print all the numbers as JSON");
   command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
-      ->check(one_of_colours)
+      ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN");
   command->footer(kExplainExamples);
   command->callback([arguments] { run_explain(*arguments); });

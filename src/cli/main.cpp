@@ -86,6 +86,7 @@ int run(int argc, char** argv) {
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);
+  attend::cli::add_manual(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
   std::vector<std::string> words = with_help_option({argv + 1, argv + argc});

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <iomanip>
@@ -179,6 +180,7 @@ void add_training_options(Command& command, TokenizeArguments& arguments) {
   command.add_option("--train", arguments.corpus, "Learn a tokenizer from text files (.gz too; - is standard input)")
       ->type_name("FILE…");
   command.add_option("--kind", arguments.kind, "char, word, bpe, wordpiece or sentencepiece (default bpe)")
+      ->suggest({"char", "word", "bpe", "wordpiece", "sentencepiece"})
       ->type_name("KIND");
   command.add_option("--vocabulary", training.vocabulary, "How many tokens at most (default 8000)")
       ->check(whole_number(6, 4'000'000))

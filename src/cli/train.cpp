@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -270,6 +271,7 @@ void add_settings(Command& command, const std::vector<SettingInfo>& settings,
         .add_option(
             option, [&values, name = info.name](const std::string& text) { values[name] = text; }, help)
         ->take_last()
+        ->suggest(info.kind == "yes or no" ? std::vector<std::string>{"yes", "no"} : info.choices)
         ->group(group)
         ->type_name(info.kind == "yes or no" ? "yes|no"
                     : info.kind == "choice"  ? "NAME"
@@ -282,7 +284,8 @@ void add_settings(Command& command, const std::vector<SettingInfo>& settings,
 void add_train(Command& app) {
   Command* command = app.add_subcommand("train", "Train a model on your own text");
   const auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder");
+  command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder")
+      ->suggest({"rnn", "rnn-attention", "transformer", "gpt", "encoder"});
   command->add_option("files", arguments->files, "What to learn from; see the examples below")->type_name("FILES");
   command->add_option("-o,--output", arguments->output, "The model folder to write")->type_name("MODEL");
   command->add_option("--resume", arguments->resume, "Go on with a model folder where it stopped")->type_name("MODEL");
@@ -301,7 +304,9 @@ void add_train(Command& app) {
   command
       ->add_option("--tokenizer", arguments->tokenizer,
                    "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load")
-      ->check(known_tokenizer());
+      ->check(known_tokenizer())
+      ->suggest({"bpe", "char", "word", "wordpiece", "sentencepiece"})
+      ->type_name("NAME|FILE");
   command->add_option("--vocabulary", arguments->vocabulary, "Largest number of tokens to learn (default 10000)")
       ->check(whole_number(16, 10000000));
   command->add_flag("--lowercase", arguments->lowercase, "Make all text lower-case");
