@@ -1,15 +1,35 @@
-# `cmake --install build/release --prefix DIR`; afterwards find_package(attend) gives attend::attend.
+# `cmake --install build/release --prefix DIR`; afterwards find_package(attend) gives attend::attend, and
+# `pkg-config attend` the flags for other build systems. cmake/package.cmake makes packages of the components.
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
-install(TARGETS attend EXPORT attendTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT attendTargets NAMESPACE attend:: DESTINATION ${config_folder})
+install(TARGETS attend EXPORT attendTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development NAMELINK_COMPONENT development
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT attendTargets NAMESPACE attend:: DESTINATION ${config_folder} COMPONENT development)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/attendConfig.cmake.in ${CMAKE_BINARY_DIR}/attendConfig.cmake
                               INSTALL_DESTINATION ${config_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/attendConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/attendConfig.cmake ${CMAKE_BINARY_DIR}/attendConfigVersion.cmake
-        DESTINATION ${config_folder})
+        DESTINATION ${config_folder} COMPONENT development)
+
+# A static library does not carry its dependencies, so its users link them; a shared one needs them itself.
+set(ATTEND_PC_REQUIRES "libhwy icu-i18n icu-uc zlib libpng libjpeg sentencepiece cpp-httplib freetype2 fontconfig")
+if(BUILD_SHARED_LIBS)
+  set(ATTEND_PC_PRIVATE ".private")
+endif()
+file(RELATIVE_PATH ATTEND_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/attend.pc.in ${CMAKE_BINARY_DIR}/attend.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/attend.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
 if(ATTEND_TOOLS)
-  install(TARGETS attend_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(manual ${CMAKE_BINARY_DIR}/manual)
+  install(TARGETS attend_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  install(DIRECTORY ${manual}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT manual)
+  install(FILES ${manual}/attend.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME attend
+          COMPONENT manual)
+  install(FILES ${manual}/attend.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+          COMPONENT manual)
+  install(FILES ${manual}/_attend DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT zsh)
 endif()

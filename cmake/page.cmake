@@ -3,10 +3,14 @@ set(ATTEND_PAGE_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/page_data.cpp)
 if(ATTEND_WEB_PAGE)
   find_program(GZIP_EXECUTABLE NAMES gzip REQUIRED)
   set(packed_page ${CMAKE_CURRENT_BINARY_DIR}/page.html.gz)
+  set(web_target "")
+  if(TARGET web)  # a page from web/prebuilt/ is not built
+    set(web_target web)
+  endif()
   add_custom_command(
     OUTPUT ${packed_page}
     COMMAND ${GZIP_EXECUTABLE} -9 -n -c ${ATTEND_WEB_PAGE} > ${packed_page}
-    DEPENDS web ${ATTEND_WEB_PAGE}
+    DEPENDS ${web_target} ${ATTEND_WEB_PAGE}
     COMMENT "Packing the page")
   configure_file(${CMAKE_CURRENT_LIST_DIR}/page_data.cpp.in ${ATTEND_PAGE_SOURCE} @ONLY)
   set_source_files_properties(${ATTEND_PAGE_SOURCE} PROPERTIES OBJECT_DEPENDS ${packed_page})

@@ -1,9 +1,15 @@
-# The page of web/, bundled into one file. Gives the target `web` and ATTEND_WEB_PAGE, the file it makes; ATTEND_WEB is
-# switched off, with a message, where there is no Node to build it with.
+# The page of web/, bundled into one file. Gives ATTEND_WEB_PAGE, that file, and the target `web` that makes it. A release
+# archive carries the page in web/prebuilt/, which is used as it is: Node is not needed. Without that and without Node,
+# ATTEND_WEB is switched off, with a message.
 option(ATTEND_WEB "Build the page that shows what a model attends to (needs Node 18 and npm)" ON)
 set(ATTEND_WEB_PAGE "")
+set(web_folder ${PROJECT_SOURCE_DIR}/web)
+set(web_prebuilt ${web_folder}/prebuilt/index.html)
 
-if(ATTEND_WEB)
+if(ATTEND_WEB AND EXISTS ${web_prebuilt})
+  message(STATUS "web: using the page in web/prebuilt; delete that folder to build the page from its sources")
+  set(ATTEND_WEB_PAGE ${web_prebuilt})
+elseif(ATTEND_WEB)
   find_program(NODE_EXECUTABLE NAMES node nodejs)
   find_program(NPM_EXECUTABLE NAMES npm)
   if(NOT NODE_EXECUTABLE OR NOT NPM_EXECUTABLE)
@@ -12,8 +18,7 @@ if(ATTEND_WEB)
   endif()
 endif()
 
-if(ATTEND_WEB)
-  set(web_folder ${PROJECT_SOURCE_DIR}/web)
+if(ATTEND_WEB AND NOT ATTEND_WEB_PAGE)
   set(ATTEND_WEB_PAGE ${web_folder}/dist/index.html)
   file(GLOB_RECURSE web_sources CONFIGURE_DEPENDS ${web_folder}/src/*)
   # npm's own record of what it installed; older than the lock file, it is made again.

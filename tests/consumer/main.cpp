@@ -1,6 +1,8 @@
+#include <attend/base/error.h>
 #include <attend/ops/attention.h>
 #include <attend/tensor/creation.h>
 #include <attend/text/segment.h>
+#include <attend/version.h>
 
 #include <cmath>
 #include <cstdio>
@@ -13,6 +15,13 @@ int main() {
   const auto k = tensor<double>({0.0, std::log(3.0)}, {1, 1, 2, 1});
   const auto v = tensor<double>({4.0, 8.0}, {1, 1, 2, 1});
   const double result = attend::attention(q, k, v).item();
-  std::printf("%.6f\n", result);
-  return std::abs(result - 7.0) < 1e-12 && attend::display_width("今天") == 4 ? 0 : 1;
+  std::printf("attend %s: %.6f\n", attend::kVersion.data(), result);
+
+  bool is_caught = false;  // the library's errors are caught by their types
+  try {
+    attend::attention(q, tensor<double>({1.0, 2.0}, {1, 1, 1, 2}), v);
+  } catch (const attend::ShapeError& error) {
+    is_caught = true;
+  }
+  return is_caught && std::abs(result - 7.0) < 1e-12 && attend::display_width("今天") == 4 ? 0 : 1;
 }
