@@ -19,7 +19,7 @@ if [ $update = yes ]; then
 fi
 if ! diff -u --label tests/exports/names.txt --label exported "$list" "$work/names"; then
   echo "exports: the shared library exports other names than tests/exports/names.txt. If that is intended, run"
-  echo "  tests/exports/check.sh --update $root $static $shared"
+  echo "  cmake --build build/release --target update_exports"
   failed=1
 fi
 
