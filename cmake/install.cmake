@@ -3,6 +3,14 @@
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
+# A static library does not carry its dependencies, so its users link them; a shared one does.
+set(ATTEND_IS_STATIC ON)
+set(ATTEND_PC_PRIVATE "")
+if(BUILD_SHARED_LIBS)
+  set(ATTEND_IS_STATIC OFF)
+  set(ATTEND_PC_PRIVATE ".private")
+endif()
+
 install(TARGETS attend EXPORT attendTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development NAMELINK_COMPONENT development
@@ -14,12 +22,10 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/attendConfigVersion.cmake C
 install(FILES ${CMAKE_BINARY_DIR}/attendConfig.cmake ${CMAKE_BINARY_DIR}/attendConfigVersion.cmake
         DESTINATION ${config_folder} COMPONENT development)
 
-# A static library does not carry its dependencies, so its users link them; a shared one needs them itself.
 set(ATTEND_PC_REQUIRES "libhwy icu-i18n icu-uc zlib libpng libjpeg sentencepiece cpp-httplib freetype2 fontconfig")
-if(BUILD_SHARED_LIBS)
-  set(ATTEND_PC_PRIVATE ".private")
-endif()
-file(RELATIVE_PATH ATTEND_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(prefix_of_pc /prefix)
+cmake_path(RELATIVE_PATH prefix_of_pc BASE_DIRECTORY /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig
+           OUTPUT_VARIABLE ATTEND_PC_PREFIX)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/attend.pc.in ${CMAKE_BINARY_DIR}/attend.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/attend.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
