@@ -30,7 +30,7 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/attend.pc.in ${CMAKE_BINARY_DIR}/attend
 install(FILES ${CMAKE_BINARY_DIR}/attend.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 if(ATTEND_TOOLS)
-  set(manual ${CMAKE_BINARY_DIR}/manual)
+  set(manual ${PROJECT_BINARY_DIR}/manual)
   install(TARGETS attend_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(DIRECTORY ${manual}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT manual)
   install(FILES ${manual}/attend.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME attend
