@@ -180,7 +180,7 @@ std::string Command::footer() const { return app_->get_footer(); }
 std::vector<OptionHelp> Command::options() const {
   std::vector<OptionHelp> all;
   const CLI::App& app = *app_;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* one) { return !one->get_group().empty(); })) {
     all.push_back(help_of(*option));
     for (const auto& ours : options_) {
       if (ours->option_ != option || ours->choices_.empty()) continue;

@@ -116,7 +116,7 @@ class Command {
   const std::string& name() const { return name_; }
   std::string description() const;
   std::string footer() const;
-  /// Options and arguments in the order of the help text.
+  /// The options and arguments of the help text, in its order.
   std::vector<OptionHelp> options() const;
   /// The subcommands that are not hidden.
   std::vector<const Command*> commands() const;
