@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// How a recorded tensor came to be.
+/// The op that computed a recorded tensor.
 struct Node {
   const char* name = "";
-  uint64_t sequence = 0;  // later results have larger numbers, so falling order is a topological order
+  uint64_t sequence = 0;  // later results have larger numbers: descending order is a reverse topological order
   std::vector<std::shared_ptr<Variable>> inputs;
   BackwardFunction backward;
 };
@@ -24,7 +24,8 @@ struct Variable {
   ~Variable();
 };
 
-/// Long chains (an RNN over thousands of steps) would overflow the stack if each destructor called the next.
+/// Destroys the graph iteratively. In a long chain, such as an RNN over thousands of steps, recursive destructors would
+/// overflow the stack.
 Variable::~Variable() {
   if (!node) return;
   std::vector<std::shared_ptr<Node>> doomed{std::move(node)};
@@ -44,13 +45,14 @@ namespace {
 thread_local bool recording = true;
 std::atomic<uint64_t> next_sequence{1};
 
-/// The tensor itself where this handle is the only one on a dense block, else a copy: memory that may be written.
-Tensor made_our_own(Tensor tensor) {
+/// A tensor that may be written in place: the tensor itself if it is dense and owns its storage alone, else a copy.
+Tensor writable(Tensor tensor) {
   const bool sole = tensor.storage().use_count() == 1 && tensor.is_contiguous();
   return sole ? tensor.detach() : tensor.clone();
 }
 
-/// Sums gradients that reach one variable. The first is kept as it came; the second is added in memory of our own.
+/// Sums the gradients of one variable. Keeps the first gradient without a copy, and makes it writable when a second one
+/// is added.
 class Accumulator {
  public:
   void add(Tensor term) {
@@ -58,7 +60,7 @@ class Accumulator {
       sum_ = term.detach();
       return;
     }
-    sum_ = made_our_own(std::move(sum_));
+    sum_ = writable(std::move(sum_));
     kernels(sum_.device()).elementwise.accumulate(term.view(), sum_.view());
   }
   const Tensor& sum() const { return sum_; }
@@ -71,7 +73,7 @@ void add_to_leaf(Variable& leaf, Tensor gradient) {
   if (leaf.grad) {
     kernels(gradient.device()).elementwise.accumulate(gradient.view(), leaf.grad.view());
   } else {
-    leaf.grad = made_our_own(std::move(gradient));
+    leaf.grad = writable(std::move(gradient));
   }
 }
 
@@ -113,14 +115,15 @@ bool needs_grad(const Tensor& tensor) { return recording && tensor.variable() !=
 Tensor grad(const Tensor& tensor) { return tensor.variable() ? tensor.variable()->grad : Tensor{}; }
 
 void set_grad(const Tensor& tensor, Tensor value) {
-  require<ShapeError>(tensor.variable() && tensor.variable()->is_leaf, "set_grad: the tensor requires no gradient");
+  require<ShapeError>(tensor.variable() && tensor.variable()->is_leaf,
+                      "set_grad: expected a leaf that requires a gradient");
   require<ShapeError>(!value || value.shape() == tensor.shape(), "set_grad: expected shape ", tensor.shape(), ", got ",
                       value.shape());
   require<ShapeError>(!value || value.dtype() == tensor.dtype(), "set_grad: expected ", tensor.dtype(), ", got ",
                       value.dtype());
   require<DeviceError>(!value || value.device() == tensor.device(), "set_grad: expected a tensor on ", tensor.device(),
                        ", got one on ", value.device());
-  // Gradients are added to in place: they must be dense memory of our own.
+  // backward() adds to gradients in place, so they must be dense and writable.
   if (value && (value.storage()->is_read_only() || !value.is_contiguous())) value = value.clone();
   tensor.variable()->grad = std::move(value);
 }
@@ -147,8 +150,8 @@ Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inpu
 }
 
 void backward(const Tensor& y, const Tensor& dy) {
-  require<ShapeError>(y.variable() != nullptr, "backward: the tensor was not computed from anything with a gradient");
-  require<ShapeError>(dy || y.numel() == 1, "backward: shape ", y.shape(), " needs an upstream gradient");
+  require<ShapeError>(y.variable() != nullptr, "backward: the tensor does not depend on any that requires a gradient");
+  require<ShapeError>(dy || y.numel() == 1, "backward: a tensor of shape ", y.shape(), " needs an upstream gradient");
   require<ShapeError>(!dy || dy.shape() == y.shape(), "backward: upstream gradient has shape ", dy.shape(),
                       " but the tensor has ", y.shape());
   require<ShapeError>(!dy || dy.dtype() == y.dtype(), "backward: upstream gradient is ", dy.dtype(),
@@ -162,10 +165,10 @@ void backward(const Tensor& y, const Tensor& dy) {
     const auto [node, gradient] = std::move(pending.begin()->second);
     pending.erase(pending.begin());
     require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name,
-                        " was already used and freed");
+                        " was freed by an earlier backward()");
     Gradients gradients = node->backward(gradient.sum());
     node->backward = nullptr;
-    require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward gave ", gradients.size(),
+    require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward returned ", gradients.size(),
                         " gradients for ", node->inputs.size(), " inputs");
     for (size_t i = 0; i < gradients.size(); ++i) {
       const auto& input = node->inputs[i];

@@ -17,8 +17,8 @@
 namespace attend {
 namespace {
 
-/// Workers spin this often before they sleep: kernels follow each other within microseconds, and waking a sleeping
-/// thread costs more than most of them run.
+/// Number of times a worker polls for work before it sleeps. Kernels follow each other within microseconds, and waking
+/// a sleeping thread takes longer than most kernels run.
 constexpr int kSpins = 4000;
 constexpr int kMostThreads = 1024;
 
@@ -33,13 +33,14 @@ void pause_core() {
 thread_local bool inside_task = false;
 thread_local int place = 0;
 
-/// What one worker brings into its cache while it waits: addresses, for what lies there may be gone. The bounds are two
-/// words: torn between two settings they ask for the wrong memory, which does no harm.
+/// The address range that one worker prefetches while it waits. These are addresses and not pointers, because the
+/// memory may have been freed. The two bounds are not updated atomically together: a torn pair prefetches the wrong
+/// memory, which is harmless.
 struct alignas(64) IdleMemory {
   std::atomic<uintptr_t> next{0}, end{0};
 
-  /// Asks for a few lines. More than the core can have under way are dropped: eight for each pause are not, and keep
-  /// memory as busy as reading would (Zen 3, 17 GB/s).
+  /// Prefetches eight cache lines. A core drops prefetches beyond the number it can have in flight. Eight per pause
+  /// stay below that number and reach the bandwidth of reading (17 GB/s on Zen 3).
   void fetch_some() {
     constexpr uintptr_t kLine = 64, kLines = 8;
     const uintptr_t begin = next.load(std::memory_order_relaxed), last = end.load(std::memory_order_relaxed);
@@ -50,7 +51,7 @@ struct alignas(64) IdleMemory {
   }
 };
 
-/// One parallel call: the indices still to take, the workers still busy, the first failure.
+/// One parallel call: the next task index, the number of busy workers and the first exception.
 struct Job {
   TaskRef task;
   int64_t count = 0;
@@ -77,7 +78,7 @@ class Pool {
  public:
   ~Pool() { resize(0); }
 
-  /// Stops or starts workers; only called while no job runs.
+  /// Replaces the workers unless their number is `workers` already. Must not be called while a job runs.
   void resize(int workers) {
     if (workers == static_cast<int>(workers_.size())) return;
     {
@@ -104,7 +105,8 @@ class Pool {
     idle.next.store(begin, std::memory_order_relaxed);
   }
 
-  /// A worker joins only while the job is posted, so a short job never waits for a sleeping thread to wake.
+  /// Runs the job on the caller and on every worker that wakes before the caller runs out of tasks. A short job
+  /// therefore never waits for a sleeping worker.
   void run(Job& job) {
     bool anyone_asleep = false;
     {
@@ -122,7 +124,7 @@ class Pool {
     for (int spins = 0; job.busy.load() > 0; ++spins) spins < kSpins ? pause_core() : std::this_thread::yield();
   }
 
-  std::mutex callers;  ///< held by the one caller that may use the workers
+  std::mutex callers;  ///< held by the caller that uses the workers
 
  private:
   void loop(uint64_t seen, IdleMemory& idle) {
@@ -140,7 +142,7 @@ class Pool {
         if (stopping_.load()) return;
         seen = generation_.load();
         job = job_;
-        if (job == nullptr) continue;  // it was finished without us
+        if (job == nullptr) continue;  // the other threads finished the job already
         job->busy.fetch_add(1);
       }
       work_on(*job);
@@ -149,7 +151,7 @@ class Pool {
   }
 
   std::vector<std::thread> workers_;
-  std::unique_ptr<IdleMemory[]> idle_;  // one for each
+  std::unique_ptr<IdleMemory[]> idle_;  // one for each worker
   std::mutex mutex_;
   std::condition_variable wake_;
   int sleeping_ = 0;  // guarded by mutex_

@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-/// a ∘ b without recording; the operands broadcast.
+/// a ∘ b, where ∘ is the op that `kind` names. The operands broadcast. Not recorded.
 Tensor combine(BinaryKind kind, const Tensor& a, const Tensor& b, const char* op) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), op);
   Tensor y = empty(shape, {a.dtype(), a.device()});
@@ -28,12 +28,12 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require<DeviceError>(a.device() == b.device(), op, ": a is on ", a.device(), " but b is on ", b.device());
 }
 
-/// What the gradient of a binary op needs to know of one operand.
+/// One operand of a binary op, for its gradient.
 struct Operand {
   Tensor value;  // outside the graph
   bool needs = false;
   explicit Operand(const Tensor& tensor) : value(tensor.detach()), needs(needs_grad(tensor)) {}
-  /// The gradient f() in this operand's shape, or nothing where none is wanted.
+  /// The gradient f(), summed to this operand's shape; empty if the operand needs no gradient.
   template <class F>
   Tensor gradient(F&& f) const {
     return needs ? reduced_to(f(), value.shape()) : Tensor{};

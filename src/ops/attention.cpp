@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// The last axis must be dense for the kernels; any other strides are read in place.
+/// x itself if its last axis is dense, else a dense copy. The kernels read all other strides in place.
 Tensor with_dense_rows(const Tensor& x) { return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone(); }
 
 void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
@@ -26,7 +26,7 @@ void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require<ShapeError>(q.dim(0) == k.dim(0), op, ": q has batch ", q.dim(0), " but k has ", k.dim(0));
   require<ShapeError>(q.dim(3) == k.dim(3), op, ": q has head size ", q.dim(3), " but k has ", k.dim(3));
   require<ShapeError>(q.dim(1) >= 1 && k.dim(1) >= 1 && q.dim(1) % k.dim(1) == 0, op, ": ", q.dim(1),
-                      " query heads cannot share ", k.dim(1), " key heads evenly");
+                      " query heads are not a multiple of ", k.dim(1), " key heads");
 }
 
 void check_value(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -38,7 +38,7 @@ void check_value(const Tensor& q, const Tensor& k, const Tensor& v) {
                       "attention: v must match k in batch, heads and length, got v ", v.shape(), " and k ", k.shape());
 }
 
-/// Stretches mask or bias to [batch, heads, queries, keys] by stride 0.
+/// A view of a mask or a bias, broadcast to [batch, heads, queries, keys] with stride 0.
 Tensor stretched(const Tensor& x, const Shape& full, const char* op, const char* argument) {
   require<ShapeError>(x.rank() <= 4, op, ": ", argument, " has shape ", x.shape(), " but must broadcast to ", full);
   Strides strides{0, 0, 0, 0};
@@ -57,16 +57,16 @@ void check_offsets(const Tensor& offsets, int64_t length, const char* op, const 
                       " must be i64 [sequences + 1], got ", offsets.dtype(), " ", offsets.shape());
   const std::vector<int64_t> values = offsets.to_vector<int64_t>();
   require<ShapeError>(values.front() == 0 && values.back() == length && std::is_sorted(values.begin(), values.end()),
-                      op, ": ", argument, " must rise from 0 to the length ", length);
+                      op, ": ", argument, " must increase from 0 to the length ", length);
 }
 
 void check_packing(const AttentionOptions& options, const Tensor& q, const Tensor& k, const char* op) {
   if (!options.q_offsets && !options.k_offsets) return;
-  require<ShapeError>(options.q_offsets && options.k_offsets, op, ": q_offsets and k_offsets go together");
+  require<ShapeError>(options.q_offsets && options.k_offsets, op, ": q_offsets and k_offsets must be set together");
   require<ShapeError>(q.dim(0) == 1, op, ": packed sequences need a batch of 1, got ", q.dim(0));
-  require<ShapeError>(!options.lengths, op, ": lengths and packed sequences exclude each other");
-  require<ShapeError>(options.q_offsets.dim(0) == options.k_offsets.dim(0), op, ": q_offsets names ",
-                      options.q_offsets.dim(0) - 1, " sequences but k_offsets ", options.k_offsets.dim(0) - 1);
+  require<ShapeError>(!options.lengths, op, ": lengths cannot be combined with packed sequences");
+  require<ShapeError>(options.q_offsets.dim(0) == options.k_offsets.dim(0), op, ": q_offsets has ",
+                      options.q_offsets.dim(0) - 1, " sequences but k_offsets has ", options.k_offsets.dim(0) - 1);
   check_offsets(options.q_offsets, q.dim(2), op, "q_offsets");
   check_offsets(options.k_offsets, k.dim(2), op, "k_offsets");
 }
@@ -134,7 +134,7 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
       .alibi = view_or_empty(call.alibi),
       .causal = options.causal,
       .bottom_right = options.alignment == Alignment::bottom_right,
-      .window = std::min(options.window, q.dim(2) + k.dim(2)),  // wider is no window at all, and must not overflow
+      .window = std::min(options.window, q.dim(2) + k.dim(2)),  // a wider window has no effect, and could overflow
       .scale = options.scale.value_or(default_scale),
       .softcap = options.softcap,
       .dropout = options.dropout,
@@ -143,14 +143,14 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
   return call;
 }
 
-/// Output laid out as [batch, length, heads, dim] in memory: joining the heads again is then free.
+/// An output with the memory layout [batch, length, heads, dim], so that merging the heads needs no copy.
 Tensor empty_output(const Tensor& q, int64_t width) {
   const Tensor memory = empty({q.dim(0), q.dim(2), q.dim(1), width}, {q.dtype(), q.device()});
   const Strides& s = memory.strides();
   return memory.as_strided({q.dim(0), q.dim(1), q.dim(2), width}, {s[0], s[2], s[1], s[3]}, 0);
 }
 
-/// A gradient with the same order of axes in memory as its tensor, so that undoing a transpose costs nothing either.
+/// A gradient with x's order of axes in memory, so that the gradient of a transpose needs no copy.
 Tensor gradient_like(const Tensor& x) {
   return x.strides()[1] < x.strides()[2] && x.dim(1) > 1 ? empty_output(x, x.dim(3)) : empty_like(x);
 }

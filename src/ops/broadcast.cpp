@@ -11,7 +11,7 @@ Tensor stretched(const Tensor& x, const Shape& shape, const char* op) {
   for (int64_t axis = 0; axis < shape.rank(); ++axis) {
     const int64_t size = axis < added ? 1 : x.shape()[axis - added];
     require<ShapeError>(shape[axis] >= 0 && (size == shape[axis] || size == 1), op, ": shape ", x.shape(),
-                        " does not stretch to ", shape);
+                        " does not broadcast to ", shape);
     strides[axis] = axis < added || size != shape[axis] ? 0 : x.strides()[axis - added];
   }
   return x.as_strided(shape, strides, x.offset());

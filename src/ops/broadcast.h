@@ -5,10 +5,10 @@
 // Broadcasting and its gradient, outside the recorded graph.
 namespace attend {
 
-/// x seen with a larger shape: stride 0 along stretched and new leading axes. Throws ShapeError naming `op`.
+/// A view of x with a larger shape: stride 0 along stretched and new leading axes. Throws a ShapeError that names `op`.
 Tensor stretched(const Tensor& x, const Shape& shape, const char* op);
 
-/// The adjoint of stretched: x summed over the axes that `shape` would be stretched along.
+/// The adjoint of stretched(): x summed over the axes along which `shape` was stretched.
 Tensor reduced_to(const Tensor& x, const Shape& shape);
 
 }  // namespace attend

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-// Linear in x with the same mask, so the gradient is the op itself applied to dy.
+// Dropout is linear in x for a fixed mask, so its gradient is the op itself applied to dy.
 Tensor dropout(const Tensor& x, double p, RandomStream stream) {
   require_float(x, "dropout");
   require<ShapeError>(p >= 0 && p <= 1, "dropout: p must be in [0, 1], got ", p);

@@ -28,7 +28,7 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
   shape.push_back(weight.dim(1));
   if (is_reduced(weight)) {
     require<ShapeError>(!needs_grad(weight), "embedding: a weight of ", weight.dtype(),
-                        " is for inference: it has no gradient");
+                        " is for inference only and has no gradient");
     const Tensor y = empty(shape, {DType::f32, weight.device()});
     kernels(weight.device()).weights.take_rows(weight_matrix(dense(weight)), rows(index), rows(y));
     return y;

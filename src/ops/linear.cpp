@@ -17,25 +17,25 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require<ShapeError>(x.rank() >= 1 && x.dim(-1) == weight.dim(1), "linear: x has shape ", x.shape(),
                       " but weight [out, in] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, "linear: bias must be [", weight.dim(0),
-                      "] as weight is ", weight.shape(), ", got ", bias.shape());
+                      "] because weight is ", weight.shape(), ", got ", bias.shape());
   require_same_kind(x, bias, "linear", "bias");
   if (!is_reduced(weight)) return require_same_kind(x, weight, "linear", "weight");
-  require<ShapeError>(x.dtype() == DType::f32, "linear: a weight of ", weight.dtype(), " needs x of f32, got ",
+  require<ShapeError>(x.dtype() == DType::f32, "linear: a weight of ", weight.dtype(), " needs x in f32, got ",
                       x.dtype());
   require<DeviceError>(weight.device() == x.device(), "linear: weight is on ", weight.device(), " but x is on ",
                        x.device());
   require<ShapeError>(!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias), "linear: a weight of ",
-                      weight.dtype(), " is for inference: it has no gradient");
+                      weight.dtype(), " is for inference only and has no gradient");
 }
 
-/// Whether the weights can be multiplied as they lie: nothing is recorded, and f32 weights are not to be rounded.
+/// Whether the kernel can read the weights in place: nothing is recorded, and f32 weights need no rounding to bf16.
 bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
   if (is_reduced(layer.weight)) return true;
   return x.dtype() == DType::f32 && layer.weight.is_contiguous() && current_precision() == Precision::f32 &&
          !needs_grad(x) && !needs_grad(layer.weight) && !needs_grad(layer.bias);
 }
 
-/// All of the layers at once, outside the recorded graph.
+/// linear(x, weight, bias) for all layers in one kernel call. Not recorded.
 std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> layers) {
   const Tensor matrix = dense(as_matrix(x.detach()));  // [rows, in]
   std::vector<Tensor> results, kept;

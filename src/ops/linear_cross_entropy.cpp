@@ -12,9 +12,9 @@
 namespace attend {
 namespace {
 
-/// Rows whose logits exist at a time. A product packs the weights once for each chunk, and the weights' gradient is
-/// read and written once: from 512 rows on both are a few percent. With very many classes memory decides, 128 MiB of
-/// f32.
+/// Number of rows per chunk; only one chunk's logits are in memory. Each chunk packs the weights once, and reads and
+/// writes the weights' gradient once: from 512 rows on, both cost a few percent. With very many classes, a limit of
+/// kElements logits (128 MiB of f32) makes the chunks smaller.
 constexpr int64_t kMostRows = 512, kFewestRows = 64, kElements = int64_t{1} << 25;
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& target,
@@ -23,14 +23,14 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tens
   require_float(x, kOp);
   if (!is_reduced(weight)) require_float(weight, kOp, "weight");
   require<ShapeError>(weight.rank() == 2 && weight.dim(0) >= 1, kOp,
-                      ": weight must be [classes, dim] with a class at least, got shape ", weight.shape());
+                      ": weight must be [classes, dim] with at least one class, got shape ", weight.shape());
   require<ShapeError>(x.rank() >= 1 && x.dim(-1) == weight.dim(1), kOp, ": x has shape ", x.shape(),
                       " but weight [classes, dim] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, kOp, ": bias must be [", weight.dim(0),
-                      "] as weight is ", weight.shape(), ", got ", bias.shape());
+                      "] because weight is ", weight.shape(), ", got ", bias.shape());
   if (!is_reduced(weight)) require_same_kind(x, weight, kOp, "weight");
   require<ShapeError>(!is_reduced(weight) || (!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias)), kOp,
-                      ": a weight of ", weight.dtype(), " is for inference: it has no gradient");
+                      ": a weight of ", weight.dtype(), " is for inference only and has no gradient");
   require_same_kind(x, bias, kOp, "bias");
   require<ShapeError>(static_cast<bool>(target), kOp, ": target is empty");
   require<ShapeError>(target.dtype() == DType::i64, kOp, ": target must be i64, got ", target.dtype());
@@ -43,11 +43,11 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tens
                       ": label_smoothing must be in [0, 1], got ", options.label_smoothing);
 }
 
-/// The rows that count, and where they stand in x.
+/// The rows that are not ignored, and their indices in x.
 struct Counted {
   Tensor x;       // [count, dim]
   Tensor target;  // [count]
-  Tensor places;  // [count], or empty where every row counts
+  Tensor places;  // row indices [count], or empty if no row is ignored
 };
 
 Counted counted_rows(const Tensor& x, const Tensor& target, int64_t classes, int64_t ignore_index) {
@@ -69,7 +69,7 @@ Counted counted_rows(const Tensor& x, const Tensor& target, int64_t classes, int
   return {kept, to(tensor(chosen, {count}), x.device()), index};
 }
 
-/// Whose gradients are wanted.
+/// Which inputs need a gradient.
 struct Wanted {
   bool x = false, weight = false, bias = false;
   bool any() const { return x || weight || bias; }
@@ -81,7 +81,7 @@ Tensor row_range(const Tensor& x, int64_t begin, int64_t end) {
   return x.as_strided(shape, x.strides(), x.offset() + begin * x.strides()[0]);
 }
 
-/// The loss and its gradients, chunk after chunk.
+/// Computes the loss and its gradients chunk by chunk.
 class ChunkedLoss {
  public:
   ChunkedLoss(const Counted& counted, const Tensor& weight, const Tensor& bias, const CrossEntropyOptions& options,
@@ -94,8 +94,8 @@ class ChunkedLoss {
     run();
   }
 
-  double sum = 0;             ///< of the counted rows' losses
-  Tensor dx, dweight, dbias;  ///< of the mean; dx only for the counted rows
+  double sum = 0;             ///< sum of the counted rows' losses
+  Tensor dx, dweight, dbias;  ///< gradients of the mean loss; dx has only the counted rows
 
  private:
   void run() {
@@ -107,7 +107,7 @@ class ChunkedLoss {
 
   void add_rows(int64_t begin, int64_t end) {
     const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
-    // Without gradients, reduced weights and f32 go the same way: weights held in bf16 then give the bits of f32.
+    // Without gradients, reduced and f32 weights use the same op, so that bf16 weights give the same bits as f32 ones.
     const Tensor logits = is_reduced(weight_) || !wanted_.any()
                               ? linear(x, weight_, bias_)
                               : product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
@@ -117,7 +117,7 @@ class ChunkedLoss {
     kernel.forward(rows(logits), rows(target), options_, rows(loss), rows(lse));
     sum += loss.item() * static_cast<double>(end - begin);
     if (!wanted_.any()) return;
-    // The gradient takes the logits' place.
+    // The gradient overwrites the logits.
     kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), in_.x.dim(0), options_, rows(logits));
     add_gradients(x, logits, begin);
   }
@@ -144,7 +144,7 @@ class ChunkedLoss {
   const Precision precision_ = current_precision();
 };
 
-/// The counted rows' gradients in the places they came from, 0 elsewhere.
+/// Moves the counted rows' gradients to their rows of x; the ignored rows' gradients are 0.
 Tensor spread_out(const Tensor& dx, const Tensor& places, const Shape& shape) {
   if (!places) return reshaped(dx, shape);
   const Tensor all = zeros(shape, {dx.dtype(), dx.device()});
@@ -152,7 +152,7 @@ Tensor spread_out(const Tensor& dx, const Tensor& places, const Shape& shape) {
   return all;
 }
 
-/// gradient · factor, in its own memory.
+/// Multiplies `gradient` by `factor` in place.
 Tensor scaled(const Tensor& gradient, double factor) {
   if (gradient && factor != 1) {
     kernels(gradient.device()).elementwise.affine(gradient.view(), factor, 0, gradient.view());

@@ -17,8 +17,8 @@ Shape with_matrix(const Shape& batch, int64_t rows, int64_t cols) {
   return shape;
 }
 
-/// aᵀ · dy in the shape of b [k, n], which was shared by the whole batch: one product over all rows of a batch, rather
-/// than one for each matrix and a sum of them.
+/// The gradient aᵀ · dy of a matrix b [k, n] that the whole batch shares. Computes one product over all rows of the
+/// batch, instead of one product per matrix and their sum.
 Tensor shared_gradient(const Tensor& a, const Tensor& dy) {
   return product(transposed(as_matrix(a), 0, 1), as_matrix(dy));
 }

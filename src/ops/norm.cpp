@@ -45,7 +45,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Nor
   });
 }
 
-// dx = rstd (g − x̂ mean(g x̂)), the same without the mean.
+// As layer_norm without the mean: dx = rstd (g − x̂ mean(g x̂)).
 Tensor rms_norm(const Tensor& x, const Tensor& weight, NormOptions options) {
   check_input(x, "rms_norm");
   check_parameter(x, weight, "rms_norm", "weight");

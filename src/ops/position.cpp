@@ -15,7 +15,7 @@ void check(const Tensor& x, const RopeOptions& options) {
   const int64_t length = x.dim(-2), dims = options.dims > 0 ? options.dims : x.dim(-1);
   require<ShapeError>(options.dims >= 0 && dims <= x.dim(-1), "rope: dims must be in [0, ", x.dim(-1), "], got ",
                       options.dims);
-  require<ShapeError>(dims % 2 == 0, "rope: the number of turned features must be even, got ", dims);
+  require<ShapeError>(dims % 2 == 0, "rope: the number of rotated features must be even, got ", dims);
   require<ShapeError>(options.base > 0, "rope: base must be positive, got ", options.base);
   if (const Tensor& frequencies = options.frequencies) {
     require<ShapeError>(frequencies.dtype() == DType::f64 && frequencies.shape() == Shape{dims / 2},
@@ -60,15 +60,15 @@ Tensor sinusoidal_positions(int64_t length, int64_t dim, double base, DType dtyp
   return to(tensor(values, {length, dim}), dtype);
 }
 
-// A rotation is orthogonal: its gradient is the rotation back.
+// A rotation is orthogonal, so its gradient is the inverse rotation.
 Tensor rope(const Tensor& x, const RopeOptions& options) {
   check(x, options);
   const Tensor y = turn(x, options, false);
   return record("rope", y, {x}, [options](const Tensor& dy) -> Gradients { return {turn(dy, options, true)}; });
 }
 
-// With n heads, n a power of two: 2^(−8 i / n) for i = 1 … n. Otherwise those of the next lower power m, then every
-// other one of the sequence for 2m.
+// For n heads, n a power of two: 2^(−8 i / n) for i = 1 … n. Otherwise the slopes for m heads, m the next lower power
+// of two, then every other slope of the sequence for 2m heads.
 Tensor alibi_slopes(int64_t heads, DType dtype) {
   require<ShapeError>(heads >= 1, "alibi_slopes: expected at least one head, got ", heads);
   const auto lower = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));

@@ -6,11 +6,11 @@
 namespace attend {
 
 struct ProductOptions {
-  Tensor bias{};  ///< [n], or none
+  Tensor bias{};  ///< [n] or empty
   Precision precision = Precision::f32;
 };
 
-/// a […, m, k] · b […, k, n] + bias, outside the recorded graph; leading axes broadcast.
+/// a […, m, k] · b […, k, n] + bias. Leading axes broadcast. Not recorded.
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options = {});
 
 }  // namespace attend

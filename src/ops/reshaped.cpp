@@ -4,8 +4,8 @@
 
 namespace attend {
 
-// Axes of x are taken in groups whose elements are evenly spaced; each group must be cut or merged on its own into axes
-// of the new shape. Walks both shapes from the last axis.
+// Groups axes of x whose elements are evenly spaced. A view exists if each group can be split or merged into axes of
+// the new shape. Walks both shapes from the last axis.
 std::optional<Tensor> try_view_as(const Tensor& x, const Shape& shape) {
   if (x.numel() == 0) return x.as_strided(shape, contiguous_strides(shape), x.offset());
   Strides strides = shape;

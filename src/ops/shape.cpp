@@ -9,7 +9,7 @@ namespace {
 
 void require_tensor(const Tensor& x, const char* op) { require<ShapeError>(static_cast<bool>(x), op, ": x is empty"); }
 
-/// The one size given as -1, worked out from the rest.
+/// `wanted` with a size of -1 replaced by the size that x's elements need.
 Shape complete(const Shape& wanted, const Tensor& x) {
   Shape shape = wanted;
   int64_t known = 1, open = -1;
@@ -22,8 +22,8 @@ Shape complete(const Shape& wanted, const Tensor& x) {
     open = axis;
   }
   if (open >= 0 && known > 0 && x.numel() % known == 0) shape[open] = x.numel() / known;
-  for (int64_t size : shape) require<ShapeError>(size >= 0, "reshape: ", x.shape(), " does not fit ", wanted);
-  require<ShapeError>(shape.numel() == x.numel(), "reshape: ", x.shape(), " does not fit ", wanted);
+  for (int64_t size : shape) require<ShapeError>(size >= 0, "reshape: cannot reshape ", x.shape(), " to ", wanted);
+  require<ShapeError>(shape.numel() == x.numel(), "reshape: cannot reshape ", x.shape(), " to ", wanted);
   return shape;
 }
 
@@ -59,7 +59,7 @@ Tensor with_axis(const Tensor& x, int64_t axis) {
   return x.as_strided(shape, strides, x.offset());
 }
 
-/// Zeros of `shape` with dy at begin … along an axis: the gradient of a slice.
+/// Zeros of `shape` with dy copied in from index `begin` on along an axis: the gradient of a slice.
 Tensor placed_in_zeros(const Tensor& dy, const Shape& shape, int64_t axis, int64_t begin) {
   const Tensor dx = zeros(shape, {dy.dtype(), dy.device()});
   kernels(dy.device()).elementwise.copy(dy.view(), sliced(dx, axis, begin, begin + dy.shape()[axis]).view());
@@ -84,8 +84,8 @@ Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end) {
   require_tensor(x, "slice");
   const int64_t place = x.shape().axis(axis, "slice"), size = x.shape()[place];
   const int64_t first = begin < 0 ? begin + size : begin, last = end < 0 ? end + size : end;
-  require<ShapeError>(0 <= first && first <= last && last <= size, "slice: ", begin, " to ", end,
-                      " does not lie in axis ", axis, " of shape ", x.shape());
+  require<ShapeError>(0 <= first && first <= last && last <= size, "slice: range ", begin, " to ", end,
+                      " is outside axis ", axis, " of shape ", x.shape());
   return record("slice", sliced(x, place, first, last), {x},
                 [shape = x.shape(), place, first](const Tensor& dy) -> Gradients {
                   return {placed_in_zeros(dy, shape, place, first)};

@@ -8,7 +8,7 @@ namespace {
 using RowForward = Kernel<void(ConstRows x, Rows y)>;
 using RowBackward = Kernel<void(ConstRows dy, ConstRows y, Rows dx)>;
 
-/// A function of each row whose gradient needs only its result.
+/// Applies a function to each row. The gradient needs only the result, not x.
 Tensor of_rows(const char* name, const Tensor& x, const RowForward& forward, const RowBackward& backward) {
   const Tensor y = empty_like(x);
   forward(rows(dense(x)), rows(y));

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-/// f(x) element by element for the function that `kind` names; dx = dy · f'(x). `name` is the op's own.
+/// Applies the function that `kind` names to each element; dx = dy · f'(x). `name` is the op's name.
 inline Tensor unary(UnaryKind kind, const char* name, const Tensor& x) {
   require_float(x, name);
   const Tensor in = dense(x), y = empty_like(x);

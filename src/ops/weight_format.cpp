@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-/// An int8 matrix's storage has another beside it: a scale for each row (f32), then the sum of each row's values (i32).
+/// The contents of an int8 matrix's scale storage: one scale per row (f32), then the sum of each row's values (i32).
 struct RowScales {
   float* scales;
   int32_t* sums;
@@ -50,7 +50,7 @@ bool is_reduced(const Tensor& weight) {
 WeightMatrix weight_matrix(const Tensor& weight) {
   WeightMatrix result{.values = rows(weight)};
   if (const auto& beside = weight.storage()->scales()) {
-    // A view of some rows has the scales of those rows; the storage knows how many there are in all.
+    // `weight` may be a view of some rows, so the total number of rows comes from the size of the scale storage.
     const auto all = static_cast<int64_t>(beside->bytes() / (sizeof(float) + sizeof(int32_t)));
     const RowScales scales = scales_of(*beside, all);
     const int64_t first = weight.dim(1) > 0 ? weight.offset() / weight.dim(1) : 0;
@@ -64,8 +64,8 @@ Tensor in_format(const Tensor& weight, WeightFormat format) {
   require<ShapeError>(weight && weight.rank() == 2 && (is_floating(weight.dtype()) || is_reduced(weight)),
                       "in_format: expected a matrix of floats, got ", weight.dtype(), " of shape ", weight.shape());
   if (weight.storage()->scales()) {
-    require<ShapeError>(format == WeightFormat::int8, "in_format: the matrix is int8 already; ", name_of(format),
-                        " would not bring back what was rounded away");
+    require<ShapeError>(format == WeightFormat::int8, "in_format: cannot convert int8 to ", name_of(format),
+                        "; convert the original matrix");
     return weight;
   }
   switch (format) {

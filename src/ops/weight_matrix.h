@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// A dense f32, bf16 or int8 matrix as the kernels take it.
+/// A dense f32, bf16 or int8 matrix in the form that kernels take.
 WeightMatrix weight_matrix(const Tensor& weight);
 
 }  // namespace attend

@@ -56,7 +56,7 @@ void Adam::load_state(const std::map<std::string, Tensor>& state) {
     slot.v = reader.take(slot.name, "v", slot.parameter);
     slot.steps = reader.take_count(slot.name, "step");
     const bool whole = static_cast<bool>(slot.m) == (slot.steps > 0) && static_cast<bool>(slot.v) == (slot.steps > 0);
-    require<ShapeError>(whole, "Adam: the state of ", slot.name, " lacks one of m, v and step");
+    require<ShapeError>(whole, "Adam: the state of ", slot.name, " must have m, v and step");
   }
   reader.require_all_taken();
   slots_ = std::move(loaded);

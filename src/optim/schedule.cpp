@@ -10,16 +10,16 @@ namespace attend {
 namespace {
 
 double noam(const Schedule& schedule, double step) {
-  require<ShapeError>(schedule.dim >= 1 && schedule.warmup >= 1, "schedule: noam needs dim and warmup, got ",
+  require<ShapeError>(schedule.dim >= 1 && schedule.warmup >= 1, "schedule: noam needs positive dim and warmup, got ",
                       schedule.dim, " and ", schedule.warmup);
   const auto dim = static_cast<double>(schedule.dim), warmup = static_cast<double>(schedule.warmup);
   return schedule.lr / std::sqrt(dim) * std::min(1 / std::sqrt(step), step * std::pow(warmup, -1.5));
 }
 
-/// How far the decay has come, 0 … 1.
+/// Fraction of the decay that is complete, in [0, 1].
 double progress(const Schedule& schedule, int64_t step) {
-  require<ShapeError>(schedule.total > schedule.warmup, "schedule: total steps ", schedule.total,
-                      " must be more than the warm-up's ", schedule.warmup);
+  require<ShapeError>(schedule.total > schedule.warmup, "schedule: total must be larger than warmup, got ",
+                      schedule.total, " and ", schedule.warmup);
   const double done =
       static_cast<double>(step - schedule.warmup) / static_cast<double>(schedule.total - schedule.warmup);
   return std::clamp(done, 0.0, 1.0);

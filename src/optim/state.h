@@ -8,16 +8,17 @@
 #include "attend/nn/parameters.h"
 #include "attend/tensor/creation.h"
 
-// What the optimisers' saved states have in common.
+// Helpers for the parameters and saved states of optimisers.
 namespace attend {
 
-/// Hands out the entries of a saved state one by one, and knows which were left.
+/// Reads the entries of a saved state, and tracks the entries that have not been read.
 class StateReader {
  public:
   StateReader(const char* optimizer, const std::map<std::string, Tensor>& state)
       : optimizer_(optimizer), left_(state) {}
 
-  /// A copy of the entry `parameter_name.part`, like `parameter`; empty if there is none.
+  /// A copy of the entry `parameter_name.part` with the dtype and device of `parameter`; empty if there is no entry.
+  /// Throws ShapeError if the shapes differ.
   Tensor take(const std::string& parameter_name, const char* part, const Tensor& parameter) {
     const auto found = left_.find(parameter_name + "." + part);
     if (found == left_.end()) return {};
@@ -28,7 +29,7 @@ class StateReader {
     left_.erase(found);
     return result;
   }
-  /// The single number `parameter_name.part`, or 0.
+  /// The number in the entry `parameter_name.part`; 0 if there is no entry.
   int64_t take_count(const std::string& parameter_name, const char* part) {
     const auto found = left_.find(parameter_name + "." + part);
     if (found == left_.end()) return 0;
@@ -36,8 +37,9 @@ class StateReader {
     left_.erase(found);
     return count;
   }
+  /// Throws ShapeError if an entry has not been read.
   void require_all_taken() const {
-    require<ShapeError>(left_.empty(), optimizer_, ": there is no parameter for state ",
+    require<ShapeError>(left_.empty(), optimizer_, ": the model has no parameter for state ",
                         left_.empty() ? "" : left_.begin()->first);
   }
 
@@ -46,7 +48,7 @@ class StateReader {
   std::map<std::string, Tensor> left_;
 };
 
-/// The parameters, each once: a tensor that two fields share (tied embeddings) keeps its first name.
+/// The parameters without duplicates. A tensor that two fields share (tied embeddings) keeps its first name.
 inline std::vector<NamedTensor> without_repeats(std::vector<NamedTensor> parameters) {
   std::set<const void*> seen;
   std::erase_if(parameters, [&](const NamedTensor& entry) {
@@ -55,13 +57,13 @@ inline std::vector<NamedTensor> without_repeats(std::vector<NamedTensor> paramet
   return parameters;
 }
 
-/// Throws for a parameter that could not be written: one that lies in a mapped file.
+/// Throws ShapeError if the parameter is empty, or in a mapped file and therefore read-only.
 inline void require_writable(const Tensor& parameter, const char* optimizer, const std::string& name) {
   require<ShapeError>(parameter && !parameter.storage()->is_read_only(), optimizer, ": parameter ", name,
-                      " lies in a read-only file; clone() it, or load_parameters() into the model");
+                      " is in a mapped file and read-only; clone() it, or use load_parameters()");
 }
 
-/// Throws unless the value is at least 0 (NaN is not).
+/// Throws ShapeError unless the value is at least 0. NaN is rejected.
 inline void require_not_negative(double value, const char* optimizer, const char* name) {
   require<ShapeError>(value >= 0, optimizer, ": ", name, " must not be negative, got ", value);
 }

@@ -86,7 +86,8 @@ Tensor to(const Tensor& tensor, Device device) {
   if (tensor.device() == kCpu) {
     kernels(device).memory.upload(result.raw(), dense.raw(), bytes);
   } else {
-    require<DeviceError>(device == kCpu, "to: copies go to or from the cpu, got ", tensor.device(), " to ", device);
+    require<DeviceError>(device == kCpu, "to: expected the cpu as source or target, got ", tensor.device(), " to ",
+                         device);
     kernels(tensor.device()).memory.download(result.raw(), dense.raw(), bytes);
   }
   return result;
@@ -96,9 +97,9 @@ void copy_values(const Tensor& source, const Tensor& target) {
   require<ShapeError>(source && target && source.shape() == target.shape(), "copy_values: the source has shape ",
                       source.shape(), " but the target has ", target.shape());
   require<ShapeError>(!source.storage()->scales() && !target.storage()->scales(),
-                      "copy_values: a quantised matrix cannot be copied element by element");
+                      "copy_values: expected tensors without scales, got an int8 matrix");
   require<ShapeError>(!target.storage()->is_read_only(),
-                      "copy_values: the target lies in a read-only file; clone() it");
+                      "copy_values: the target is in a mapped file and read-only; clone() it first");
   kernels(target.device()).elementwise.copy(to(source, target.device()).view(), target.view());
 }
 

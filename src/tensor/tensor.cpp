@@ -30,17 +30,17 @@ bool Tensor::is_contiguous() const {
 }
 
 void* Tensor::raw() const {
-  require<ShapeError>(storage_ != nullptr, "tensor: data of an empty tensor was asked for");
+  require<ShapeError>(storage_ != nullptr, "tensor: an empty tensor has no data");
   return static_cast<std::byte*>(storage_->data()) + static_cast<size_t>(offset_) * size_of(dtype_);
 }
 
 void Tensor::check_host_access(DType wanted, bool for_writing) const {
-  require<ShapeError>(storage_ != nullptr, "tensor: data of an empty tensor was asked for");
+  require<ShapeError>(storage_ != nullptr, "tensor: an empty tensor has no data");
   require<DeviceError>(device() == kCpu, "tensor: data() reads host memory, but this tensor is on ", device());
-  require<ShapeError>(dtype_ == wanted || (wanted == DType::u8 && dtype_ == DType::boolean), "tensor: data is ", dtype_,
-                      " but was asked for as ", wanted);
-  require<ShapeError>(!for_writing || !storage_->is_read_only(), "tensor: this one belongs to a mapped file and is ",
-                      "read-only; ask for const data, or clone() it");
+  require<ShapeError>(dtype_ == wanted || (wanted == DType::u8 && dtype_ == DType::boolean), "tensor: data() of ",
+                      wanted, " was requested, but the elements are ", dtype_);
+  require<ShapeError>(!for_writing || !storage_->is_read_only(), "tensor: a tensor in a mapped file is read-only; ",
+                      "use data<const T>() or clone() it");
   require<ShapeError>(is_contiguous(), "tensor: data() needs a contiguous tensor; shape ", shape_, " has strides ",
                       strides_);
 }

@@ -87,17 +87,17 @@ TEST(Autograd, MemoryIsFreedOnTheWay) {
 
 TEST(Autograd, ErrorsSayWhatWasExpected) {
   const Tensor x = parameter(zeros({2}));
-  expect_error<ShapeError>([&] { backward(x * x); }, "backward: shape [2] needs an upstream gradient");
+  expect_error<ShapeError>([&] { backward(x * x); }, "backward: a tensor of shape [2] needs an upstream gradient");
   expect_error<ShapeError>([&] { backward(x * x, zeros({3})); },
                            "backward: upstream gradient has shape [3] but the tensor has [2]");
   expect_error<ShapeError>([&] { backward(zeros({})); },
-                           "backward: the tensor was not computed from anything with a gradient");
+                           "backward: the tensor does not depend on any that requires a gradient");
   expect_error<ShapeError>([&] { backward(x * x, zeros({2}, {.dtype = DType::f64})); },
                            "backward: upstream gradient is f64 but the tensor is f32");
   expect_error<ShapeError>([&] { set_grad(x, zeros({2}, {.dtype = DType::f64})); }, "set_grad: expected f32, got f64");
   const Tensor y = sum(x);
   backward(y);
-  expect_error<ShapeError>([&] { backward(y); }, "backward: the graph of sum was already used and freed");
+  expect_error<ShapeError>([&] { backward(y); }, "backward: the graph of sum was freed by an earlier backward()");
   Tensor ids = arange(3);
   expect_error<ShapeError>([&] { set_requires_grad(ids); }, "set_requires_grad: expected a floating tensor, got i64");
 }

@@ -267,7 +267,7 @@ TEST(Attention, ErrorsSayWhatWasExpected) {
       [&] {
         attention(q, t({2, 3, 5, 64}), t({2, 3, 5, 64}));
       },
-      "attention: 4 query heads cannot share 3 key heads evenly");
+      "attention: 4 query heads are not a multiple of 3 key heads");
   expect_error<ShapeError>(
       [&] {
         attention(q, t({1, 4, 5, 64}), t({1, 4, 5, 64}));
@@ -304,7 +304,7 @@ TEST(Attention, ErrorsSayWhatWasExpected) {
       [&] {
         attention(q, q, q, {.q_offsets = tensor<int64_t>({0, 5}, {2})});
       },
-      "attention: q_offsets and k_offsets go together");
+      "attention: q_offsets and k_offsets must be set together");
   expect_error<ShapeError>(
       [&] {
         attention_weights(q, q, t({2, 4, 4}), {});

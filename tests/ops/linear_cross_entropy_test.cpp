@@ -157,7 +157,7 @@ TEST(LinearCrossEntropy, Errors) {
       },
       "linear_cross_entropy: x has shape [2, 3] but weight [classes, dim] is [4, 2]");
   expect_error<ShapeError>([&] { linear_cross_entropy(x, weight, ones({3}), arange(2)); },
-                           "linear_cross_entropy: bias must be [4] as weight is [4, 3], got [3]");
+                           "linear_cross_entropy: bias must be [4] because weight is [4, 3], got [3]");
   expect_error<ShapeError>([&] { linear_cross_entropy(x, weight, {}, ones({2})); },
                            "linear_cross_entropy: target must be i64, got f32");
   expect_error<ShapeError>([&] { linear_cross_entropy(x, weight, {}, arange(2), {.label_smoothing = 2}); },

@@ -77,7 +77,7 @@ TEST(Linear, Errors) {
       [] {
         linear(zeros({2, 3}), zeros({5, 3}), zeros({4}));
       },
-      "linear: bias must be [5] as weight is [5, 3], got [4]");
+      "linear: bias must be [5] because weight is [5, 3], got [4]");
   expect_error<ShapeError>(
       [] {
         linear(zeros({2, 3}), zeros({5, 3}, {DType::f64}));

@@ -72,7 +72,7 @@ TEST(Rope, GradientsAndBits) {
 }
 
 TEST(Rope, Errors) {
-  expect_error<ShapeError>([] { rope(ones({3, 5})); }, "rope: the number of turned features must be even, got 5");
+  expect_error<ShapeError>([] { rope(ones({3, 5})); }, "rope: the number of rotated features must be even, got 5");
   expect_error<ShapeError>([] { rope(ones({4})); }, "rope: x must be […, length, dim], got shape [4]");
   expect_error<ShapeError>([] { rope(ones({3, 4}), {.dims = 6}); }, "rope: dims must be in [0, 4], got 6");
   expect_error<ShapeError>(

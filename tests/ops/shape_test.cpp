@@ -98,15 +98,15 @@ TEST(Shape, SameBitsOnAnyThreads) {
 
 TEST(Shape, ErrorsNameTheMistake) {
   const Tensor x = zeros({2, 3});
-  expect_error<ShapeError>([&] { reshape(x, {4, -1}); }, "reshape: [2, 3] does not fit [4, -1]");
+  expect_error<ShapeError>([&] { reshape(x, {4, -1}); }, "reshape: cannot reshape [2, 3] to [4, -1]");
   expect_error<ShapeError>([&] { reshape(x, {-1, -1}); }, "reshape: only one size may be -1, got [-1, -1]");
-  expect_error<ShapeError>([&] { reshape(x, {5}); }, "reshape: [2, 3] does not fit [5]");
-  expect_error<ShapeError>([&] { reshape(x, {-2, -3}); }, "reshape: [2, 3] does not fit [-2, -3]");
+  expect_error<ShapeError>([&] { reshape(x, {5}); }, "reshape: cannot reshape [2, 3] to [5]");
+  expect_error<ShapeError>([&] { reshape(x, {-2, -3}); }, "reshape: cannot reshape [2, 3] to [-2, -3]");
   expect_error<ShapeError>([&] { transpose(x, 0, 2); }, "transpose: axis 2 is out of range for shape [2, 3]");
-  expect_error<ShapeError>([&] { slice(x, 1, 2, 4); }, "slice: 2 to 4 does not lie in axis 1 of shape [2, 3]");
+  expect_error<ShapeError>([&] { slice(x, 1, 2, 4); }, "slice: range 2 to 4 is outside axis 1 of shape [2, 3]");
   expect_error<ShapeError>([&] { select(x, 0, 2); }, "select: index 2 is out of range for axis 0 of shape [2, 3]");
   expect_error<ShapeError>([&] { unsqueeze(x, 3); }, "unsqueeze: axis 3 is out of range for shape [2, 3]");
-  expect_error<ShapeError>([&] { expand(x, {2, 4}); }, "expand: shape [2, 3] does not stretch to [2, 4]");
+  expect_error<ShapeError>([&] { expand(x, {2, 4}); }, "expand: shape [2, 3] does not broadcast to [2, 4]");
   expect_error<ShapeError>([&] { expand(x, {3}); }, "expand: shape [2, 3] has more axes than [3]");
   expect_error<ShapeError>(
       [&] {

@@ -119,17 +119,17 @@ TEST(WeightFormat, Errors) {
       "in_format: expected a matrix of floats, got i64 of shape [3, 3]");
   const Tensor held = in_format(zeros({3, 4}), WeightFormat::int8);
   expect_error<ShapeError>([&] { in_format(held, WeightFormat::bf16); },
-                           "in_format: the matrix is int8 already; bf16 would not bring back what was rounded away");
+                           "in_format: cannot convert int8 to bf16; convert the original matrix");
   expect_error<ShapeError>(
       [&] {
         linear(parameter(zeros({1, 4})), held);
       },
-      "linear: a weight of i8 is for inference: it has no gradient");
+      "linear: a weight of i8 is for inference only and has no gradient");
   expect_error<ShapeError>(
       [&] {
         linear(zeros({1, 4}, {DType::f64}), held);
       },
-      "linear: a weight of i8 needs x of f32, got f64");
+      "linear: a weight of i8 needs x in f32, got f64");
   expect_error<ShapeError>(
       [&] {
         linear(zeros({1, 4}), zeros({3, 4}, {DType::i8}));
@@ -140,7 +140,7 @@ TEST(WeightFormat, Errors) {
       [&] {
         copy_values(zeros({3, 4}), held);
       },
-      "copy_values: a quantised matrix cannot be copied element by element");
+      "copy_values: expected tensors without scales, got an int8 matrix");
 }
 
 }  // namespace

@@ -89,13 +89,13 @@ TEST(Optimizers, StateErrorsNameTheEntry) {
       [&] {
         adam.load_state({{"x.m", zeros({1})}});
       },
-      "Adam: the state of x lacks one of m, v and step");
+      "Adam: the state of x must have m, v and step");
   Sgd sgd({{"x", x}}, {.momentum = 0.5});
   expect_error<ShapeError>(
       [&] {
         sgd.load_state({{"z.momentum", zeros({1})}});
       },
-      "Sgd: there is no parameter for state z.momentum");
+      "Sgd: the model has no parameter for state z.momentum");
 }
 
 TEST(Sgd, MomentumStartsAsTheFirstGradient) {
@@ -170,12 +170,12 @@ TEST(Optimizers, RefuseParametersOfAMappedFile) {
       [&] {
         Adam({{"layer.weight", mapped}}, {});
       },
-      "Adam: parameter layer.weight lies in a read-only file; clone() it, or load_parameters() into the model");
+      "Adam: parameter layer.weight is in a mapped file and read-only; clone() it, or use load_parameters()");
   testing::expect_error<ShapeError>(
       [&] {
         Sgd({{"layer.weight", mapped}}, {});
       },
-      "Sgd: parameter layer.weight lies in a read-only file; clone() it, or load_parameters() into the model");
+      "Sgd: parameter layer.weight is in a mapped file and read-only; clone() it, or use load_parameters()");
 }
 
 TEST(Optimizers, TiedParametersMoveOnce) {

@@ -43,9 +43,9 @@ TEST(Schedule, NoamPeaksAtWarmup) {
 TEST(Schedule, Errors) {
   expect_error<ShapeError>([] { Schedule{}.at(0); }, "schedule: steps are counted from 1, got 0");
   expect_error<ShapeError>([] { (Schedule{.kind = Schedule::Kind::linear, .warmup = 5, .total = 5}).at(5); },
-                           "schedule: total steps 5 must be more than the warm-up's 5");
+                           "schedule: total must be larger than warmup, got 5 and 5");
   expect_error<ShapeError>([] { (Schedule{.kind = Schedule::Kind::noam}).at(5); },
-                           "schedule: noam needs dim and warmup, got 0 and 0");
+                           "schedule: noam needs positive dim and warmup, got 0 and 0");
 }
 
 }  // namespace

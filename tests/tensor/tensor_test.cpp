@@ -76,7 +76,7 @@ TEST(Tensor, MemoryIsCounted) {
 
 TEST(Tensor, ErrorsSayWhatWasExpected) {
   const Tensor x = zeros({2, 3});
-  expect_error<ShapeError>([&] { x.data<double>(); }, "tensor: data is f32 but was asked for as f64");
+  expect_error<ShapeError>([&] { x.data<double>(); }, "tensor: data() of f64 was requested, but the elements are f32");
   expect_error<ShapeError>([&] { x.item(); }, "item: expected one element, got shape [2, 3]");
   expect_error<ShapeError>([&] { x.dim(2); }, "dim: axis 2 is out of range for shape [2, 3]");
   expect_error<ShapeError>([&] { (void)tensor<float>({1, 2}, {3}); }, "tensor: shape [3] needs 3 values, got 2");

@@ -9,28 +9,31 @@
 
 namespace attend {
 
-/// One gradient for each input of a node, in order; an empty tensor where none is needed.
+/// One gradient for each input of a node, in order. A gradient that is not needed is an empty tensor.
 using Gradients = std::vector<Tensor>;
 using BackwardFunction = std::function<Gradients(const Tensor& dy)>;
 
-/// Asks for gradients with respect to `tensor` (a leaf: a parameter or an input); returns the same handle.
+/// Makes `tensor` a leaf of the recorded graph that receives a gradient, or a constant if `required` is false. Returns
+/// `tensor`. Throws ShapeError unless the dtype is a floating-point type.
 Tensor& set_requires_grad(Tensor& tensor, bool required = true);
-/// A detached copy of the handle that requires a gradient.
+/// A new handle to the same data that requires a gradient.
 Tensor parameter(const Tensor& tensor);
 
-/// True when results computed from `tensor` now would be recorded.
+/// True if operations on `tensor` would be recorded: it is part of the graph, and no NoGrad is alive on this thread.
 bool needs_grad(const Tensor& tensor);
-/// What backward() left for a leaf; empty if nothing yet.
+/// The gradient that backward() accumulated for a leaf; empty if there is none.
 Tensor grad(const Tensor& tensor);
+/// Replaces the gradient of a leaf. Throws ShapeError or DeviceError unless `value` has the shape, dtype and device of
+/// `tensor`, or is empty.
 void set_grad(const Tensor& tensor, Tensor value);
-void zero_grad(const Tensor& tensor);  ///< forgets the gradient
+void zero_grad(const Tensor& tensor);  ///< removes the gradient
 
-/// Notes how `y` came from `inputs`, if any of them needs a gradient and recording is on; returns y's recorded handle.
-/// `backward` turns the gradient of y into those of the inputs. It must not capture the returned handle (the node would
-/// own itself); capturing `y` itself is right.
+/// Records that the op `name` computed `y` from `inputs`, and returns a recorded handle to y. Returns `y` unchanged if
+/// no input needs a gradient. `backward` maps the gradient of y to the gradients of the inputs. It may capture `y` but
+/// not the returned handle, because the node would then own itself.
 Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward);
 
-/// A tensor that outlives the call it is named in.
+/// A reference to a tensor that outlives the call in which the reference is an argument.
 class TensorRef {
  public:
   TensorRef(const Tensor& tensor) : tensor_(&tensor) {}  // NOLINT(google-explicit-constructor)
@@ -40,7 +43,7 @@ class TensorRef {
   const Tensor* tensor_;
 };
 
-/// The same for inputs named one by one: nothing is copied or allocated where nothing is recorded.
+/// Overload for a braced list of inputs. Copies and allocates nothing if no input needs a gradient.
 template <class Backward>
 Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> inputs, Backward&& backward) {
   bool any = false;
@@ -51,12 +54,12 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
   return record(name, y, all, BackwardFunction(std::forward<Backward>(backward)));
 }
 
-/// Runs the chain rule from `y` to every leaf that requires a gradient, adding to what is there. `dy` defaults to 1 and
-/// is then required to be left out only where y has one element. The recorded graph is freed on the way: a second call
-/// from the same y throws.
+/// Computes the gradient of `y` with respect to every leaf and adds it to the leaf's gradient. `dy` is the gradient of
+/// `y`; it may be omitted only if `y` is a scalar, and is then 1. Frees the recorded graph: a second call with the same
+/// `y` throws ShapeError.
 void backward(const Tensor& y, const Tensor& dy = {});
 
-/// While alive, nothing is recorded on this thread.
+/// While a NoGrad is alive, nothing is recorded on this thread. Scopes may be nested.
 class NoGrad {
  public:
   NoGrad();

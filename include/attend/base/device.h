@@ -4,6 +4,7 @@
 
 namespace attend {
 
+/// Where a tensor's memory lives and its kernels run. Prints as `cpu` or `cuda:0`.
 struct Device {
   enum class Kind { cpu, cuda };
   Kind kind = Kind::cpu;

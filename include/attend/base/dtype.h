@@ -7,15 +7,15 @@
 
 namespace attend {
 
-/// Element types. Arithmetic runs in f32 and f64; the rest are stored, converted and used as indices or masks.
+/// Element types. Arithmetic runs in f32 and f64. The other types are for storage, conversion, indices and masks.
 enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
-size_t size_of(DType dtype);
+size_t size_of(DType dtype);  ///< bytes per element
 const char* name_of(DType dtype);
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 inline bool is_floating(DType dtype) { return dtype <= DType::bf16; }
 
-/// Storage for 16-bit floats: bits only; convert with to_float / from_float.
+/// The bits of a 16-bit float. Convert with to_float, to_float16 and to_bfloat16.
 struct Float16 {
   uint16_t bits = 0;
 };
@@ -25,7 +25,7 @@ struct BFloat16 {
 
 float to_float(Float16 value);
 float to_float(BFloat16 value);
-/// Round to nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even. NaN stays NaN.
 Float16 to_float16(float value);
 BFloat16 to_bfloat16(float value);
 

@@ -5,27 +5,27 @@
 
 namespace attend {
 
-/// Base of everything the library throws. what() is one line: `op: what was expected, what came`.
+/// Base class of every exception the library throws. what() is one line: `op: what was expected, what came`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A caller's mistake: shapes, dtypes or options that do not fit together.
+/// The caller passed shapes, dtypes or options that do not fit together.
 struct ShapeError : Error {
   using Error::Error;
 };
 
-/// Outside bytes (a file, a header, JSON) that are not what they claim to be.
+/// External data (a file, a header, JSON) is malformed.
 struct FormatError : Error {
   using Error::Error;
 };
 
-/// A device that is absent, out of memory, or lacks the kernel asked for.
+/// A device is absent, out of memory, or does not have the requested kernel.
 struct DeviceError : Error {
   using Error::Error;
 };
 
-/// Throws E with `parts` one after the other.
+/// Throws E. Its message is the concatenation of `parts`.
 template <class E, class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_error(const Parts&... parts) {
   std::ostringstream message;
@@ -33,7 +33,8 @@ template <class E, class... Parts>
   throw E(message.str());
 }
 
-/// Throws E built from `parts`, which are formatted only when the check fails. Where it holds nothing is called.
+/// Throws E with the message `parts` unless `ok`. Formats `parts` only if the check fails; a passing check makes no
+/// call.
 template <class E, class... Parts>
 [[gnu::always_inline]] inline void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

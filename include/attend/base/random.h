@@ -5,8 +5,8 @@
 
 namespace attend {
 
-/// Philox4x32-10 (Salmon et al. 2011): four random words as a pure function of a key and a counter. Any element of any
-/// sequence can be had on its own, so results do not depend on thread count or device.
+/// Philox4x32-10 (Salmon et al. 2011): four random 32-bit words as a pure function of a key and a counter. Each element
+/// of a sequence can be computed independently, so results do not depend on the thread count or the device.
 constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
   std::array<uint32_t, 4> c{static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
                             static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
@@ -21,23 +21,24 @@ constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uin
   return c;
 }
 
-/// One stream of random numbers: a seed, and a number that tells this use from every other with the same seed.
+/// Identifies one stream of random numbers. Streams with the same seed and different `stream` numbers are independent.
 struct RandomStream {
   uint64_t seed = 0;
   uint64_t stream = 0;
 };
 
-/// Hands out streams. Passed explicitly to whatever needs randomness; saving `seed` and `next` resumes it exactly.
+/// Generates streams. Functions that need randomness take an Rng as an argument. Saving and restoring `seed` and `next`
+/// continues the sequence of streams exactly.
 struct Rng {
   uint64_t seed = 0;
   uint64_t next = 0;
   RandomStream stream() { return {seed, next++}; }
 };
 
-/// A uniform float in [0, 1) from the upper 24 bits.
+/// A uniform float in [0, 1), from the upper 24 bits of `bits`.
 constexpr float uniform_from_bits(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// An element is dropped when its random word is below this: P(drop) = p to within 2^-32.
+/// Dropout drops an element if its random word is below this threshold: P(drop) = p to within 2^-32.
 constexpr uint32_t drop_threshold(double p) {
   const double scaled = p * 4294967296.0;
   return scaled >= 4294967295.0 ? 0xffffffffu : static_cast<uint32_t>(scaled);

@@ -13,7 +13,7 @@ namespace attend {
 
 inline constexpr int64_t kMaxRank = 8;
 
-/// A short list of sizes or strides, stored inline. Prints as `[2, 3, 4]`.
+/// A list of at most kMaxRank sizes or strides, stored inline. Prints as `[2, 3, 4]`.
 class Shape {
  public:
   Shape() = default;
@@ -37,7 +37,8 @@ class Shape {
     return count;
   }
 
-  /// Maps an axis counted from either end to 0..rank-1; throws ShapeError naming `op`.
+  /// Maps an axis in -rank … rank-1 to 0 … rank-1; negative axes count from the end. Throws a ShapeError that names
+  /// `op` if the axis is out of range.
   int64_t axis(int64_t axis, const char* op) const {
     require<ShapeError>(axis >= -rank_ && axis < rank_, op, ": axis ", axis, " is out of range for shape ", *this);
     return axis < 0 ? axis + rank_ : axis;
@@ -67,7 +68,8 @@ class Shape {
   int64_t rank_ = 0;
 };
 
-/// Steps between neighbours along each axis, in elements (not bytes); 0 repeats, as in a broadcast.
+/// Distances between neighbouring elements along each axis, in elements (not bytes). Stride 0 repeats an element, as
+/// broadcasting does.
 using Strides = Shape;
 
 /// Row-major strides of a dense tensor.
@@ -81,7 +83,8 @@ inline Strides contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-/// The shape two operands broadcast to (axes aligned at the end, size 1 stretches); throws ShapeError naming `op`.
+/// The shape that two operands broadcast to: axes are aligned at the end, and size 1 stretches. Throws a ShapeError
+/// that names `op` if the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op);
 
 }  // namespace attend

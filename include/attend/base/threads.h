@@ -5,19 +5,21 @@
 
 namespace attend {
 
-/// How many threads parallel work may use: at first ATTEND_THREADS (1 to 1024, or Error), or the hardware's number.
+/// Number of threads for parallel work. The default is the environment variable ATTEND_THREADS, or else the number of
+/// hardware threads. Throws Error if ATTEND_THREADS is not a whole number from 1 to 1024.
 int threads();
 /// Throws ShapeError unless 1 <= count <= 1024.
 void set_threads(int count);
 
-/// The calling thread's place among those that share parallel work: 0 for the caller, then the workers.
+/// Index of the calling thread in the thread pool: 0 outside the workers, 1 … threads() - 1 for the workers.
 int worker_place();
 
-/// Memory that a worker may bring into its cache while it waits for work; what was set before is forgotten. It is asked
-/// for, never read, and so it may have been freed. Only the caller of parallel work may set it.
+/// Sets the memory range that a worker prefetches into its cache while it waits for work; replaces the previous range.
+/// The worker prefetches addresses and never reads them, so the memory may be freed at any time. Has no effect inside a
+/// task, while another thread runs parallel work, or for a worker that does not exist.
 void set_idle_memory(int worker, const void* begin, int64_t bytes);
 
-/// A non-owning reference to a callable taking a task index.
+/// A non-owning reference to a callable that takes a task index.
 class TaskRef {
  public:
   template <class F>
@@ -31,17 +33,18 @@ class TaskRef {
   void (*call_)(void*, int64_t);
 };
 
-/// Runs task(0) … task(count-1), in any order and on any thread, and returns when all are done. Work must be cut into
-/// tasks by shape alone, never by thread count, so that results are the same bits on any number of threads. Nested and
-/// concurrent calls run on the calling thread. The first exception a task throws is rethrown here.
+/// Runs task(0) … task(count-1), in any order and on any thread, and returns when all are done. Divide work into tasks
+/// by shape alone, never by thread count, so that results are bitwise identical on any number of threads. Nested and
+/// concurrent calls run on the calling thread. Rethrows the first exception that a task throws.
 void run_tasks(int64_t count, TaskRef task);
 
+/// run_tasks for a temporary callable.
 template <class F>
 void parallel_for(int64_t count, F&& task) {
   run_tasks(count, TaskRef(task));
 }
 
-/// Runs body(begin, end) over [0, count) in pieces of `grain`.
+/// Splits [0, count) into ranges of `grain` (at least 1) indices and runs body(begin, end) for each range in parallel.
 template <class F>
 void parallel_ranges(int64_t count, int64_t grain, F&& body) {
   if (grain < 1) grain = 1;

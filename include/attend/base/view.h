@@ -5,7 +5,8 @@
 
 namespace attend {
 
-/// Typed, strided memory of some device, as kernels see it. Owns nothing; `data` may not be readable by the host.
+/// A non-owning reference to typed, strided memory on a device, as kernels take it. The host may be unable to read
+/// `data`.
 template <class Pointer>
 struct BasicView {
   Pointer data = nullptr;
@@ -20,7 +21,8 @@ struct BasicView {
 using View = BasicView<void*>;
 using ConstView = BasicView<const void*>;
 
-/// A matrix of `rows` × `cols` whose rows lie `stride` elements apart, each contiguous.
+/// A non-owning reference to a matrix of `rows` × `cols`. Each row is contiguous, and consecutive rows are `stride`
+/// elements apart.
 template <class Pointer>
 struct BasicRows {
   Pointer data = nullptr;

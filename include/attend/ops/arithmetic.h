@@ -4,7 +4,7 @@
 
 namespace attend {
 
-// Elementwise, broadcasting like NumPy: axes aligned at the end, size 1 stretches.
+// Elementwise ops on f32 or f64. Operands broadcast as in NumPy: axes are aligned at the end, and size 1 stretches.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor subtract(const Tensor& a, const Tensor& b);
 Tensor multiply(const Tensor& a, const Tensor& b);
@@ -19,6 +19,7 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) { return divide(a, b);
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
 
+/// e^x and the natural logarithm.
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 

@@ -5,8 +5,8 @@
 
 namespace attend {
 
-/// Zeroes each element with probability p and divides the rest by 1 − p. The same stream gives the same mask on any
-/// thread count and device. p = 0 returns x.
+/// Sets each element to 0 with probability p and divides the other elements by 1 − p. The same stream gives the same
+/// mask on any thread count and device. Returns x if p = 0. Throws ShapeError unless p is in [0, 1].
 Tensor dropout(const Tensor& x, double p, RandomStream stream);
 
 }  // namespace attend

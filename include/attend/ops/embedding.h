@@ -4,9 +4,10 @@
 
 namespace attend {
 
-/// Rows of weight [vocab_size, dim] chosen by ids (i64, any shape): […, dim].
+/// The rows of weight [vocab_size, dim] at ids (i64, any shape): […, dim]. Throws ShapeError for an id out of range.
 Tensor embedding(const Tensor& ids, const Tensor& weight);
-/// x[…, n] at index[…, m] (i64) of its last axis: […, m].
+/// The elements of x[…, n] at index[…, m] (i64) along the last axis: […, m]. Throws ShapeError for an index out of
+/// range.
 Tensor gather(const Tensor& x, const Tensor& index);
 
 }  // namespace attend

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-/// a[…, m, k] · b[…, k, n]; leading axes broadcast. Operands may be strided (transposed) views: nothing is copied.
+/// a[…, m, k] · b[…, k, n]: […, m, n]. Leading axes broadcast. Strided (transposed) operands are not copied.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 }  // namespace attend

@@ -4,8 +4,8 @@
 
 namespace attend {
 
-/// x[batch, length, …] with everything from position lengths[b] on (i64 [batch]) set to 0, whatever stood there, NaN
-/// included. Its gradient is 0 there likewise.
+/// A copy of x[batch, length, …] whose padding is 0: in sequence b, all positions from lengths[b] on (lengths: i64
+/// [batch]). The gradient of the padding is 0. NaN in the padding of x does not propagate.
 Tensor zero_padding(const Tensor& x, const Tensor& lengths);
 
 }  // namespace attend

@@ -4,16 +4,16 @@
 
 namespace attend {
 
-/// In what the operands of linear layers are multiplied. Sums, parameters and everything between are f32 either way.
-/// Weights that are held in bf16 (attend/ops/weight_format.h) are exact in f32: it is the other operand that bf16
-/// rounds.
+/// Precision to which linear layers round their operands before multiplying. Sums, parameters and activations are f32
+/// in both cases. Weights stored as bf16 (attend/ops/weight_format.h) need no rounding; bf16 rounds the other operand.
 enum class Precision { f32, bf16 };
 
-/// Whether the device multiplies bf16 at all.
+/// Whether the device has bf16 products.
 bool has_bf16(Device device = kCpu);
 
-/// While alive, linear() and linear_cross_entropy() called on this thread multiply in this precision, and so do their
-/// gradients whenever those run. f64 tensors are not affected. Throws DeviceError where the device has no bf16.
+/// While a PrecisionScope is alive, linear() and linear_cross_entropy() on this thread multiply in its precision. Their
+/// gradients use the same precision, even after the scope has ended. f64 tensors are not affected. Throws DeviceError
+/// if the device does not have bf16 products.
 class PrecisionScope {
  public:
   explicit PrecisionScope(Precision precision, Device device = kCpu);
@@ -25,12 +25,13 @@ class PrecisionScope {
   Precision before_;
 };
 
-/// What holds now on this thread.
+/// The current precision of this thread; f32 outside any PrecisionScope.
 Precision current_precision();
 
-/// While alive, linear() and attention() called on this thread outside the recorded graph give a row, or a query, the
-/// same bits however many are computed beside it. Otherwise products of up to 16 rows, and attention of up to 6
-/// queries, add up in an order of their own that reads memory faster. f64 products are not affected.
+/// While a BatchInvariantScope is alive, an unrecorded linear() or attention() on this thread gives bitwise identical
+/// results for a row or a query, independent of the number of other rows or queries. By default, products of up to 16
+/// rows and attention of up to 6 queries sum in a different order that reads memory faster. f64 products are not
+/// affected.
 class BatchInvariantScope {
  public:
   BatchInvariantScope();

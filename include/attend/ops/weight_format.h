@@ -2,28 +2,29 @@
 
 #include "attend/tensor/tensor.h"
 
-// The matrices of linear layers and embeddings may be held in fewer bits for inference: linear() and embedding() take
-// them as they take f32, and everything between stays f32.
+// For inference, the weight matrices of linear layers and embeddings may be stored in fewer bits. linear() and
+// embedding() accept all formats; activations stay f32.
 namespace attend {
 
 enum class WeightFormat {
   f32,
-  bf16,  ///< the upper half of each f32, rounded; widened on the way into products, which are those of f32 to the bit
-  int8,  ///< each row in 255 steps of its largest magnitude / 127
+  bf16,  ///< each f32 rounded to bf16; products widen it to f32 and are bitwise identical to f32 products
+  int8,  ///< integers in −127 … 127, times one scale per row: the row's largest magnitude / 127
 };
 const char* name_of(WeightFormat format);
 
-/// weight (f32, f64, f16 or bf16, [rows, dim]) in a format; the tensor itself where it is in it already. An int8 matrix
-/// carries its scales with its storage. Throws ShapeError for anything but a matrix of floats. Not recorded.
+/// Converts weight [rows, dim] (f32, f64, f16 or bf16) to a format; returns the tensor itself if it has this format
+/// already. The storage of an int8 matrix holds its scales. Throws ShapeError unless `weight` is a floating-point
+/// matrix, or an int8 matrix and `format` is int8. Not recorded.
 Tensor in_format(const Tensor& weight, WeightFormat format);
 
-/// What a matrix of any format stands for, as f32.
+/// The values of a matrix in any format, as f32.
 Tensor as_f32(const Tensor& weight);
 
-/// One factor for each row of an int8 matrix, f32 [rows]; throws ShapeError for others.
+/// The scales of an int8 matrix, f32 [rows]. Throws ShapeError for a matrix in another format.
 Tensor row_scales(const Tensor& weight);
 
-/// Whether it is held in bf16, or in i8 with scales: for inference only.
+/// Whether the matrix is bf16, or int8 with scales. Such a matrix is for inference only.
 bool is_reduced(const Tensor& weight);
 
 }  // namespace attend

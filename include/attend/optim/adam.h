@@ -15,23 +15,25 @@ struct AdamConfig {
   double eps = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;  ///< AdamW: decay the parameter itself (Loshchilov and Hutter 2019), not its gradient
-  bool decay_matrices_only = false;  ///< leave biases and norms (one axis) alone
+  bool decay_matrices_only = false;  ///< no weight decay on parameters with one axis (biases and norms)
 };
 
-/// Adam (Kingma and Ba 2015) and AdamW, with bias correction. Holds handles to the parameters and two moments for each.
+/// Adam (Kingma and Ba 2015) and AdamW, with bias correction. Holds handles to the parameters, and two moments for each
+/// parameter.
 class Adam {
  public:
-  /// Throws ShapeError for a config out of range. Moments are made when a parameter gets its first gradient.
+  /// Throws ShapeError if a config value is out of range or a parameter is read-only. The moments of a parameter are
+  /// allocated at its first update.
   Adam(std::vector<NamedTensor> parameters, const AdamConfig& config);
 
-  /// One update from the gradients that are there; parameters without one stay as they are.
+  /// Updates each parameter that has a gradient.
   void step();
   /// May be changed between steps: config().lr = schedule.at(n).
   AdamConfig& config() { return config_; }
 
-  /// `<parameter>.m`, `.v` and `.step` for all that have been updated: aliases, not copies.
+  /// `<parameter>.m`, `.v` and `.step` of each parameter that has been updated. The tensors share the optimiser's data.
   std::map<std::string, Tensor> state() const;
-  /// The reverse, by copying; throws ShapeError for a name or shape that does not fit.
+  /// Restores a state that state() returned, by copying it. Throws ShapeError if a name or a shape does not match.
   void load_state(const std::map<std::string, Tensor>& state);
 
  private:
@@ -44,7 +46,7 @@ class Adam {
   std::vector<Slot> slots_;
 };
 
-/// Adam with decoupled decay; PyTorch's default decay.
+/// AdamW: Adam with decoupled weight decay. The default decay is PyTorch's.
 Adam adamw(std::vector<NamedTensor> parameters, AdamConfig config = {.weight_decay = 0.01});
 
 }  // namespace attend

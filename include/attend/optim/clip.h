@@ -6,8 +6,8 @@
 
 namespace attend {
 
-/// Scales all gradients so that their norm, taken over all of them together, is at most `max_norm`; returns the norm
-/// before. Parameters without a gradient count for nothing.
+/// Scales all gradients so that their global norm, over all parameters together, is at most `max_norm`. Returns the
+/// norm before scaling. Ignores parameters without a gradient. Throws ShapeError unless `max_norm` is positive.
 double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_norm);
 
 }  // namespace attend

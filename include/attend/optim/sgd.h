@@ -16,18 +16,21 @@ struct SgdConfig {
   bool nesterov = false;
 };
 
-/// Gradient descent with momentum, as in PyTorch: the buffer starts as the first gradient.
+/// Stochastic gradient descent with momentum, as in PyTorch: the momentum buffer starts as the first gradient.
 class Sgd {
  public:
-  /// Throws ShapeError for a config out of range, or nesterov without momentum or with dampening.
+  /// Throws ShapeError if a config value is out of range, a parameter is read-only, or nesterov is set without momentum
+  /// or with dampening.
   Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config);
 
-  /// One update from the gradients that are there; parameters without one stay as they are.
+  /// Updates each parameter that has a gradient.
   void step();
   SgdConfig& config() { return config_; }
 
-  /// `<parameter>.momentum` for all that have been updated: aliases, not copies. Empty without momentum.
+  /// `<parameter>.momentum` of each parameter that has been updated. The tensors share the optimiser's data. Empty
+  /// without momentum.
   std::map<std::string, Tensor> state() const;
+  /// Restores a state that state() returned, by copying it. Throws ShapeError if a name or a shape does not match.
   void load_state(const std::map<std::string, Tensor>& state);
 
  private:

@@ -15,13 +15,14 @@ struct TensorOptions {
 };
 
 Tensor empty(const Shape& shape, TensorOptions options = {});  ///< uninitialised
-Tensor empty_like(const Tensor& tensor);                       ///< dense, same shape, dtype and device
+Tensor empty_like(const Tensor& tensor);                       ///< uninitialised, dense; same shape, dtype and device
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones(const Shape& shape, TensorOptions options = {});
 
-/// Copies host values; the count must equal the shape's. T decides the dtype.
+/// Copies host values into a new tensor of dtype dtype_of<T>(). Throws ShapeError unless there are shape.numel()
+/// values.
 template <class T>
 Tensor from_span(std::span<const T> values, const Shape& shape, Device device = kCpu);
 template <class T>
@@ -32,20 +33,22 @@ template <class T>
 Tensor tensor(std::initializer_list<T> values, const Shape& shape) {
   return from_span<T>(std::span<const T>(values.begin(), values.size()), shape);
 }
-/// 0, 1, …, count-1 as i64.
+/// The numbers 0, 1, …, count-1 as i64 [count].
 Tensor arange(int64_t count);
 /// A boolean tensor from host bytes (0 = false).
 Tensor bool_tensor(std::span<const uint8_t> values, const Shape& shape);
 
+/// Random numbers, uniform in [low, high) or normally distributed. The same stream gives the same numbers.
 Tensor uniform(const Shape& shape, double low, double high, RandomStream stream, TensorOptions options = {});
 Tensor normal(const Shape& shape, double mean, double deviation, RandomStream stream, TensorOptions options = {});
 
-/// A dense copy with another dtype or on another device; the tensor itself where nothing changes. Not recorded.
+/// A dense copy with another dtype or on another device. Returns the tensor itself if it already has this dtype or
+/// device. Not recorded.
 Tensor to(const Tensor& tensor, DType dtype);
 Tensor to(const Tensor& tensor, Device device);
 
-/// Overwrites the elements of `target` with those of `source`, a tensor of the same shape on any device and of any
-/// dtype. Not recorded.
+/// Copies the elements of `source` into `target`, converting the dtype and moving between devices. Not recorded. Throws
+/// ShapeError if the shapes differ, if either tensor is an int8 matrix with scales, or if `target` is read-only.
 void copy_values(const Tensor& source, const Tensor& target);
 
 }  // namespace attend

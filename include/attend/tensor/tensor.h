@@ -13,14 +13,14 @@
 
 namespace attend {
 
-struct Variable;  // a tensor's place in the recorded graph: see attend/autograd/autograd.h
+struct Variable;  // a tensor's vertex in the recorded graph: see attend/autograd/autograd.h
 
 /// Owns, or keeps alive, a block of device memory.
 class Storage {
  public:
-  /// Fresh, uninitialised memory.
+  /// Allocates uninitialised memory.
   Storage(size_t bytes, Device device);
-  /// Memory owned by someone else (a mapped file), kept alive through `owner`; never written.
+  /// Refers to memory that `owner` owns and keeps alive, such as a mapped file. The memory is read-only.
   Storage(const void* data, size_t bytes, Device device, std::shared_ptr<const void> owner);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -29,9 +29,9 @@ class Storage {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  bool is_read_only() const { return owner_ != nullptr; }  ///< memory of someone else
+  bool is_read_only() const { return owner_ != nullptr; }  ///< the memory belongs to another owner
 
-  /// What a matrix quantised to i8 carries along: see attend/ops/weight_format.h. Null for everything else.
+  /// The scales of a matrix quantised to i8: see attend/ops/weight_format.h. Null for all other storage.
   const std::shared_ptr<const Storage>& scales() const { return scales_; }
   void set_scales(std::shared_ptr<const Storage> scales) { scales_ = std::move(scales); }
 
@@ -39,21 +39,23 @@ class Storage {
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Device device_;
-  std::shared_ptr<const void> owner_;  // empty: ours to release
+  std::shared_ptr<const void> owner_;  // empty: the destructor releases data_
   std::shared_ptr<const Storage> scales_;
 };
 
-/// Cheap handle to shared, strided, typed storage on one device. Copies alias the data; clone() does not.
+/// A cheap handle to shared, strided, typed storage on one device. Copies of a Tensor share its data; clone() copies
+/// the data.
 class Tensor {
  public:
-  Tensor() = default;  ///< empty: "no bias", "no mask"; test with if (t)
+  Tensor() = default;  ///< an empty tensor, for "no bias" or "no mask"; test with `if (t)`
   Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, Strides strides, int64_t offset = 0);
 
   explicit operator bool() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
   const Strides& strides() const { return strides_; }
   int64_t rank() const { return shape_.rank(); }
-  int64_t dim(int64_t axis) const { return shape_[shape_.axis(axis, "dim")]; }  ///< negative axes count from the end
+  /// Size along an axis. Negative axes count from the end. Throws ShapeError if the axis is out of range.
+  int64_t dim(int64_t axis) const { return shape_[shape_.axis(axis, "dim")]; }
   int64_t numel() const { return shape_.numel(); }
   DType dtype() const { return dtype_; }
   Device device() const;
@@ -61,27 +63,27 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   bool is_contiguous() const;
 
-  /// The elements: host memory, contiguous and of type T, or throws ShapeError / DeviceError. Those of a mapped file
-  /// are given as const T only.
+  /// The elements in host memory. Throws DeviceError if the tensor is not on the CPU, and ShapeError if the tensor is
+  /// empty, is not contiguous or holds elements of another type than T. A read-only tensor needs a const T.
   template <class T>
   std::span<T> data() const {
     check_host_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>);
     return {static_cast<T*>(raw()), static_cast<size_t>(numel())};
   }
-  /// The only element, from any device and dtype, as a double.
+  /// The value of a tensor with one element as a double, from any device and dtype. Throws ShapeError for other sizes.
   double item() const;
-  /// All elements in row-major order, from any device and dtype.
+  /// All elements in row-major order, converted to T, from any device and dtype.
   template <class T = float>
   std::vector<T> to_vector() const;
 
-  /// The same storage seen with another shape and strides (no autograd; ops/shape.h has the differentiable ones).
+  /// The same storage with another shape, strides and offset. Not recorded; ops/shape.h has differentiable views.
   Tensor as_strided(Shape shape, Strides strides, int64_t offset) const;
-  /// A dense copy with its own storage, outside the recorded graph.
+  /// A dense copy with its own storage. Not recorded.
   Tensor clone() const;
-  /// The same data without its history.
+  /// The same storage outside the recorded graph.
   Tensor detach() const;
 
-  // What autograd knows of this handle; empty for a constant.
+  // The handle's vertex in the recorded graph; null for a constant.
   const std::shared_ptr<Variable>& variable() const { return variable_; }
   void set_variable(std::shared_ptr<Variable> variable) { variable_ = std::move(variable); }
 
@@ -99,19 +101,20 @@ class Tensor {
   std::shared_ptr<Variable> variable_;
 };
 
-/// A tensor and what it is called in a model or a file.
+/// A tensor and its name in a model or a file.
 using NamedTensor = std::pair<std::string, Tensor>;
 
-/// A dense tensor as a matrix: all axes but the last make the rows. Throws ShapeError unless contiguous.
+/// A dense tensor as a matrix: all axes but the last become the rows. Throws ShapeError unless the tensor is
+/// contiguous.
 Rows rows(const Tensor& tensor);
-/// The same, but an empty tensor gives empty rows.
+/// rows(tensor), or empty Rows for an empty tensor.
 Rows rows_or_empty(const Tensor& tensor);
-/// A view, or an empty one for an empty tensor.
+/// tensor.view(), or an empty View for an empty tensor.
 View view_or_empty(const Tensor& tensor);
 
 struct MemoryStats {
-  size_t live_bytes = 0;  ///< held by tensors and kernels' scratch
-  size_t peak_bytes = 0;  ///< the largest live_bytes since reset_peak_memory
+  size_t live_bytes = 0;  ///< bytes currently allocated for tensors and kernels' scratch memory
+  size_t peak_bytes = 0;  ///< largest live_bytes since reset_peak_memory
 };
 MemoryStats memory_stats(Device device = kCpu);
 void reset_peak_memory(Device device = kCpu);
