@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// x with room for `capacity` positions; the first `held` are kept.
+/// A copy of x with space for `capacity` positions, of which the first `held` are copied.
 Tensor grown(const Tensor& x, const Tensor& like, int64_t held, int64_t capacity) {
   const Tensor result = empty({like.dim(0), like.dim(1), capacity, like.dim(3)}, {like.dtype(), like.device()});
   if (x && held > 0) copy_values(slice(x, 2, 0, held), slice(result, 2, 0, held));
@@ -28,8 +28,9 @@ void write(const Tensor& fresh, const Tensor& cache, const CacheStep& step) {
   }
 }
 
-/// Every row either stays or takes a copy of one that stays, as a beam's rows do: nothing else has to be touched.
-bool reads_only_what_stays(std::span<const int64_t> order) {
+/// Whether each row either stays unchanged or is replaced by a row that stays unchanged, as in beam search. Rows can
+/// then be copied in place.
+bool can_copy_in_place(std::span<const int64_t> order) {
   return std::ranges::all_of(order, [&](int64_t from) { return order[static_cast<size_t>(from)] == from; });
 }
 
@@ -60,12 +61,12 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
   require<ShapeError>(!step.held.empty() && static_cast<int64_t>(step.held.size()) == fresh.keys.dim(0) &&
                           step.count == fresh.keys.dim(2),
                       "KeyValueCache: the step has ", step.held.size(), " rows of ", step.count,
-                      " tokens, the keys are of shape ", fresh.keys.shape());
+                      " tokens, but the keys have shape ", fresh.keys.shape());
   require<ShapeError>(step.count == 1 || step.is_even(),
-                      "KeyValueCache: rows of different lengths take one token at a time, got ", step.count);
+                      "KeyValueCache: rows of different lengths must get one token at a time, got ", step.count);
   const int64_t longest = step.longest(), held = longest - step.count;
   require<ShapeError>(held == 0 || (keys_ && keys_.dim(0) == fresh.keys.dim(0) && keys_.dim(2) >= held),
-                      "KeyValueCache: the step goes on from ", held, " tokens that the cache does not hold");
+                      "KeyValueCache: the step expects ", held, " cached tokens that the cache does not have");
   if (!keys_ || keys_.dim(2) < longest || keys_.dim(0) != fresh.keys.dim(0)) {
     const int64_t capacity = std::max<int64_t>({longest, 2 * held, 16});
     keys_ = grown(keys_, fresh.keys, held, capacity);
@@ -112,9 +113,8 @@ RowMoves::Copy RowHistory::copy_of(int64_t from, int64_t to, bool is_whole) cons
 }
 
 RowMoves RowHistory::select(std::span<const int64_t> order) {
-  if (marks_.empty()) return {.rows = std::ssize(order), .is_in_place = true};  // nothing was read
-  RowMoves moves{.rows = std::ssize(order),
-                 .is_in_place = order.size() == marks_.size() && reads_only_what_stays(order)};
+  if (marks_.empty()) return {.rows = std::ssize(order), .is_in_place = true};  // no tokens yet
+  RowMoves moves{.rows = std::ssize(order), .is_in_place = order.size() == marks_.size() && can_copy_in_place(order)};
   for (int64_t to = 0; to < moves.rows; ++to) {
     const RowMoves::Copy copy = copy_of(order[static_cast<size_t>(to)], to, !moves.is_in_place);
     if (copy.begin < copy.end) moves.copies.push_back(copy);

@@ -26,7 +26,7 @@ Tensor LearnedPositions::forward(const Tensor& x, int64_t offset) const {
                       weight.dim(1), "], got ", x.shape());
   const int64_t end = offset + x.dim(-2);
   require<ShapeError>(offset >= 0 && end <= weight.dim(0), "LearnedPositions: positions ", offset, " to ", end - 1,
-                      " were asked for, but the table has ", weight.dim(0));
+                      " are outside the table of ", weight.dim(0));
   return add(x, slice(weight, 0, offset, end));
 }
 

@@ -22,7 +22,7 @@ Tensor activate(Activation kind, const Tensor& x) {
     case Activation::quick_gelu:
       return multiply(x, sigmoid(x * 1.702));
   }
-  throw ShapeError("activate: there is no such activation");
+  throw ShapeError("activate: unknown activation");
 }
 
 FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {

@@ -11,7 +11,7 @@ namespace {
 
 thread_local bool is_blank = false;
 
-/// All elements are one and the same: a shape that costs nothing, until a value replaces it.
+/// A tensor of this shape whose strides are 0, so that all elements share one value in memory.
 Tensor blank(const Shape& shape) {
   Strides strides = shape;
   for (int64_t axis = 0; axis < shape.rank(); ++axis) strides[axis] = 0;

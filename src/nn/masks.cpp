@@ -13,7 +13,7 @@ void require_mask(const Tensor& x, const char* op) {
 
 }  // namespace
 
-// The device's float arithmetic does the logic: 0 and 1 are exact, and no kernel of its own is needed.
+// Computes with the values 0 and 1 in float arithmetic, which is exact and needs no extra kernel.
 Tensor logical_not(const Tensor& x) {
   require_mask(x, "logical_not");
   return to(scale(to(to(x, DType::boolean), DType::f32), -1, 1), DType::boolean);
@@ -45,7 +45,7 @@ Tensor length_mask(const Tensor& lengths, int64_t length) {
   const std::vector<int64_t> counts = lengths.to_vector<int64_t>();
   std::vector<uint8_t> real;
   for (const int64_t count : counts) {
-    require<ShapeError>(count >= 0 && count <= length, "length_mask: length ", count, " is not within 0 to ", length);
+    require<ShapeError>(count >= 0 && count <= length, "length_mask: length ", count, " is outside 0 … ", length);
     for (int64_t j = 0; j < length; ++j) real.push_back(j < count);
   }
   return to(bool_tensor(real, {lengths.dim(0), length}), lengths.device());

@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// The state as [batch, states, width], after checking that all fits together.
+/// Checks the inputs and returns the state as [batch, states, width].
 Tensor checked_states(const MemoryInputs& inputs, const char* name) {
   const Tensor &state = inputs.state, &memory = inputs.memory;
   require<ShapeError>(state.rank() == 2 || state.rank() == 3, name,
@@ -22,7 +22,7 @@ Tensor checked_states(const MemoryInputs& inputs, const char* name) {
   return state.rank() == 2 ? unsqueeze(state, 1) : state;
 }
 
-/// One head of attention over the memory; q is [batch, states, width], k [batch, length, width].
+/// Attention to the memory with one head. q is [batch, states, width] and k is [batch, length, width].
 TracedAttention attend_memory(const Tensor& q, const Tensor& k, const MemoryInputs& inputs, AttentionOptions options,
                               const ForwardPass& pass) {
   if (inputs.mask) options.mask = unsqueeze(unsqueeze(inputs.mask, 1), 1);
@@ -43,13 +43,13 @@ BahdanauAttention BahdanauAttention::create(const BahdanauAttentionConfig& confi
   return result;
 }
 
-// With q = k = 0 the attention op is softmax(bias, masked) · v: the additive score goes in as the bias.
+// With q = k = 0 the attention op computes softmax(bias, masked) · v. The additive scores are passed as the bias.
 TracedAttention BahdanauAttention::forward(const MemoryInputs& inputs, const ForwardPass& pass,
                                            const Tensor& projected) const {
-  const Tensor states = query.forward(checked_states(inputs, "BahdanauAttention"));  // [batch, states, hidden]
-  const Tensor keys = projected ? projected : project(inputs.memory);                // [batch, length, hidden]
-  const Tensor mixed = tanh(unsqueeze(states, 2) + unsqueeze(keys, 1));              // [batch, states, length, hidden]
-  const Tensor scores = select(score.forward(mixed), 3, 0);                          // [batch, states, length]
+  const Tensor states = query.forward(checked_states(inputs, "BahdanauAttention"));  // [batch, states, state_dim]
+  const Tensor keys = projected ? projected : project(inputs.memory);                // [batch, length, state_dim]
+  const Tensor mixed = tanh(unsqueeze(states, 2) + unsqueeze(keys, 1));  // [batch, states, length, state_dim]
+  const Tensor scores = select(score.forward(mixed), 3, 0);              // [batch, states, length]
   if (pass.observer) {
     pass.show("query", states);
     pass.show("key", keys);
@@ -67,7 +67,7 @@ LuongAttention LuongAttention::create(const LuongAttentionConfig& config, Rng& r
     result.projection = Linear::create({.in = config.state, .out = config.memory, .bias = false}, rng);
   } else {
     require<ShapeError>(config.state == config.memory,
-                        "LuongAttention: dot scores need state and memory of one width, got ", config.state, " and ",
+                        "LuongAttention: dot scores need equal widths of state and memory, got ", config.state, " and ",
                         config.memory);
   }
   return result;

@@ -13,7 +13,7 @@
 namespace attend {
 namespace {
 
-/// Fills in what 0 stands for, and checks that it adds up.
+/// Replaces zeros in the config by their defaults, and checks the config.
 MultiheadAttentionConfig resolved(MultiheadAttentionConfig config) {
   require<ShapeError>(config.dim >= 1 && config.heads >= 1,
                       "MultiheadAttention: dim and heads must be at least 1, got ", config.dim, " and ", config.heads);
@@ -30,13 +30,12 @@ MultiheadAttentionConfig resolved(MultiheadAttentionConfig config) {
   require<ShapeError>(config.key_dim >= 1 && config.value_dim >= 1 && config.head_dim >= 1,
                       "MultiheadAttention: key_dim, value_dim and head_dim must not be negative, got ", config.key_dim,
                       ", ", config.value_dim, " and ", config.head_dim);
-  require<ShapeError>(
-      !config.alibi || !(config.bias_kv || config.zero_key),
-      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
+  require<ShapeError>(!config.alibi || !(config.bias_kv || config.zero_key),
+                      "MultiheadAttention: alibi cannot be combined with the extra keys of bias_kv and zero_key");
   return config;
 }
 
-/// A projection with Xavier's weights and a bias of 0.
+/// A projection with Xavier initialisation and a bias of 0.
 Linear projection(const LinearConfig& config, int64_t parts, Rng& rng) {
   Linear result;
   result.weight = xavier_parameter({config.out, config.in}, rng, parts);
@@ -44,7 +43,8 @@ Linear projection(const LinearConfig& config, int64_t parts, Rng& rng) {
   return result;
 }
 
-/// [batch, length, heads · dim] as [batch, heads, length, dim], each head normed where there is a norm: else a view.
+/// [batch, length, heads · dim] as [batch, heads, length, dim]. With a norm, each head is normed; without, this is a
+/// view.
 Tensor split_heads(const Tensor& x, int64_t heads, const std::optional<RMSNorm>& norm = {}) {
   const Tensor apart = reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
   return transpose(norm ? norm->forward(apart) : apart, 1, 2);
@@ -53,7 +53,7 @@ Tensor split_heads(const Tensor& x, int64_t heads, const std::optional<RMSNorm>&
 /// [batch, heads, length, dim] as [batch, length, heads · dim].
 Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)}); }
 
-/// x[batch, heads, length, dim] with one more position, row [heads · dim], the same for the whole batch.
+/// Appends `row` [heads · dim] to x [batch, heads, length, dim] as one more position of every sequence.
 Tensor append_row(const Tensor& x, const Tensor& row) {
   const Tensor heads = reshape(row, {1, x.dim(1), 1, x.dim(3)});
   return concat({x, expand(heads, {x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
@@ -62,7 +62,7 @@ Tensor append_row(const Tensor& x, const Tensor& row) {
 /// [batch, keys] as [batch, 1, 1, keys].
 Tensor over_rows(const Tensor& keys) { return unsqueeze(unsqueeze(keys, 1), 1); }
 
-/// The mask over `count` real keys, followed by `extra` columns that every query sees.
+/// The mask of `count` keys, followed by `extra` keys that every query sees.
 Tensor extended(const Tensor& mask, int64_t count, int64_t extra) {
   Shape all = mask.shape();
   all[mask.rank() - 1] = count;
@@ -75,8 +75,8 @@ struct KeyCounts {
   int64_t queries = 0, real = 0, extra = 0;
 };
 
-/// The masks of a call as options of the attention op. Without extra keys the op's own, linear, forms serve; with them
-/// everything becomes one mask, because the op counts positions over all keys.
+/// Converts the masks of a call to options of the attention op. Without extra keys, the op's options with linear memory
+/// are used. With extra keys, all masks are combined into one tensor, because the op counts extra keys as positions.
 AttentionOptions attention_options(const MultiheadAttentionConfig& config, const MaskOptions& masks,
                                    const KeyCounts& counts) {
   AttentionOptions options;
@@ -92,7 +92,7 @@ AttentionOptions attention_options(const MultiheadAttentionConfig& config, const
     options.q_offsets = options.k_offsets = masks.offsets;
     return options;
   }
-  require<ShapeError>(!masks.offsets, "MultiheadAttention: packed sequences have no room for extra keys");
+  require<ShapeError>(!masks.offsets, "MultiheadAttention: packed sequences cannot be combined with extra keys");
   if (masks.lengths) options.mask = logical_and(over_rows(length_mask(masks.lengths, counts.real)), options.mask);
   if (masks.causal || config.window > 0) {
     const Tensor seen = position_mask({.queries = counts.queries,
@@ -119,9 +119,9 @@ void check_inputs(const MultiheadAttentionConfig& config, const MultiheadAttenti
   check(inputs.key, "key", config.key_dim);
   check(inputs.value, "value", config.value_dim);
   require<ShapeError>(inputs.key.dim(0) == inputs.query.dim(0) && inputs.value.dim(0) == inputs.query.dim(0),
-                      "MultiheadAttention: query, key and value have batches of ", inputs.query.dim(0), ", ",
-                      inputs.key.dim(0), " and ", inputs.value.dim(0));
-  require<ShapeError>(inputs.key.dim(1) == inputs.value.dim(1), "MultiheadAttention: there are ", inputs.key.dim(1),
+                      "MultiheadAttention: query, key and value must have the same batch size, got ",
+                      inputs.query.dim(0), ", ", inputs.key.dim(0), " and ", inputs.value.dim(0));
+  require<ShapeError>(inputs.key.dim(1) == inputs.value.dim(1), "MultiheadAttention: got ", inputs.key.dim(1),
                       " keys but ", inputs.value.dim(1), " values");
 }
 
@@ -129,7 +129,7 @@ struct Heads {
   Tensor q, k, v;  // [batch, heads, length, head_dim]
 };
 
-/// The fused call on projected heads, joined and projected again.
+/// Runs the attention op on the projected heads, joins the heads and applies the output projection.
 TracedAttention attend_heads(const MultiheadAttention& module, const Heads& heads, AttentionOptions options,
                              const ForwardPass& pass) {
   const auto& [q, k, v] = heads;
@@ -142,8 +142,8 @@ TracedAttention attend_heads(const MultiheadAttention& module, const Heads& head
   return result;
 }
 
-/// Rotary positions of a step's new tokens. Rows that stand at different places bring one token each: there the rows
-/// take the place of the positions.
+/// Applies RoPE to a step's new tokens. If rows have different lengths, each row has one new token; the row axis is
+/// then used as the position axis.
 Tensor turn(const Tensor& x, RopeOptions options, const CacheStep& step) {
   if (step.is_even()) {
     options.offset = step.held[0];
@@ -153,8 +153,8 @@ Tensor turn(const Tensor& x, RopeOptions options, const CacheStep& step) {
   return transpose(rope(transpose(x, 0, 2), options), 0, 2);
 }
 
-/// Who sees whom in a step. With one token a row the causal mask is each row's length. ALiBi needs nothing more: a
-/// shift of all positions of a row cancels out in its softmax.
+/// The masks of a step. With one new token per row, the causal mask is equal to the row's length. ALiBi needs no
+/// correction, because a shift of all positions of a row cancels out in the softmax.
 MaskOptions cached_masks(const MultiheadAttentionConfig& config, const CacheStep& step) {
   if (step.is_even()) return {.causal = true, .alignment = Alignment::bottom_right};
   if (config.window == 0) return {.alignment = Alignment::bottom_right, .lengths = step.lengths()};
@@ -197,7 +197,7 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
   Tensor k = split_heads(key.forward(inputs.key), config.key_heads, key_norm);
   Tensor v = split_heads(value.forward(inputs.value), config.key_heads);
   const int64_t real = k.dim(2);
-  if (config.rope) {  // extra keys have no position: before them
+  if (config.rope) {  // before the extra keys are appended, because they have no position
     RopeOptions turning = *config.rope;
     if (masks.positions) turning.positions = masks.positions;
     q = rope(q, turning), k = rope(k, turning);
@@ -216,7 +216,7 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
 Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
                                           const ForwardPass& pass) const {
   require<ShapeError>(!config.bias_kv && !config.zero_key,
-                      "MultiheadAttention: a cache cannot be used with the extra keys of bias_kv and zero_key");
+                      "MultiheadAttention: a cache cannot be combined with the extra keys of bias_kv and zero_key");
   const NoGrad scope;
   const std::array layers{query.weights(), key.weights(), value.weights()};
   const std::vector<Tensor> projected = linear_each(x, layers);
@@ -227,7 +227,7 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
   const KeyValues all = cache.append({k, v}, step);
   AttentionOptions options =
       attention_options(config, cached_masks(config, step), {.queries = q.dim(2), .real = all.keys.dim(2), .extra = 0});
-  if (!step.is_even()) options.window = 0;  // the mask has it
+  if (!step.is_even()) options.window = 0;  // the mask includes the window
   options.bias = step.bias;
   return attend_heads(*this, {.q = q, .k = all.keys, .v = all.values}, options, pass).output;
 }
@@ -240,7 +240,7 @@ KeyValues MultiheadAttention::project_memory(const Tensor& memory) const {
 Tensor MultiheadAttention::forward_memory(const Tensor& x, const KeyValues& memory, const MaskOptions& masks,
                                           const ForwardPass& pass) const {
   require<ShapeError>(!config.bias_kv && !config.zero_key && !config.rope,
-                      "MultiheadAttention: forward_memory is for attention without extra keys and rotary positions");
+                      "MultiheadAttention: forward_memory cannot be combined with bias_kv, zero_key or rope");
   const Tensor q = split_heads(query.forward(x), config.heads, query_norm);
   const AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = memory.keys.dim(2), .extra = 0});

@@ -33,7 +33,7 @@ TracedAttention observed_attention(const Tensor& q, const Tensor& k, const Tenso
   if (!ablation.keys.empty()) hide_keys(options, ablation.keys, k.dim(2));
   AttentionResult attended = attention_with_lse(q, k, v, options);
   if (!ablation.heads.empty()) attended.output = without_heads(attended.output, ablation.heads);
-  if (options.bias) options.bias = options.bias.detach();  // a kept trace must not keep the graph
+  if (options.bias) options.bias = options.bias.detach();  // the trace must not keep the graph alive
   TracedAttention result{attended.output,
                          {.path = {},
                           .q = q.detach(),

@@ -4,8 +4,8 @@
 
 namespace attend {
 
-/// The fused call, with what an observer wants of it: heads and keys left out beforehand, the trace shown afterwards.
-/// The output is [batch, heads, queries, width].
+/// Runs the attention op for the observer of `pass`, if any: applies the observer's ablation and reports the trace. The
+/// output is [batch, heads, queries, width].
 TracedAttention observed_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                                    const ForwardPass& pass);
 

@@ -36,10 +36,10 @@ void check_state(const RecurrentConfig& config, const RecurrentState& state, int
   };
   check(state.h, "h");
   check(state.c, "c");
-  require<ShapeError>(!state.c || config.cell == CellKind::lstm, "Recurrent: only LSTM has a state c");
+  require<ShapeError>(!state.c || config.cell == CellKind::lstm, "Recurrent: only LSTM cells have a state c");
 }
 
-/// The packed starting state [batch, state_width] of one direction of one layer.
+/// The packed initial state [batch, state_width] of one direction of one layer.
 Tensor packed(const RecurrentConfig& config, const RecurrentState& state, int64_t index, const Tensor& x) {
   const auto part = [&](const Tensor& all) {
     return all ? select(all, 0, index) : zeros({x.dim(0), config.state_dim}, {x.dtype(), x.device()});
@@ -47,7 +47,7 @@ Tensor packed(const RecurrentConfig& config, const RecurrentState& state, int64_
   return config.cell == CellKind::lstm ? concat({part(state.h), part(state.c)}, 1) : part(state.h);
 }
 
-/// The states [batch, state_width] of all layers and directions, apart again.
+/// Splits the packed states [batch, state_width] of all layers and directions into h and c.
 RecurrentState unpacked(const RecurrentConfig& config, const std::vector<Tensor>& states) {
   std::vector<Tensor> h, c;
   for (const Tensor& state : states) {
@@ -57,7 +57,8 @@ RecurrentState unpacked(const RecurrentConfig& config, const std::vector<Tensor>
   return {stack(h, 0), c.empty() ? Tensor{} : stack(c, 0)};
 }
 
-/// For each step who still has it, [batch, 1]; empty tensors where all have.
+/// For each step [batch, 1]: 1 for sequences that have the step, 0 for the others. Empty tensors if all sequences have
+/// it.
 std::vector<Tensor> alive_at(const Tensor& real, int64_t length, const Tensor& lengths) {
   int64_t shortest = length;
   for (const int64_t count : lengths.to_vector<int64_t>()) shortest = std::min(shortest, count);
@@ -99,7 +100,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardP
     options.alive = alive_at(real, length, inputs.lengths);
   }
 
-  Tensor y = inputs.lengths ? zero_padding(x, inputs.lengths) : x;  // padding may hold anything
+  Tensor y = inputs.lengths ? zero_padding(x, inputs.lengths) : x;  // padding may contain NaN
   std::vector<Tensor> last;
   const auto run = [&](const RecurrentWeights& weights, bool reverse) {
     options.reverse = reverse;
@@ -118,7 +119,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardP
 }
 
 RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, const ForwardPass& pass) const {
-  require<ShapeError>(!config.bidirectional, "Recurrent: a bidirectional network cannot go step by step");
+  require<ShapeError>(!config.bidirectional, "Recurrent: step() needs a network that is not bidirectional");
   require<ShapeError>(x.rank() == 2 && x.dim(1) == config.input, "Recurrent: expected x of shape [batch, ",
                       config.input, "] for a step, got ", x.shape());
   check_state(config, state, x.dim(0));
@@ -136,8 +137,7 @@ RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, co
 }
 
 RNN RNN::create(const RecurrentConfig& config, Rng& rng) {
-  require<ShapeError>(config.cell == CellKind::tanh || config.cell == CellKind::relu,
-                      "RNN: the cell must be tanh or relu");
+  require<ShapeError>(config.cell == CellKind::tanh || config.cell == CellKind::relu, "RNN: cell must be tanh or relu");
   return {Recurrent::create(config, rng)};
 }
 

@@ -34,7 +34,7 @@ Tensor lstm_cell(const Tensor& from_input, const Tensor& from_hidden, const Tens
   return concat({o * tanh(c), c}, 1);
 }
 
-/// One step as a small graph of its own: leaves in, `next` out.
+/// One step as a separate recorded graph from leaves to `next`.
 struct Step {
   int64_t time = 0;
   Tensor from_input, from_hidden, state;
@@ -47,8 +47,8 @@ Tensor next_state(const Step& step, const ScanOptions& options) {
   return alive ? moved * alive + step.state * scale(alive, -1, 1) : moved;
 }
 
-/// Back through time. What a step's h got through the hidden weights is added on the way; the weights' own gradient,
-/// Σ_t dgates_tᵀ h_{t−1}, is one product over all steps at the end.
+/// Backpropagation through time. Each step adds the gradient of its h through the hidden weights. The gradient of the
+/// hidden weights, Σ_t dgates_tᵀ h_{t−1}, is one product over all steps at the end.
 Gradients scan_backward(const Tensor& dy, std::vector<Step>& steps, const Tensor& weight, bool bias) {
   const size_t length = steps.size();
   const int64_t hidden = weight.dim(1);
@@ -88,7 +88,7 @@ Tensor cell(CellKind kind, const Tensor& from_input, const Tensor& from_hidden, 
     case CellKind::lstm:
       return lstm_cell(from_input, from_hidden, state);
   }
-  throw ShapeError("cell: there is no such cell");
+  throw ShapeError("cell: unknown cell kind");
 }
 
 Tensor scan(const Tensor& from_input, const Linear& hidden, const Tensor& initial, const ScanOptions& options) {

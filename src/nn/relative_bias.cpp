@@ -12,10 +12,10 @@ namespace attend {
 RelativeBias RelativeBias::create(const RelativeBiasConfig& config, Rng& rng) {
   require<ShapeError>(config.heads >= 1, "RelativeBias: heads must be at least 1, got ", config.heads);
   require<ShapeError>(config.buckets >= 4 && config.buckets % 2 == 0,
-                      "RelativeBias: buckets must be an even number from 4, got ", config.buckets);
-  // Far buckets begin at the first distance without a bucket of its own: the logarithms need something between.
+                      "RelativeBias: buckets must be even and at least 4, got ", config.buckets);
+  // Shared buckets begin at the first distance without a bucket of its own; max_distance must be larger than that.
   const int64_t near = config.looks_both_ways ? config.buckets / 4 : config.buckets / 2;
-  require<ShapeError>(config.max_distance > near, "RelativeBias: max_distance must be more than ", near, " for ",
+  require<ShapeError>(config.max_distance > near, "RelativeBias: max_distance must be larger than ", near, " for ",
                       config.buckets, " buckets, got ", config.max_distance);
   RelativeBias result;
   result.config = config;
@@ -29,7 +29,7 @@ int64_t RelativeBias::bucket(int64_t distance) const {
   const int64_t far = config.looks_both_ways ? std::abs(distance) : std::max<int64_t>(-distance, 0);
   const int64_t exact = buckets / 2;
   if (far < exact) return first + far;
-  // In f32, as the models were trained: at the edges of buckets it matters.
+  // f32, as in the models' training code: rounding decides the bucket of distances at the edges.
   const float share =
       std::log(static_cast<float>(far) / static_cast<float>(exact)) /
       static_cast<float>(std::log(static_cast<double>(config.max_distance) / static_cast<double>(exact)));
@@ -47,7 +47,7 @@ Tensor RelativeBias::forward(const Places& places) const {
     const Tensor bias = embedding(to(tensor<int64_t>(buckets, {queries, keys}), weight.device()), weight);
     return unsqueeze(contiguous(transpose(transpose(bias, 1, 2), 0, 1)), 0);
   }
-  // Row i is row 0 moved by i: all are windows of one row that begins at the smallest distance.
+  // Row i is row 0 shifted by i. All rows are therefore views of one row that begins at the smallest distance.
   std::vector<int64_t> buckets;
   for (int64_t d = 1 - queries - first; d < keys - first; ++d) buckets.push_back(bucket(d));
   const auto distances = static_cast<int64_t>(buckets.size());

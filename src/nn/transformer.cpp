@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// What attention to itself and to a memory have in common.
+/// The settings common to self-attention and cross-attention.
 MultiheadAttentionConfig attention_config(const TransformerLayerConfig& config) {
   return {.dim = config.dim,
           .heads = config.heads,
@@ -43,8 +43,7 @@ FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) 
                              rng);
 }
 
-/// One branch with its residual: norm(x + f(x)), or x + f(norm(x)) where the norm comes first. `name` is for whoever
-/// looks on.
+/// A residual branch: norm(x + f(x)), or x + f(norm(x)) with norm_first. `name` is the branch's name in observer paths.
 template <class F>
 Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, std::string_view name,
                 const ForwardPass& pass, F&& f) {
@@ -57,7 +56,8 @@ Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Te
   return pass.show("normed", norm.forward(pass.show("residual", x + drop(branch, config.dropout, pass))));
 }
 
-/// Attention draws its own projections already; its output and the feed-forward network start as a Linear does.
+/// Xavier initialisation of the matrices that are initialised like a Linear: attention's output and the feed-forward
+/// network. Attention's other projections have Xavier initialisation already.
 void reset_xavier(MultiheadAttention& attention, Rng& rng) {
   attention.output.weight = xavier_parameter(attention.output.weight.shape(), rng);
 }
@@ -123,7 +123,7 @@ Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& ca
   const Tensor own = residual(config, attention_norm, x, "attention", pass,
                               [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, pass); });
   const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {
-    // The rows of one sequence are so many queries to its memory.
+    // The n rows that share a row of the memory become n queries of one sequence.
     const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
     return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, pass), in.shape());
   });

@@ -89,7 +89,7 @@ TEST(LuongAttention, Gradients) {
   expect_module_gradients(LuongAttention::create({.state = 4, .memory = 4, .score = LuongScore::dot}, rng),
                           {random_f64({2, 4}, 1), random_f64({2, 3, 4}, 2)}, forward);
   expect_error<ShapeError>([&] { LuongAttention::create({.state = 2, .memory = 4, .score = LuongScore::dot}, rng); },
-                           "LuongAttention: dot scores need state and memory of one width, got 2 and 4");
+                           "LuongAttention: dot scores need equal widths of state and memory, got 2 and 4");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(LearnedPositions, AddsTheRowsFromOffset) {
       [&] {
         positions.forward(zeros({1, 3, 2}), 4);
       },
-      "LearnedPositions: positions 4 to 6 were asked for, but the table has 6");
+      "LearnedPositions: positions 4 to 6 are outside the table of 6");
   expect_error<ShapeError>(
       [&] {
         positions.forward(zeros({1, 3, 4}));

@@ -172,9 +172,8 @@ TEST(MultiheadAttention, ErrorsSayWhatWasExpected) {
                            "MultiheadAttention: heads 6 is not divisible by key_heads 4");
   expect_error<ShapeError>([] { create({.dim = 0}); },
                            "MultiheadAttention: dim and heads must be at least 1, got 0 and 1");
-  expect_error<ShapeError>(
-      [] { create({.dim = 4, .zero_key = true, .alibi = true}); },
-      "MultiheadAttention: alibi needs positions, which the extra keys of bias_kv and zero_key have not");
+  expect_error<ShapeError>([] { create({.dim = 4, .zero_key = true, .alibi = true}); },
+                           "MultiheadAttention: alibi cannot be combined with the extra keys of bias_kv and zero_key");
   const auto module = create({.dim = 4, .heads = 2});
   expect_error<ShapeError>(
       [&] {
@@ -185,7 +184,7 @@ TEST(MultiheadAttention, ErrorsSayWhatWasExpected) {
       [&] {
         module.forward_cross(zeros({2, 3, 4}), zeros({1, 3, 4}));
       },
-      "MultiheadAttention: query, key and value have batches of 2, 1 and 1");
+      "MultiheadAttention: query, key and value must have the same batch size, got 2, 1 and 1");
   expect_error<ShapeError>(
       [&] {
         module.forward_traced({zeros({2, 3, 4}), zeros({2, 3, 4}), zeros({2, 1, 4})});
@@ -203,8 +202,7 @@ TEST(Masks, Logic) {
   EXPECT_EQ(values(position_mask({.queries = 1, .keys = 3, .alignment = Alignment::bottom_right, .window = 2})),
             (std::vector<double>{0, 1, 1}));
   expect_error<ShapeError>([] { logical_not(zeros({2})); }, "logical_not: expected a boolean tensor, got f32");
-  expect_error<ShapeError>([] { length_mask(tensor<int64_t>({3}, {1}), 2); },
-                           "length_mask: length 3 is not within 0 to 2");
+  expect_error<ShapeError>([] { length_mask(tensor<int64_t>({3}, {1}), 2); }, "length_mask: length 3 is outside 0 … 2");
 }
 
 }  // namespace

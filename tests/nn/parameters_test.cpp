@@ -78,14 +78,14 @@ TEST(Parameters, LoadErrorsNameTheParameterAndChangeNothing) {
   auto saved = save_parameters(model);
   saved["blocks.0.first.weight"] = zeros({3, 2});
   saved.erase("head.bias");
-  expect_error<ShapeError>([&] { load_parameters(model, saved); }, "load: there is no value for parameter head.bias");
+  expect_error<ShapeError>([&] { load_parameters(model, saved); }, "load: no value for parameter head.bias");
   saved["head.bias"] = zeros({2});
   expect_error<ShapeError>([&] { load_parameters(model, saved); },
                            "load: parameter head.bias has shape [1] but the value has [2]");
   saved["head.bias"] = zeros({1});
   saved["tail.bias"] = zeros({1});
   expect_error<ShapeError>([&] { load_parameters(model, saved); },
-                           "load: the model has no parameter tail.bias (1 such in all)");
+                           "load: the model has no parameter tail.bias (1 unknown in all)");
   EXPECT_EQ(testing::values(model.blocks[0].first.weight), before);
 }
 

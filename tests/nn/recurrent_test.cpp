@@ -143,20 +143,20 @@ TEST(Recurrent, ErrorsSayWhatWasExpected) {
       [&] {
         gru.forward({.x = zeros({2, 4, 3}), .state = {{}, zeros({1, 2, 5})}});
       },
-      "Recurrent: only LSTM has a state c");
+      "Recurrent: only LSTM cells have a state c");
   expect_error<ShapeError>(
       [&] {
         gru.forward({.x = zeros({2, 4, 3}), .lengths = tensor<int64_t>({1}, {1})});
       },
       "Recurrent: expected lengths of shape [2], got [1]");
   expect_error<ShapeError>([&] { RNN::create({.input = 3, .state_dim = 5, .cell = CellKind::gru}, rng); },
-                           "RNN: the cell must be tanh or relu");
+                           "RNN: cell must be tanh or relu");
   const auto both = GRU::create({.input = 3, .state_dim = 5, .bidirectional = true}, rng);
   expect_error<ShapeError>(
       [&] {
         both.step(zeros({1, 3}));
       },
-      "Recurrent: a bidirectional network cannot go step by step");
+      "Recurrent: step() needs a network that is not bidirectional");
 }
 
 TEST(Recurrent, DropoutBetweenLayersOnly) {

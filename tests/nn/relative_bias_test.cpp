@@ -73,9 +73,9 @@ TEST(RelativeBias, RefusesWhatDoesNotAddUp) {
   expect_error<ShapeError>([&] { RelativeBias::create({.heads = 0}, rng); },
                            "RelativeBias: heads must be at least 1, got 0");
   expect_error<ShapeError>([&] { RelativeBias::create({.heads = 2, .buckets = 7}, rng); },
-                           "RelativeBias: buckets must be an even number from 4, got 7");
+                           "RelativeBias: buckets must be even and at least 4, got 7");
   expect_error<ShapeError>([&] { RelativeBias::create({.heads = 2, .buckets = 32, .max_distance = 8}, rng); },
-                           "RelativeBias: max_distance must be more than 8 for 32 buckets, got 8");
+                           "RelativeBias: max_distance must be larger than 8 for 32 buckets, got 8");
 }
 
 }  // namespace

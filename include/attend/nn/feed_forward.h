@@ -17,7 +17,8 @@ struct FeedForwardConfig {
   double dropout = 0;
 };
 
-/// down(activation(up(x))), or gated: down(activation(gate(x)) · up(x)). Dropout before `down`.
+/// Feed-forward network: down(activation(up(x))), or down(activation(gate(x)) · up(x)) if gated. Dropout applies to the
+/// input of `down`.
 struct FeedForward {
   Activation activation = Activation::relu;
   double dropout = 0;

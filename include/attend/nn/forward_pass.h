@@ -6,19 +6,19 @@
 
 namespace attend {
 
-/// What a forward pass needs beyond its inputs. Training and randomness are arguments, not hidden state.
+/// Arguments of a forward pass besides its inputs. Training and randomness are explicit arguments, not hidden state.
 struct ForwardPass {
-  Rng* rng = nullptr;            ///< where dropout takes its masks from; null: no dropout
-  Observer* observer = nullptr;  ///< sees what is computed; null: nobody looks
+  Rng* rng = nullptr;            ///< source of dropout masks; null: no dropout
+  Observer* observer = nullptr;  ///< receives intermediate values; may be null
 
-  /// Shows a value to the observer, if there is one; passes it on.
+  /// Passes a value to the observer, if there is one. Returns `value`.
   const Tensor& show(std::string_view what, const Tensor& value) const {
     if (observer) observer->computed(what, value);
     return value;
   }
 };
 
-/// Dropout if the pass has an rng, else x.
+/// dropout(x, p) if the pass has an Rng, else x.
 Tensor drop(const Tensor& x, double p, const ForwardPass& pass);
 
 }  // namespace attend

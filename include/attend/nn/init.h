@@ -3,11 +3,11 @@
 #include "attend/base/random.h"
 #include "attend/tensor/tensor.h"
 
-// Fresh parameters (f32, on the CPU, requiring a gradient), by the usual recipes.
+// Initialisation of parameters. They are f32, on the CPU, and require a gradient.
 namespace attend {
 
-/// While one lives, parameters made on this thread have a shape but neither values nor memory: for a model whose
-/// weights will be loaded at once. Like NoGrad, it may be nested.
+/// While a BlankParameters is alive, parameters created on this thread have a shape but no values, and allocate no
+/// memory. Use it to create a model whose weights are loaded right afterwards. Scopes may be nested.
 class BlankParameters {
  public:
   BlankParameters();
@@ -20,11 +20,14 @@ class BlankParameters {
 };
 
 Tensor constant_parameter(const Shape& shape, double value);
-/// Even in [−bound, bound].
+/// Uniform in [−bound, bound].
 Tensor uniform_parameter(const Shape& shape, double bound, Rng& rng);
+/// Normally distributed with mean 0.
 Tensor normal_parameter(const Shape& shape, double deviation, Rng& rng);
-/// A matrix [out, in] even within √(6 / (in + out)), which keeps the variance of values and gradients alike (Glorot and
-/// Bengio 2010). `parts` such matrices stacked are to be treated as one, as PyTorch packs query, key and value.
+/// A matrix [out, in], uniform within ±√(6 / (in + out)), which preserves the variance of values and gradients (Glorot
+/// and Bengio 2010). With `parts`, the matrix is initialised like one of `parts` matrices that are stacked into one, as
+/// PyTorch packs query, key and value: `out` in the bound becomes parts · out. Throws ShapeError unless `shape` has two
+/// axes.
 Tensor xavier_parameter(const Shape& shape, Rng& rng, int64_t parts = 1);
 
 }  // namespace attend

@@ -12,15 +12,15 @@ struct LinearConfig {
   bool bias = true;
 };
 
-/// y = x · weightᵀ + bias on the last axis; weight [out, in], bias [out] or empty. For inference the weight may be bf16
-/// or int8: attend/nn/weight_formats.h.
+/// y = x · weightᵀ + bias along the last axis, with weight [out, in] and bias [out] or empty. For inference the weight
+/// may be bf16 or int8: see attend/nn/weight_formats.h.
 struct Linear {
   Tensor weight, bias;
 
-  /// Even within ±1/√in, as in PyTorch.
+  /// Initial values are uniform within ±1/√in, as in PyTorch. Throws ShapeError if `in` or `out` is below 1.
   static Linear create(const LinearConfig& config, Rng& rng);
   Tensor forward(const Tensor& x) const;
-  /// For linear_each, where several layers read the same x.
+  /// The argument of linear_each, for several layers that read the same x.
   LinearWeights weights() const { return {weight, bias}; }
 
   static void fields(auto&& visit) {

@@ -3,30 +3,32 @@
 #include "attend/nn/linear.h"
 #include "attend/nn/multihead_attention.h"
 
-// Attention as recurrent decoders use it: one state, or several, looks at a memory of encoder states. The scores
-// differ; softmax, mask (true = may attend, an empty row gives 0) and the weighted sum are those of the attention op.
+// Attention of recurrent decoders: one or several decoder states attend to a memory of encoder states. The classes
+// differ in their scores. Softmax, mask and weighted sum are those of the attention op: true means "may attend", and a
+// state that may attend to nothing gets 0.
 namespace attend {
 
-/// What a decoder looks with and at. The result is [batch, memory_dim], or [batch, states, memory_dim] for several
-/// states; the weights are had from its trace as [batch, 1, states, length].
+/// The inputs of a forward pass. The output is [batch, memory_dim], or [batch, states, memory_dim] for several states.
+/// The trace gives the weights as [batch, 1, states, length].
 struct MemoryInputs {
   Tensor state;   ///< [batch, state_dim] or [batch, states, state_dim]
   Tensor memory;  ///< [batch, length, memory_dim]
-  Tensor mask{};  ///< boolean [batch, length], true = may attend; empty: all
+  Tensor mask{};  ///< boolean [batch, length], true = may attend; empty: all true
 };
 
 struct BahdanauAttentionConfig {
-  int64_t state = 0;      ///< width of the decoder's state
-  int64_t memory = 0;     ///< width of the encoder's states
-  int64_t state_dim = 0;  ///< of the score
+  int64_t state = 0;      ///< width of the decoder state
+  int64_t memory = 0;     ///< width of the encoder states
+  int64_t state_dim = 0;  ///< width of W s and U h_j
 };
 
-/// Additive scores, e_j = v · tanh(W s + U h_j) (Bahdanau et al. 2015): `query` is W, `key` U, `score` v; no biases.
+/// Additive scores e_j = v · tanh(W s + U h_j) (Bahdanau et al. 2015). W is `query`, U is `key` and v is `score`; they
+/// have no biases.
 struct BahdanauAttention {
   Linear query, key, score;
 
   static BahdanauAttention create(const BahdanauAttentionConfig& config, Rng& rng);
-  /// U h_j for a memory that many states will look at: pass it to forward to compute it once.
+  /// U h_j for all j. Pass the result to forward() to compute it only once for many states.
   Tensor project(const Tensor& memory) const { return key.forward(memory); }
   TracedAttention forward(const MemoryInputs& inputs, const ForwardPass& pass = {}, const Tensor& projected = {}) const;
 
@@ -39,7 +41,7 @@ struct BahdanauAttention {
 };
 
 enum class LuongScore {
-  dot,     ///< s · h_j; state and memory are equally wide
+  dot,     ///< s · h_j; state and memory must have the same width
   general  ///< s · W h_j
 };
 
@@ -52,7 +54,7 @@ struct LuongAttentionConfig {
 /// Multiplicative scores (Luong et al. 2015 §3.1).
 struct LuongAttention {
   LuongScore score = LuongScore::dot;
-  std::optional<Linear> projection;  ///< Wᵀ: [memory, state], with `general`
+  std::optional<Linear> projection;  ///< Wᵀ [memory, state]; `general` only
 
   static LuongAttention create(const LuongAttentionConfig& config, Rng& rng);
   TracedAttention forward(const MemoryInputs& inputs, const ForwardPass& pass = {}) const;

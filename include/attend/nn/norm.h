@@ -11,12 +11,12 @@ struct LayerNormConfig {
   bool bias = true;
 };
 
-/// (x − mean) / √(variance + eps) · weight + bias over the last axis; weight and bias [dim] or empty.
+/// (x − mean) / √(variance + eps) · weight + bias over the last axis. weight and bias are [dim] or empty.
 struct LayerNorm {
   double eps = 1e-5;
   Tensor weight, bias;
 
-  /// Ones and zeros.
+  /// The initial weight is 1 and the initial bias 0.
   static LayerNorm create(const LayerNormConfig& config);
   Tensor forward(const Tensor& x) const;
 
@@ -32,7 +32,7 @@ struct RMSNormConfig {
   bool weight = true;
 };
 
-/// x / √(mean(x²) + eps) · weight over the last axis; weight [dim] or empty.
+/// x / √(mean(x²) + eps) · weight over the last axis. weight is [dim] or empty.
 struct RMSNorm {
   double eps = 1e-6;
   Tensor weight;
@@ -43,7 +43,7 @@ struct RMSNorm {
   static void fields(auto&& visit) { visit("weight", &RMSNorm::weight); }
 };
 
-/// Either of the two, as a layer's config chooses.
+/// A LayerNorm or an RMSNorm.
 struct Norm {
   bool rms = false;
   double eps = 1e-5;

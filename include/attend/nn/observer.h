@@ -7,44 +7,49 @@
 #include "attend/ops/attention.h"
 #include "attend/tensor/tensor.h"
 
-// Looking inside: whoever wants to see what a model computes passes an Observer with the ForwardPass. Modules tell
-// it where they are, what they computed and how they attended; without one nothing is kept and nothing is slower.
+// Inspecting a forward pass. A caller passes an Observer in the ForwardPass. Modules report their path, intermediate
+// values and attention calls to it. Without an observer nothing is stored, and the forward pass is not slower.
 namespace attend {
 
-/// What one fused attention call leaves behind, enough to ask for its weights afterwards. [batch, heads, length, dim].
+/// The inputs of one fused attention call and its log-sum-exp, from which its weights can be computed. q, k and v are
+/// [batch, heads, length, head_dim].
 struct AttentionTrace {
-  std::string path;  ///< which module, "encoder.layers.0.attention": named as its parameters are; empty: a lone module
+  std::string path;  ///< path of the module, a prefix of its parameters' names: "encoder.layers.0.attention"
   Tensor q, k, v, lse;
   AttentionOptions options;
 
-  /// The weights of chosen heads and rows, or the largest few: computed now, and only these.
+  /// Computes the selected weights.
   AttentionWeights weights(const WeightSelection& selection = {}) const;
   /// All weights, averaged over the heads: [batch, queries, keys].
   Tensor average_weights() const;
 };
 
-/// What an attention call shall do without.
+/// The heads and keys to switch off in an attention call.
 struct Ablation {
-  std::vector<int64_t> heads;  ///< their part of the output becomes 0
-  std::vector<int64_t> keys;   ///< positions that no query may look at
+  std::vector<int64_t> heads;  ///< heads whose part of the output becomes 0
+  std::vector<int64_t> keys;   ///< key positions that no query may attend to
 };
 
+/// Receives the intermediate values of a forward pass. Override the functions of interest.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  /// Where the pass is: the names of the modules entered so far, joined by dots.
+  /// Path of the current module: the names of the enclosing modules, joined by dots.
   const std::string& path() const { return path_; }
 
-  /// An attention call has ended.
+  /// Called after an attention call.
   virtual void attended(const AttentionTrace& /*trace*/) {}
-  /// The module at path() has computed a value. Names: "tokens" (embeddings of ids alone), "embedded" (what the first
-  /// layer gets), "input" and "output" of a layer, "normed" (a norm before a branch), "attended" (the heads side by
-  /// side) and "projected" of attention, "activated" of a feed-forward network, "branch" and "residual" (the branch
-  /// added to its input, before a norm that follows) of each half of a layer, "final" (after the last norm). Additive
-  /// attention shows "query" (W s), "key" (U h) and "score" (v, its parameter), before it attends.
+  /// Called after the module at path() has computed a value. `what` is the name of the value:
+  /// - "tokens": token embeddings without positions; "embedded": input of the first layer;
+  /// - "input" and "output" of a layer; "final": output of the last norm;
+  /// - "normed" (output of a norm), "branch" (output of a residual branch) and "residual" (the branch added to its
+  ///   input, before a norm that follows) of each half of a layer;
+  /// - "attended" (the heads' outputs, concatenated) and "projected" of attention;
+  /// - "activated" of a feed-forward network;
+  /// - "query" (W s), "key" (U h) and "score" (the parameter v) of additive attention, before it attends.
   virtual void computed(std::string_view /*what*/, const Tensor& /*value*/) {}
-  /// Asked by the attention module at path() before it attends.
+  /// Called by the attention module at path() before it attends. Returns the heads and keys to switch off.
   virtual Ablation ablation() { return {}; }
 
  private:
@@ -52,7 +57,7 @@ class Observer {
   std::string path_;
 };
 
-/// Keeps the trace of every attention call, in order.
+/// Stores the trace of every attention call, in order.
 class AttentionRecorder : public Observer {
  public:
   std::vector<AttentionTrace> traces;
@@ -60,13 +65,13 @@ class AttentionRecorder : public Observer {
   void attended(const AttentionTrace& trace) override { traces.push_back(trace); }
 };
 
-/// The part of the model that is at work for as long as this lives. Costs nothing without an observer.
+/// While alive, adds the name of a module to the observer's path. Does nothing without an observer.
 class ObservedPart {
  public:
   ObservedPart(Observer* observer, std::string_view name) : observer_(observer) {
     if (observer_) enter(name);
   }
-  /// "name.index", for one of several alike.
+  /// Adds "name.index", for an element of a list of modules.
   ObservedPart(Observer* observer, std::string_view name, size_t index) : observer_(observer) {
     if (observer_) enter(std::string(name) + "." + std::to_string(index));
   }
@@ -80,7 +85,7 @@ class ObservedPart {
   void enter(std::string_view name);
 
   Observer* observer_;
-  size_t length_ = 0;  // of the path before
+  size_t length_ = 0;  // length of the path before enter()
 };
 
 }  // namespace attend

@@ -11,9 +11,8 @@
 #include "attend/autograd/autograd.h"
 #include "attend/tensor/tensor.h"
 
-// Modules are plain structs. Each lists its members once in a static fields(visit), which calls visit(name, member) for
-// each of them; everything that needs all parameters of a model (loading, saving, optimising, counting, moving to a
-// device) walks those lists:
+// Modules are plain structs. The static function fields(visit) of a module calls visit(name, member) for each member.
+// Loading, saving, optimising, counting and moving parameters all use these lists of members:
 //
 //   static void fields(auto&& visit) {
 //     visit("weight", &Linear::weight);
@@ -39,9 +38,9 @@ inline std::string join_name(const std::string& prefix, std::string_view name) {
 
 using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
 
-/// Calls visit(name, tensor) for every parameter below `node`: a Tensor, a struct with fields(), or a std::vector or
-/// std::optional of those. Names are joined with dots (`layers.1.attention.query.weight`); a vector adds its index, an
-/// optional nothing. Empty tensors and optionals are skipped.
+/// Calls visit(name, tensor) for every parameter in `node`, which is a Tensor, a struct with fields(), or a std::vector
+/// or std::optional of such nodes. Names are joined with dots (`layers.1.attention.query.weight`). A vector adds the
+/// index of the element to the name; an optional adds nothing. Empty tensors and optionals are skipped.
 template <class Node>
 void for_each_parameter(Node& node, const std::string& prefix, const ParameterVisitor& visit) {
   if constexpr (std::is_same_v<Node, Tensor>) {
@@ -62,13 +61,13 @@ void for_each_parameter(Node& node, const std::string& prefix, const ParameterVi
 template <class Model>
 std::vector<NamedTensor> named_parameters(const Model& model) {
   std::vector<NamedTensor> result;
-  // The walk hands out references because move_to() replaces tensors; here they are only copied.
+  // for_each_parameter() passes mutable references because move_to() replaces tensors. Here they are only copied.
   for_each_parameter(const_cast<Model&>(model), "",
                      [&](const std::string& name, Tensor& tensor) { result.emplace_back(name, tensor); });
   return result;
 }
 
-/// The number of trainable values.
+/// The number of trainable values, that is, of the elements of all parameters.
 template <class Model>
 int64_t count_parameters(const Model& model) {
   int64_t count = 0;
@@ -85,13 +84,14 @@ void zero_grad(const Model& model) {
   for (const auto& [name, tensor] : named_parameters(model)) zero_grad(tensor);
 }
 
-/// A parameter like `tensor` that holds `value`: requires a gradient if `tensor` did, and has none yet.
+/// A new parameter with the given value. It requires a gradient if `tensor` does; its gradient is empty.
 Tensor replace_parameter(const Tensor& tensor, const Tensor& value);
+/// The parameter on a device, or in a dtype. Returns `tensor` itself if nothing changes.
 Tensor moved_parameter(const Tensor& tensor, Device device);
 Tensor converted_parameter(const Tensor& tensor, DType dtype);
 
-/// Puts every parameter on a device, or into another dtype. Handles taken before (an optimiser's) keep the old data:
-/// do this first.
+/// Moves every parameter to a device, or converts it to a dtype. Existing handles, such as an optimiser's, keep the old
+/// data: call these functions before creating the optimiser.
 template <class Model>
 void move_to(Model& model, Device device) {
   for_each_parameter(model, "", [&](const std::string&, Tensor& tensor) { tensor = moved_parameter(tensor, device); });
@@ -102,10 +102,10 @@ void convert_to(Model& model, DType dtype) {
                      [&](const std::string&, Tensor& tensor) { tensor = converted_parameter(tensor, dtype); });
 }
 
-/// Throws ShapeError unless there is exactly one value for each parameter, by name, and every shape fits.
+/// Throws ShapeError unless `values` has exactly the names of the parameters, and every shape matches.
 void check_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values);
-/// Copies `values` into the parameters of the same names, converting dtypes. Throws ShapeError, having changed nothing,
-/// unless the names are exactly the same and every shape fits.
+/// Copies `values` into the parameters of the same names, converting dtypes. Throws ShapeError unless the names are
+/// exactly the same and every shape matches; the parameters are then unchanged.
 void load_values(const std::vector<NamedTensor>& parameters, const std::map<std::string, Tensor>& values);
 
 template <class Model>
@@ -113,7 +113,7 @@ void load_parameters(const Model& model, const std::map<std::string, Tensor>& va
   load_values(named_parameters(model), values);
 }
 
-/// The parameters by name, without history: aliases, not copies.
+/// The parameters by name, outside the recorded graph. The tensors share the model's data.
 template <class Model>
 std::map<std::string, Tensor> save_parameters(const Model& model) {
   std::map<std::string, Tensor> result;

@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// How a recurrent layer turns an input and its state into the next state. The gates' order is PyTorch's.
+/// The function that computes the next state from an input and the current state. The order of the gates is PyTorch's.
 enum class CellKind {
   tanh,  ///< h' = tanh(W x + U h)
   relu,  ///< h' = max(0, W x + U h)
@@ -14,17 +14,17 @@ enum class CellKind {
 };
 
 struct RecurrentConfig {
-  int64_t input = 0;
-  int64_t state_dim = 0;
+  int64_t input = 0;      ///< width of the input
+  int64_t state_dim = 0;  ///< width of the state
   int64_t layers = 1;
-  bool bidirectional = false;  ///< each layer reads both ways; outputs are joined, forward first
+  bool bidirectional = false;  ///< each layer reads in both directions; outputs are concatenated, forward first
   bool bias = true;
-  double dropout = 0;  ///< between layers
+  double dropout = 0;  ///< probability of dropping a value between layers
   CellKind cell = CellKind::tanh;
 };
 
-/// One direction of one layer: all gates stacked, input [gates · state_dim, input], hidden [gates · state_dim,
-/// state_dim].
+/// The weights of one direction of one layer, all gates stacked: input [gates · state_dim, input] and hidden [gates ·
+/// state_dim, state_dim].
 struct RecurrentWeights {
   Linear input, hidden;
   static void fields(auto&& visit) {
@@ -42,42 +42,40 @@ struct RecurrentLayer {
   }
 };
 
-/// [layers · directions, batch, state_dim], a layer's two directions next to each other. Empty = zeros; c only for
-/// LSTM.
+/// h and c are [layers · directions, batch, state_dim], with the two directions of a layer next to each other. An empty
+/// tensor means zeros. Only LSTM has c.
 struct RecurrentState {
   Tensor h, c;
 };
 
 struct RecurrentInputs {
   Tensor x;                ///< [batch, length, input], length >= 1
-  RecurrentState state{};  ///< to start from
+  RecurrentState state{};  ///< initial state
   Tensor lengths{};        ///< i64 [batch]: steps from lengths[b] on are padding
 };
 
-/// `output` is [batch, length, directions · state_dim], 0 on padding; `state` the one after each sequence's last real
-/// step (its first, backwards).
 struct RecurrentResult {
-  Tensor output;
-  RecurrentState state;
+  Tensor output;         ///< [batch, length, directions · state_dim], 0 on padding
+  RecurrentState state;  ///< state after the last step that is not padding; of the backward direction, after the first
 };
 
-/// Layers of recurrent cells over a batch of sequences. A layer is one node of the recorded graph: it runs back through
-/// time by itself, so that the weights' gradients are one matrix product and not one for each step.
+/// Layers of recurrent cells over a batch of sequences. Each direction of a layer is one node of the recorded graph
+/// that does its own backpropagation through time: the weights' gradient is one matrix product, not one for each step.
 struct Recurrent {
   RecurrentConfig config;
   std::vector<RecurrentLayer> layers;
 
-  /// Everything even within ±1/√state_dim, as in PyTorch.
+  /// Initial values are uniform within ±1/√state_dim, as in PyTorch. Throws ShapeError if a size is below 1.
   static Recurrent create(const RecurrentConfig& config, Rng& rng);
   RecurrentResult forward(const RecurrentInputs& inputs, const ForwardPass& pass = {}) const;
-  /// One step of a decoder: x [batch, input] gives output [batch, state_dim]. Throws ShapeError if bidirectional.
+  /// One step of a decoder: maps x [batch, input] to the output [batch, state_dim]. Throws ShapeError if bidirectional.
   RecurrentResult step(const Tensor& x, const RecurrentState& state = {}, const ForwardPass& pass = {}) const;
 
   static void fields(auto&& visit) { visit("layers", &Recurrent::layers); }
 };
 
 struct RNN : Recurrent {
-  /// config.cell chooses tanh or relu.
+  /// config.cell must be tanh or relu.
   static RNN create(const RecurrentConfig& config, Rng& rng);
 };
 struct GRU : Recurrent {

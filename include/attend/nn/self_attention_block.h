@@ -7,11 +7,11 @@ namespace attend {
 
 struct SelfAttentionBlockConfig {
   MultiheadAttentionConfig attention;
-  int64_t out = 0;  ///< width of the result; 0 = attention.dim
+  int64_t out = 0;  ///< width of the output; 0 = attention.dim
   double eps = 1e-5;
 };
 
-/// The smallest block with everything attention needs around it: linear(layer_norm(x + attention(x))).
+/// A minimal self-attention block: linear(layer_norm(x + attention(x))).
 struct SelfAttentionBlock {
   MultiheadAttention attention;
   LayerNorm layer_norm;

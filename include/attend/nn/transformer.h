@@ -4,30 +4,31 @@
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/norm.h"
 
-// The Transformer of "Attention Is All You Need" §3.1, batch first, with PyTorch's options.
+// The Transformer of "Attention Is All You Need" §3.1, with PyTorch's options. Batch first.
 namespace attend {
 
 struct TransformerLayerConfig {
   int64_t dim = 512;
   int64_t heads = 8;
-  int64_t ffn_dim = 2048;  ///< of the feed-forward network
+  int64_t ffn_dim = 2048;  ///< width of the feed-forward network
   Activation activation = Activation::relu;
   bool gated = false;
   bool norm_first = false;                          ///< x + f(norm(x)) instead of norm(x + f(x))
-  bool bias = true;                                 ///< on every projection and norm
-  std::optional<bool> input_bias{}, output_bias{};  ///< on attention's queries, keys and values; on its output
+  bool bias = true;                                 ///< biases on projections and norms
+  std::optional<bool> input_bias{}, output_bias{};  ///< of attention: query, key and value; output. Default: `bias`
   bool qk_norm = false;                             ///< see MultiheadAttentionConfig
-  double dropout = 0.1;   ///< of attention weights, inside the feed-forward network and on every residual branch
-  double eps = 1e-5;      ///< of the norms
-  bool rms_norm = false;  ///< RMSNorm in place of LayerNorm
-  // Of self-attention: see MultiheadAttentionConfig.
+  double dropout = 0.1;   ///< on attention weights, inside the feed-forward network and on every residual branch
+  double eps = 1e-5;      ///< epsilon in norms
+  bool rms_norm = false;  ///< RMSNorm instead of LayerNorm
+  // Self-attention: see MultiheadAttentionConfig.
   int64_t key_heads = 0;
   int64_t head_dim = 0;
   int64_t window = 0;
   bool alibi = false;
   std::optional<RopeOptions> rope;
-  std::optional<double> scale;  ///< of all scores; default 1 / √head_dim
+  std::optional<double> scale;  ///< factor of all attention scores; default 1 / √head_dim
 };
+/// The norm that a layer's config selects.
 Norm create_norm(const TransformerLayerConfig& config);
 
 struct TransformerEncoderLayer {
@@ -39,7 +40,8 @@ struct TransformerEncoderLayer {
   static TransformerEncoderLayer create(const TransformerLayerConfig& config, Rng& rng);
   /// x and the result are [batch, length, dim].
   Tensor forward(const Tensor& x, const MaskOptions& masks = {}, const ForwardPass& pass = {}) const;
-  /// Causally, behind what the cache holds; see MultiheadAttention::forward_cached.
+  /// forward() with causal attention for new tokens that follow the cached ones; see
+  /// MultiheadAttention::forward_cached.
   Tensor forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
                         const ForwardPass& pass = {}) const;
 
@@ -52,14 +54,15 @@ struct TransformerEncoderLayer {
   }
 };
 
-/// What a decoder layer looks at while generating: its own past, and a memory projected once. Rows of one sequence of
-/// the memory stand together: [sequences · n, …] rows look at [sequences, …].
+/// The caches of a decoder layer in generation: keys and values of the generated tokens, and those of the memory. If
+/// the memory has [sequences, …] rows, x has [sequences · n, …] rows; n consecutive rows share a row of the memory.
 struct DecoderCache {
   KeyValueCache own;
   KeyValues memory;
 };
 
-/// A target looks at itself (causally unless told otherwise) and at the encoder's result.
+/// The masks of a decoder: self-attention of the target, causal by default, and cross-attention to the encoder's
+/// output.
 struct DecoderMasks {
   MaskOptions target{.causal = true};
   MaskOptions memory{};
@@ -124,7 +127,7 @@ struct TransformerDecoder {
 
 struct TransformerConfig {
   TransformerLayerConfig layer;
-  std::optional<TransformerLayerConfig> decoder_layer;  ///< the decoder's, where they differ
+  std::optional<TransformerLayerConfig> decoder_layer;  ///< config of the decoder's layers; default: same as `layer`
   int64_t encoder_layers = 6;
   int64_t decoder_layers = 6;
   bool final_norms = true;
@@ -136,14 +139,14 @@ struct TransformerMasks {
   MaskOptions memory{};
 };
 
-/// Encoder and decoder, between embeddings and the output layer: nn.Transformer.
+/// Encoder and decoder without embeddings and output layer, as PyTorch's nn.Transformer.
 struct Transformer {
   TransformerEncoder encoder;
   TransformerDecoder decoder;
 
-  /// As nn.Transformer: every matrix even within Xavier's bound.
+  /// Every matrix is uniform within Xavier's bound, as in nn.Transformer.
   static Transformer create(const TransformerConfig& config, Rng& rng);
-  /// source [batch, sources, dim] and target [batch, targets, dim] give [batch, targets, dim].
+  /// Maps source [batch, sources, dim] and target [batch, targets, dim] to [batch, targets, dim].
   Tensor forward(const Tensor& source, const Tensor& target, const TransformerMasks& masks = {},
                  const ForwardPass& pass = {}) const;
 

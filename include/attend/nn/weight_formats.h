@@ -8,18 +8,17 @@
 #include "attend/nn/recurrent.h"
 #include "attend/ops/weight_format.h"
 
-// Which parameters may be held in bf16 or int8, and the change of a whole model.
+// Conversion of a model's weight matrices to bf16 or int8.
 namespace attend {
 
-/// Calls visit(weight) for the matrix of every Linear and Embedding below `node`, walking fields() as
-/// for_each_parameter does. Other parameters (norms, biases, positions, recurrent cells) are used otherwise and stay as
-/// they are.
+/// Calls visit(weight) for the matrix of every Linear and Embedding in `node`, using fields() as for_each_parameter
+/// does. Skips all other parameters (norms, biases, positions, recurrent cells), which do not support reduced formats.
 template <class Node, class Visit>
 void for_each_matrix(Node& node, Visit&& visit) {
   if constexpr (std::is_same_v<Node, Linear> || std::is_same_v<Node, Embedding>) {
     if (node.weight) visit(node.weight);
   } else if constexpr (std::is_same_v<Node, Tensor> || std::is_same_v<Node, RecurrentWeights>) {
-    // not multiplied as a Linear is
+    // does not support reduced formats
   } else if constexpr (detail::is_optional<Node>) {
     if (node) for_each_matrix(*node, visit);
   } else if constexpr (detail::is_vector<Node>) {
@@ -29,7 +28,7 @@ void for_each_matrix(Node& node, Visit&& visit) {
   }
 }
 
-/// The matrices of a model by address.
+/// Pointers to the matrices of a model.
 template <class Model>
 std::vector<Tensor*> matrices_of(Model& model) {
   std::vector<Tensor*> result;
@@ -37,8 +36,8 @@ std::vector<Tensor*> matrices_of(Model& model) {
   return result;
 }
 
-/// Puts each matrix into a format, one after the other: the old one is let go before the next is made. Matrices that
-/// share their storage still do afterwards. For inference: nothing in another format than f32 has a gradient.
+/// Converts each matrix to a format. Releases a matrix before it converts the next one, to limit peak memory. Matrices
+/// that share their storage still share it afterwards. For inference: bf16 and int8 matrices have no gradient.
 void set_weight_format(const std::vector<Tensor*>& matrices, WeightFormat format);
 
 }  // namespace attend
