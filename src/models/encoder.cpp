@@ -32,7 +32,7 @@ Linear small_linear(int64_t in, int64_t out, Rng& rng) {
   return {.weight = normal_parameter({out, in}, kDeviation, rng), .bias = constant_parameter({out}, 0)};
 }
 
-/// The mean over real tokens: [batch, dim].
+/// The mean over the tokens that are not padding: [batch, dim].
 Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
   if (!lengths) return mean(x, 1);
   std::vector<float> shares;
@@ -42,10 +42,10 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
 
 /// The tokens of a padded batch without the padding.
 struct Packed {
-  std::vector<int64_t> places;     // of each token in the padded batch
-  std::vector<int64_t> positions;  // of each in its text
-  std::vector<int64_t> offsets;    // where texts begin, and where the last ends
-  std::vector<int64_t> slots;      // of the padded batch: which packed token it shows, any for padding
+  std::vector<int64_t> places;     // index of each token in the padded batch
+  std::vector<int64_t> positions;  // position of each token in its text
+  std::vector<int64_t> offsets;    // start of each text, then the end of the last text
+  std::vector<int64_t> slots;      // for each place of the padded batch, the index of its packed token; any for padding
 
   Packed(const Tensor& lengths, int64_t longest) : offsets{0} {
     for (const int64_t length : lengths.to_vector<int64_t>()) {
@@ -60,13 +60,13 @@ struct Packed {
 
 Tensor indices(const std::vector<int64_t>& values) { return tensor<int64_t>(values, {std::ssize(values)}); }
 
-/// The tokens of texts of up to `longest` each. `positions` where they are not 0, 1, 2 …
+/// A batch of tokens from texts of at most `longest` tokens. `positions` is empty if the positions are 0, 1, 2, …
 struct EncoderTokens {
   Tensor ids, types, positions;
   int64_t longest = 0;
 };
 
-/// Words, positions and types, normed: what the first layer reads.
+/// The input of the first layer: token, position and type embeddings, added and normed.
 Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPass& pass) {
   const auto& [ids, types, positions, longest] = tokens;
   const Tensor table = position_rows(model.positions, model.waves, longest);
@@ -76,7 +76,8 @@ Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPas
   return pass.show("embedded", model.embedding_norm.forward(x));
 }
 
-/// The vectors of a padded batch, computed for its real tokens alone: packed into one row, each text to itself.
+/// hidden() of a padded batch, computed only for the tokens that are not padding. They are packed into one sequence, in
+/// which each text attends only to itself.
 Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const ForwardPass& pass) {
   const int64_t rows = inputs.ids.dim(0), longest = inputs.ids.dim(1);
   const Packed packed(inputs.lengths, longest);
@@ -141,7 +142,7 @@ std::vector<Tensor*> Encoder::matrices() {
 
 Tensor Encoder::hidden(const TextInputs& inputs, const ForwardPass& pass) const {
   check_length("encoder", inputs.ids.dim(1), settings.context);
-  const bool is_plain = !pass.rng && !pass.observer;  // who watches or learns sees the batch as it came
+  const bool is_plain = !pass.rng && !pass.observer;  // observers and training need the padded batch
   if (inputs.lengths && is_plain) return hidden_packed(*this, inputs, pass);
   const Tensor x =
       embed(*this, {.ids = inputs.ids, .types = inputs.types, .positions = {}, .longest = inputs.ids.dim(1)}, pass);
@@ -158,7 +159,7 @@ Tensor Encoder::pooled(const TextInputs& inputs, const ForwardPass& pass) const 
 }
 
 Tensor Encoder::classify(const TextInputs& inputs, const ForwardPass& pass) const {
-  require<Error>(classifier.has_value(), "encoder: this model was trained without labels and cannot classify");
+  require<Error>(classifier.has_value(), "encoder: the model has no labels and cannot classify");
   return classifier->forward(drop(pooled(inputs, pass), settings.dropout, pass));
 }
 

@@ -38,7 +38,7 @@ TransformerLayerConfig layer_of(const GptConfig& config) {
   return layer;
 }
 
-/// What is different from layer to layer: who sees all, and the scale of the scores.
+/// Sets the options that differ between layers: the attention window and the scale of the scores.
 void set_layer(TransformerLayerConfig& layer, const GptConfig& config, int64_t index) {
   if (!config.layer_kinds.empty() && config.layer_kinds[static_cast<size_t>(index)] == "full") layer.window = 0;
   const double width = static_cast<double>(config.head_dim > 0 ? config.head_dim : config.dim / config.heads);
@@ -71,7 +71,7 @@ class GptDecoding final : public Decoding {
     const NoGrad scope;
     if (step_.held.empty()) step_.held.assign(static_cast<size_t>(ids.dim(0)), 0);
     step_.count = ids.dim(1);
-    require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are for the first step only");
+    require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are allowed only in the first step");
     check_length("gpt", step_.longest(), model_.settings.context);
     Tensor y = embed(model_, ids, pass, &step_);
     const ObservedPart stack(pass.observer, "stack");
@@ -104,7 +104,7 @@ class GptDecoding final : public Decoding {
   }
 
  private:
-  /// The vector of each row's last real token: [rows, dim].
+  /// The vector of each row's last token that is not padding: [rows, dim].
   static Tensor last_rows(const Tensor& y, const std::vector<int64_t>& real) {
     std::vector<int64_t> places;
     for (size_t i = 0; i < real.size(); ++i) places.push_back(static_cast<int64_t>(i) * y.dim(1) + real[i] - 1);

@@ -9,7 +9,7 @@
 namespace attend {
 
 std::vector<Tensor*> Model::matrices() {
-  throw Error("a model of architecture " + architecture() + " has no other formats for its weights");
+  throw Error("architecture " + architecture() + " does not support bf16 or int8 weights");
 }
 
 void set_weight_format(Model& model, WeightFormat format) {

@@ -10,7 +10,8 @@
 namespace attend {
 
 void set_positions(TransformerLayerConfig& layer, Positions positions) {
-  require<ShapeError>(positions != Positions::relative, "relative positions are for the transformer alone");
+  require<ShapeError>(positions != Positions::relative,
+                      "positions: only architecture transformer supports relative positions");
   if (positions == Positions::rotary) layer.rope = RopeOptions{};
   layer.alibi = positions == Positions::alibi;
 }

@@ -10,22 +10,23 @@
 
 namespace attend {
 
-/// Sets what a layer's attention needs to know of positions. Throws ShapeError for relative ones, of which a layer
-/// knows nothing.
+/// Sets the position options of a layer's attention. Throws ShapeError for relative positions, which are not an option
+/// of a layer.
 void set_positions(TransformerLayerConfig& layer, Positions positions);
 
-/// A model's vectors of positions for `length` tokens, [≥ length, dim]: learned, computed, or none.
+/// A model's position vectors for at least `length` tokens, [≥ length, dim]: learned or sinusoidal; empty if the model
+/// has neither.
 Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveTable& waves, int64_t length);
 
-/// x[batch, length, dim] plus rows of `table` [≥ positions, dim]: the first ones, or those of a step of generation. An
-/// empty table adds nothing.
+/// Adds rows of `table` [≥ positions, dim] to x[batch, length, dim]: the first rows, or the rows of a generation step's
+/// positions. Returns x if the table is empty.
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step = nullptr);
 
-/// Throws ShapeError if `length` tokens are more than a model takes.
+/// Throws a ShapeError that starts with `name` if `length` is larger than the context.
 void check_length(const char* name, int64_t length, int64_t context);
 
-/// Matrices from N(0, deviation²), biases 0. With `residual_layers`, what is added to the residual stream starts
-/// smaller by √(2 · residual_layers) (Radford et al. 2019 §2.3).
+/// Initialises matrices from N(0, deviation²) and biases with 0. With `residual_layers`, the deviation of projections
+/// whose output is added to the residual stream is divided by √(2 · residual_layers) (Radford et al. 2019 §2.3).
 void draw_normal(TransformerEncoder& stack, double deviation, int64_t residual_layers, Rng& rng);
 
 }  // namespace attend

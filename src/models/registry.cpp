@@ -18,12 +18,12 @@
 namespace attend {
 namespace {
 
-/// What the program needs to know of one architecture.
+/// The description of one architecture.
 struct Entry {
   Architecture about;
   std::vector<SettingInfo> (*settings)();
   std::unique_ptr<Model> (*create)(const Json& config, Rng& rng);
-  Json (*complete)(const Json& config);  ///< with the defaults of what it does not say
+  Json (*complete)(const Json& config);  ///< adds the defaults of missing settings
   Json tiny, small, base;
 };
 
@@ -46,14 +46,14 @@ const std::vector<Entry>& entries() {
   static const Json rnn_tiny{{"dim", 128}, {"state_dim", 256}}, rnn_small{{"dim", 256}, {"state_dim", 512}},
       rnn_base{{"dim", 512}, {"state_dim", 1024}};
   static const std::vector<Entry> all{
-      {{"rnn", "encoder–decoder that squeezes a sentence into one vector", ModelKind::translation},
+      {{"rnn", "encoder–decoder that compresses a sentence into one vector", ModelKind::translation},
        config_settings<RnnConfig>,
        create_rnn,
        completed<RnnConfig>,
        rnn_tiny,
        rnn_small,
        rnn_base},
-      {{"rnn-attention", "the same with a decoder that may look back (Bahdanau, Luong)", ModelKind::translation},
+      {{"rnn-attention", "encoder–decoder with attention (Bahdanau, Luong)", ModelKind::translation},
        config_settings<RnnConfig>,
        create_rnn_attention,
        completed<RnnConfig>,
@@ -90,7 +90,7 @@ const Entry& entry_of(std::string_view architecture) {
     if (entry.about.name == architecture) return entry;
     names += (names.empty() ? "" : ", ") + entry.about.name;
   }
-  throw Error("there is no architecture '" + std::string(architecture) + "'; there are " + names);
+  throw Error("unknown architecture '" + std::string(architecture) + "'; expected one of " + names);
 }
 
 Json parse_config(const std::string& text) {
@@ -98,11 +98,12 @@ Json parse_config(const std::string& text) {
   const Json json = Json::parse_or_null(text);
   require<FormatError>(json.is_object(), "config: expected a JSON object");
   const auto architecture = json.find("architecture");
-  require<FormatError>(architecture != json.end() && architecture->is_string(), "config: there is no \"architecture\"");
+  require<FormatError>(architecture != json.end() && architecture->is_string(), "config: \"architecture\" is missing");
   return json;
 }
 
-/// A model is made before its weights are read: what a config asks for must not be more than the file can hold.
+/// Throws FormatError if the config describes a matrix larger than the weight file. A model is allocated before its
+/// weights are read, so this limits the memory that a damaged config can allocate.
 void check_sizes(const std::string& config, const SafetensorsFile& file) {
   const Json given = parse_config(config);
   const std::string architecture = given["architecture"].string();
@@ -115,11 +116,12 @@ void check_sizes(const std::string& config, const SafetensorsFile& file) {
   const double inner = number("head_dim") > 0 ? number("heads") * number("head_dim") : dim;
   const double square = architecture.starts_with("rnn") ? state_dim * state_dim : dim * inner;
   const bool learned = json.value("positions", "") == "learned";
-  const double positions = number("context") * dim;  // of a table that the file holds; other tables grow with texts
+  const double positions =
+      number("context") * dim;  // only learned positions are in the file; other tables grow with the texts
   const double largest = std::max(
       {number("vocab_size") * dim, layers * square, dim * std::max(ffn_dim, state_dim), learned ? positions : 0.0});
   require<FormatError>(largest <= values, "config.json describes matrices of ", largest,
-                       " values, but model.safetensors holds ", values, " in all");
+                       " values, but model.safetensors has only ", values);
 }
 
 std::unique_ptr<Model> create_blank(const std::string& config) {
@@ -143,8 +145,8 @@ std::vector<SettingInfo> settings_of(std::string_view architecture) { return ent
 
 std::string preset_config(std::string_view architecture, std::string_view preset) {
   const Entry& entry = entry_of(architecture);
-  require<Error>(preset == "tiny" || preset == "small" || preset == "base", "there is no preset '", preset,
-                 "'; there are tiny, small, base");
+  require<Error>(preset == "tiny" || preset == "small" || preset == "base", "unknown preset '", preset,
+                 "'; expected tiny, small or base");
   Json json = preset == "tiny" ? entry.tiny : preset == "small" ? entry.small : entry.base;
   json["architecture"] = entry.about.name;
   return json.dump();
@@ -178,7 +180,7 @@ void save_model(const Model& model, const std::string& folder) {
 }
 
 std::unique_ptr<Model> load_model(const std::string& folder, const LoadOptions& options) {
-  require<FormatError>(std::filesystem::is_directory(folder), folder, ": there is no such model folder");
+  require<FormatError>(std::filesystem::is_directory(folder), folder, ": no such model folder");
   const std::string config_path = folder + "/config.json", weights_path = folder + "/model.safetensors";
   for (const std::string& path : {config_path, weights_path}) {
     require<FormatError>(std::filesystem::exists(path), folder, ": this is not a model folder, it has no ",

@@ -17,19 +17,19 @@
 namespace attend {
 namespace {
 
-/// What the decoder may look at.
+/// The encoder's output.
 struct Memory {
   Tensor states;     // [sentences, length, state_dim]
   Tensor projected;  // U h of additive scores
-  Tensor mask;       // [sentences, length]; empty: all
+  Tensor mask;       // [sentences, length]; empty: all true
 };
 
 struct Encoded {
   Memory memory;
-  RecurrentState state;  // the decoder's first
+  RecurrentState state;  // initial state of the decoder
 };
 
-/// Layer l's last state, both directions side by side, through its bridge.
+/// The bridge applied to the last state of a layer, with both directions concatenated.
 Tensor bridged(const Rnn& model, const Tensor& last, size_t bridge, int64_t layer) {
   const int64_t directions = model.settings.bidirectional ? 2 : 1;
   std::vector<Tensor> parts;
@@ -57,8 +57,8 @@ Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, co
   return result;
 }
 
-/// Bahdanau's step: where to look depends on the state before, what was seen goes into the state after. `rows` of each
-/// sentence look at its memory.
+/// One step of Bahdanau attention: the previous state attends to the memory, and the result is an input of the next
+/// state. `rows` consecutive rows share the memory of a sentence.
 struct Step {
   Tensor output, attended;  // [sentences · rows, state_dim]
   RecurrentState state;
@@ -76,7 +76,7 @@ Step additive_step(const Rnn& model, const Tensor& word, const RecurrentState& s
   return {next.output, looked, next.state};
 }
 
-/// Luong's: the states first, then what each of them sees.
+/// Luong attention: all states are computed first, then each of them attends to the memory.
 Tensor luong_attended(const Rnn& model, const Tensor& states, const Memory& memory, const ForwardPass& pass) {
   const ObservedPart part(pass.observer, "attention");
   return model.multiplicative->forward({.state = states, .memory = memory.states, .mask = memory.mask}, pass).output;
@@ -97,7 +97,7 @@ class RnnDecoding final : public Decoding {
 
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
-    require<ShapeError>(!lengths, "rnn: all rows of a target grow alike");
+    require<ShapeError>(!lengths, "rnn: all rows of a target must have the same length");
     Tensor y;
     for (int64_t t = 0; t < ids.dim(1); ++t) y = one(model_.embedding.forward(attend::select(ids, 1, t)), pass);
     return model_.head().logits(y);

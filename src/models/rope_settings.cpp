@@ -8,10 +8,11 @@
 namespace attend {
 namespace {
 
-/// Llama 3.1's: waves much shorter than the first context stay, much longer ones are stretched, those between partly.
+/// Llama 3.1's RoPE scaling: waves much shorter than the first context are unchanged, much longer ones are scaled by
+/// the full factor, and those in between by an interpolated one.
 double llama3(double frequency, const GptConfig& config) {
   const auto context = static_cast<double>(config.rope_context);
-  const double waves = context * frequency / (2 * std::numbers::pi);  // in the first context
+  const double waves = context * frequency / (2 * std::numbers::pi);  // number of waves in the first context
   if (waves < config.rope_low) return frequency / config.rope_factor;
   if (waves > config.rope_high) return frequency;
   const double share = (waves - config.rope_low) / (config.rope_high - config.rope_low);
@@ -23,8 +24,8 @@ double llama3(double frequency, const GptConfig& config) {
 RopeOptions rope_of(const GptConfig& config) {
   const int64_t width = config.head_dim > 0 ? config.head_dim : config.dim / config.heads;
   const int64_t dims = config.rope_dims > 0 ? config.rope_dims : width;
-  require<ShapeError>(dims % 2 == 0 && dims <= width, "gpt: rotary positions need an even number of features of the ",
-                      width, " of a head, got ", dims);
+  require<ShapeError>(dims % 2 == 0 && dims <= width,
+                      "gpt: RoPE needs an even number of features, at most head_dim = ", width, ", got ", dims);
   require<ShapeError>(config.rope_theta > 0 && config.rope_factor > 0,
                       "gpt: rope_theta and rope_factor must be positive, got ", config.rope_theta, " and ",
                       config.rope_factor);

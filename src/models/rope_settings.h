@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// The rotary positions a config describes. Throws ShapeError where it does not add up.
+/// The RoPE options of a config. Throws ShapeError if the config is inconsistent.
 RopeOptions rope_of(const GptConfig& config);
 
 }  // namespace attend

@@ -20,7 +20,7 @@ const SettingInfo* find_setting(const std::vector<SettingInfo>& settings, std::s
 
 void check_keys(const Json& json, const std::vector<SettingInfo>& settings) {
   for (const auto& [key, value] : json.items()) {
-    require<SettingError>(key == "architecture" || find_setting(settings, key), "there is no setting '", key, "'");
+    require<SettingError>(key == "architecture" || find_setting(settings, key), "unknown setting '", key, "'");
   }
 }
 

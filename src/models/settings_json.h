@@ -8,7 +8,7 @@
 #include "attend/models/setting_error.h"
 #include "attend/models/settings.h"
 
-// A config struct to JSON and back, by its list of settings.
+// Conversion of config structs to JSON and back, based on their settings(visit).
 namespace attend {
 
 namespace detail {
@@ -63,9 +63,9 @@ void read_setting(const Json& json, const char* name, double most, T& value) {
   } else {
     const bool strings = json.is_array() && std::ranges::all_of(json, [](const auto& j) { return j.is_string(); });
     if constexpr (std::is_same_v<T, std::string>) {
-      if (!json.is_string()) wrong("a text");
+      if (!json.is_string()) wrong("a string");
     } else if (!strings) {
-      wrong("a list of texts");
+      wrong("a list of strings");
     }
     value = json.get<T>();
   }
@@ -91,7 +91,7 @@ SettingInfo setting_info(const char* name, const char* help) {
 
 }  // namespace detail
 
-/// All settings, in the order of their list.
+/// The descriptions of all settings, in the order of settings(visit).
 template <class Config>
 Json settings_json(const Config& config, Json json = {}) {
   Config::settings([&](const char* name, auto member, const char*, double = 0) {
@@ -134,7 +134,8 @@ Config config_from(const Json& json) {
   return config;
 }
 
-/// A setting's value as a user writes it; what does not fit is refused when the setting is read.
+/// Parses a setting's value as written on the command line. An invalid value becomes a JSON string, which is rejected
+/// when the setting is read.
 Json setting_value(const SettingInfo& info, const std::string& text);
 
 }  // namespace attend

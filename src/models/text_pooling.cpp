@@ -32,8 +32,8 @@ std::vector<double> pooled(std::span<const float> tokens, size_t width, TextPool
 
 std::vector<float> pooled_text(std::span<const float> tokens, int64_t width, const SentenceSettings& settings) {
   require<ShapeError>(width >= 1 && !tokens.empty() && tokens.size() % static_cast<size_t>(width) == 0,
-                      "pooled_text: expected the vectors of one token or more, got ", tokens.size(), " numbers of ",
-                      width, " each");
+                      "pooled_text: expected vectors of ", width, " numbers for at least one token, got ",
+                      tokens.size(), " numbers");
   std::vector<float> result;
   for (const TextPooling pooling : settings.pooling) {
     for (const double value : pooled(tokens, static_cast<size_t>(width), pooling)) {

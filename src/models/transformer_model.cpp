@@ -39,7 +39,7 @@ TransformerConfig layers_of(const TransformerModelConfig& config) {
           .final_norms = config.norm_first};
 }
 
-/// What turns the ids of one side into vectors.
+/// The layers that turn the ids of the source or the target into vectors.
 struct Side {
   const Embedding& embedding;
   const std::optional<LearnedPositions>& positions;
@@ -60,7 +60,7 @@ Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids,
   return drop(pass.show("embedded", x), model.settings.dropout, pass);
 }
 
-/// What the head reads: T5 brings its tied matrix down to size here.
+/// The input of the head. T5, whose output layer is tied to the embedding, scales it here.
 Tensor head_input(const TransformerModel& model, const Tensor& y) {
   return model.settings.scale_output ? y * (1 / std::sqrt(static_cast<double>(model.settings.dim))) : y;
 }
@@ -82,7 +82,7 @@ class TransformerDecoding final : public Decoding {
 
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
-    require<ShapeError>(!lengths, "transformer: all rows of a target grow alike");
+    require<ShapeError>(!lengths, "transformer: all rows of a target must have the same length");
     step_.count = ids.dim(1);
     check_length("transformer", step_.longest(), model_.settings.context);
     const ObservedPart stack(pass.observer, "decoder");
@@ -132,7 +132,7 @@ class TransformerDecoding final : public Decoding {
   }
 
  private:
-  /// What rows hold of the target.
+  /// Reorders the rows of the target.
   void move_rows(std::span<const int64_t> order) {
     std::vector<int64_t> held;
     for (const int64_t row : order) held.push_back(step_.held[static_cast<size_t>(row)]);
@@ -147,7 +147,7 @@ class TransformerDecoding final : public Decoding {
   }
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 
-  /// The bias of one more token is the end of a row that serves all steps: distances … −2, −1, 0.
+  /// The relative bias of one new token: the end of a row for the distances …, −2, −1, 0 that all steps share.
   Tensor step_bias() {
     if (!model_.target_distances) return {};
     const int64_t longest = step_.longest(), held = longest - step_.count;
@@ -169,12 +169,12 @@ class TransformerDecoding final : public Decoding {
   }
 
   const TransformerModel& model_;
-  int64_t rows_ = 1;  // of each sentence
+  int64_t rows_ = 1;  // rows per sentence
   Tensor memory_lengths_;
   std::vector<DecoderCache> caches_;
   CacheStep step_;
   RowHistory history_;
-  Tensor distance_row_;  // [1, heads, 1, room]
+  Tensor distance_row_;  // [1, heads, 1, capacity]
 };
 
 }  // namespace
@@ -186,7 +186,7 @@ std::unique_ptr<TransformerModel> TransformerModel::create(const TransformerMode
   auto model = std::make_unique<TransformerModel>();
   model->settings = config;
   const TransformerConfig stacks_config = layers_of(config);
-  const double deviation = 1 / std::sqrt(static_cast<double>(config.dim));  // of logits about 1
+  const double deviation = 1 / std::sqrt(static_cast<double>(config.dim));  // gives logits a deviation of about 1
   const EmbeddingConfig table{
       .rows = config.vocab_size, .dim = config.dim, .deviation = config.scale_output ? 1 : deviation};
   model->embedding = Embedding::create(table, rng);

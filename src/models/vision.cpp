@@ -28,7 +28,8 @@ Linear small_linear(int64_t in, int64_t out, Rng& rng) {
   return {.weight = normal_parameter({out, in}, kDeviation, rng), .bias = constant_parameter({out}, 0)};
 }
 
-/// Of red, green and blue, by ITU-R BT.601: the weights, in 65,536ths, add up to 1, so that grey stays what it is.
+/// The grey value of an RGB pixel by ITU-R BT.601. The weights are multiples of 1/65536 and sum to 1, so grey pixels do
+/// not change.
 uint8_t brightness(const uint8_t* pixel) {
   return static_cast<uint8_t>((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 32768) >> 16);
 }
@@ -48,10 +49,10 @@ std::unique_ptr<Vision> Vision::create(const VisionConfig& config, Rng& rng) {
   require<ShapeError>(config.image >= 1 && config.patch >= 1 && config.channels >= 1 && config.layers >= 1,
                       "vision: image, patch, channels and layers must be at least 1, got ", config.image, ", ",
                       config.patch, ", ", config.channels, " and ", config.layers);
-  require<ShapeError>(config.image % config.patch == 0, "vision: patches of ", config.patch,
-                      " pixels do not fill a picture of ", config.image);
+  require<ShapeError>(config.image % config.patch == 0, "vision: image must be a multiple of patch, got ", config.image,
+                      " and ", config.patch);
   const int64_t across = config.image / config.patch;
-  require<ShapeError>(static_cast<double>(across) * static_cast<double>(across) < kMostContext, "vision: a picture of ",
+  require<ShapeError>(static_cast<double>(across) * static_cast<double>(across) < kMostContext, "vision: an image of ",
                       config.image, " pixels has too many patches of ", config.patch);
   require<ShapeError>(
       static_cast<double>(config.channels) * static_cast<double>(config.patch) * static_cast<double>(config.patch) <=
@@ -83,7 +84,7 @@ Tensor Vision::hidden(const Tensor& pixels, const ForwardPass& pass) const {
 }
 
 Tensor Vision::classify(const Tensor& pixels, const ForwardPass& pass) const {
-  require<Error>(classifier.has_value(), "vision: this model has no classifier");
+  require<Error>(classifier.has_value(), "vision: the model has no classifier");
   return classifier->forward(select(hidden(pixels, pass), 1, 0));
 }
 
@@ -107,7 +108,7 @@ Tensor ImagePreparation::pixels(const Image& image) const {
   const auto count = static_cast<size_t>(picture.width * picture.height);
   const size_t channels = mean.size();
   require<ShapeError>((channels == 1 || channels == 3) && deviation.size() == channels,
-                      "vision: a picture has 1 or 3 channels, got ", channels);
+                      "vision: expected 1 or 3 channels, got ", channels);
   std::vector<float> values(channels * count);
   for (size_t c = 0; c < channels; ++c) {
     for (size_t i = 0; i < count; ++i) {

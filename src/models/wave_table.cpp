@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kFirstRows = 64;
 
-/// The columns of a table with all sines first.
+/// Reorders the columns of a table: all sines first, then all cosines.
 Tensor sines_first(const Tensor& table) {
   const int64_t length = table.dim(0), dim = table.dim(1);
   const Tensor sines = table.as_strided({length, (dim + 1) / 2}, {dim, 2}, 0);
@@ -23,7 +23,7 @@ Tensor sines_first(const Tensor& table) {
 
 struct WaveTable::State {
   std::mutex mutex;
-  int64_t dim = 0;  // 0: `rows` are all there is
+  int64_t dim = 0;  // 0: a fixed table
   bool in_halves = false;
   Tensor rows;
 };

@@ -312,7 +312,7 @@ TEST_F(ModelCommands, InfoTellsWhatIsThere) {
 TEST_F(ModelCommands, MistakesGiveOneLine) {
   const std::string pairs = path("pairs"), text = path("text");
   const std::vector<std::pair<Words, std::string>> cases{
-      {{"translate", "nowhere", "x"}, "nowhere: there is no such model folder"},
+      {{"translate", "nowhere", "x"}, "nowhere: no such model folder"},
       {{"translate", text, "x"}, text + ": this is a language model: use attend generate"},
       {{"generate", pairs, "x"}, pairs + ": this is a translation model: use attend translate"},
       {{"classify", pairs, "x"}, pairs + ": this is a translation model: use attend translate"},

@@ -100,7 +100,7 @@ TEST_F(TrainRefuses, FoldersItMayNotWrite) {
          file("full") + ": is there already; go on with --resume, or start anew with --overwrite");
   expect(pairs + Words{"-o", file("ten/m")}, 1, file("ten/m") + ": cannot make this folder: Not a directory");
   expect(pairs + Words{"-o", "/proc/m"}, 1, "/proc/m: cannot make this folder: No such file or directory");
-  expect({"--resume", file("nowhere")}, 1, file("nowhere") + ": there is no such model folder");
+  expect({"--resume", file("nowhere")}, 1, file("nowhere") + ": no such model folder");
   expect({"--resume", file("full")}, 1, file("full") + ": this is not a model folder, it has no config.json");
 }
 

@@ -155,7 +155,7 @@ TEST(WeightFormats, AModelWithoutFormatsSaysSo) {
   Plain model;
   set_weight_format(model, WeightFormat::f32);
   testing::expect_error<Error>([&] { set_weight_format(model, WeightFormat::int8); },
-                               "a model of architecture plain has no other formats for its weights");
+                               "architecture plain does not support bf16 or int8 weights");
 }
 
 }  // namespace

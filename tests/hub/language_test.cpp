@@ -158,7 +158,7 @@ TEST(HubLanguage, OptionsThatAreNotSupportedAreNamed) {
   EXPECT_EQ(said({{"num_key_value_heads", 3}}),
             "config.json: MultiheadAttention: heads 4 is not divisible by key_heads 3");
   EXPECT_EQ(said({{"head_dim", 5}}),
-            "config.json: gpt: rotary positions need an even number of features of the 5 of a head, got 5");
+            "config.json: gpt: RoPE needs an even number of features, at most head_dim = 5, got 5");
 }
 
 TEST(HubLanguage, Gpt2Options) {

@@ -229,7 +229,7 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.data.validation_share = 1; }),
             "the share of validation must be between 0 and 1, got 1");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.from = "/no/such/model"; }),
-            "/no/such/model: there is no such model folder");
+            "/no/such/model: no such model folder");
 }
 
 TEST(ModelFolder, AnotherArchitectureIsNoStart) {

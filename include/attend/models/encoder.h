@@ -33,30 +33,30 @@ struct EncoderConfig {
 
   static void settings(auto&& visit) {
     using C = EncoderConfig;
-    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
-    visit("labels", &C::labels, "what the classes are called");
-    visit("context", &C::context, "longest text, in tokens", kMostContext);
-    visit("dim", &C::dim, "width of every layer", kMostWidth);
-    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
-    visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
-    visit("activation", &C::activation, "of the feed-forward network");
-    visit("norm_first", &C::norm_first, "norm before each branch instead of after");
-    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
-    visit("positions", &C::positions, "how positions are known");
-    visit("types", &C::types, "kinds of tokens, for pairs of texts (0: not told apart)", kMostTypes);
-    visit("pooling", &C::pooling, "which vector stands for the text");
-    visit("pooler", &C::pooler, "a layer between that vector and the classifier");
-    visit("scores", &C::scores, "what the classifier's numbers become");
-    visit("masked_head", &C::masked, "layers for masked-word training");
-    visit("masked_gelu", &C::masked_gelu, "these have gelu whatever the activation of the other layers");
-    visit("tied", &C::tied, "the embedding is the output layer of masked words");
-    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
+    visit("vocab_size", &C::vocab_size, "Vocabulary size", kMostVocab);
+    visit("labels", &C::labels, "Names of the classes");
+    visit("context", &C::context, "Maximum sequence length in tokens", kMostContext);
+    visit("dim", &C::dim, "Model width", kMostWidth);
+    visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
+    visit("layers", &C::layers, "Number of layers", kMostLayers);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width (0: 4 · dim)", kMostWidth);
+    visit("activation", &C::activation, "Activation of the feed-forward network");
+    visit("norm_first", &C::norm_first, "Norm before each residual branch instead of after");
+    visit("eps", &C::eps, "Epsilon in norms", kMostEps);
+    visit("positions", &C::positions, "Position encoding");
+    visit("types", &C::types, "Number of token types, for pairs of texts (0: no token types)", kMostTypes);
+    visit("pooling", &C::pooling, "Token vectors that represent the text");
+    visit("pooler", &C::pooler, "Activation of a layer before the classifier");
+    visit("scores", &C::scores, "Meaning of the classifier's outputs");
+    visit("masked_head", &C::masked, "Output layers for masked language modelling");
+    visit("masked_gelu", &C::masked_gelu, "GELU in the masked-language-model head, independent of activation");
+    visit("tied", &C::tied, "Embedding matrix shared with the output layer");
+    visit("dropout", &C::dropout, "Dropout probability", kMostDropout);
   }
 };
 
-/// An encoder alone, for classification and masked-word training (Devlin et al. 2019). Other settings make it a BERT, a
-/// DistilBERT (Sanh et al. 2019) or a RoBERTa (Liu et al. 2019).
+/// An encoder-only model for classification and masked language modelling (Devlin et al. 2019). With the right settings
+/// it is a BERT, a DistilBERT (Sanh et al. 2019) or a RoBERTa (Liu et al. 2019).
 struct Encoder final : EncoderModel {
   EncoderConfig settings;
   Embedding embedding;
@@ -65,12 +65,12 @@ struct Encoder final : EncoderModel {
   Norm embedding_norm;
   TransformerEncoder layers;
   std::optional<Linear> pooler;
-  std::optional<Linear> masked_dense;  ///< of masked words, whose output layer is the embedding's matrix and a bias
+  std::optional<Linear> masked_dense;  ///< layer of the masked-language-model head before its output layer
   std::optional<Norm> masked_norm;
   Tensor masked_bias;
-  Tensor masked_output;              ///< [vocab_size, dim] unless tied
-  std::optional<Linear> classifier;  ///< none without labels: a model of masked words alone
-  WaveTable waves;                   ///< sines and cosines: computed, not a parameter
+  Tensor masked_output;              ///< output layer [vocab_size, dim]; empty if tied to the embedding
+  std::optional<Linear> classifier;  ///< absent if the model has no labels
+  WaveTable waves;                   ///< sinusoidal positions; computed, not a parameter
 
   static std::unique_ptr<Encoder> create(const EncoderConfig& config, Rng& rng);
 
@@ -86,10 +86,10 @@ struct Encoder final : EncoderModel {
   std::vector<std::string> labels() const override { return settings.labels; }
   int64_t token_types() const override { return settings.types; }
   LabelScores label_scores() const override { return settings.scores; }
-  /// With lengths and nobody who watches or learns, only real tokens are computed: packed without padding, whose
-  /// vectors are then 0.
+  /// If `inputs` has lengths and `pass` has neither an Rng nor an observer, only the tokens that are not padding are
+  /// computed, packed into one sequence. The vectors of the padding are then 0.
   Tensor hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const override;
-  /// The vector that stands for each text, after the pooler: [batch, dim].
+  /// The vector of each text, after the pooler: [batch, dim].
   Tensor pooled(const TextInputs& inputs, const ForwardPass& pass = {}) const;
   Tensor classify(const TextInputs& inputs, const ForwardPass& pass = {}) const override;
   bool has_masked_head() const override { return settings.masked; }

@@ -6,45 +6,45 @@
 
 namespace attend {
 
-/// The widest beam that a folder or a user may ask for.
+/// Maximum beam size that a model folder or a user may set.
 inline constexpr int64_t kMostBeam = 1000;
 
-/// When transformers' beam search is done, once it has as many hypotheses as the beam is wide.
+/// When the beam search of Hugging Face transformers stops, once the number of finished hypotheses is the beam size.
 enum class EarlyStopping {
-  likely,  ///< when what is being written is no better as it stands
-  eager,   ///< at once
-  never    ///< when nothing that is being written can become better
+  likely,  ///< when no unfinished hypothesis has a better score at its current length
+  eager,   ///< immediately
+  never    ///< when no unfinished hypothesis can reach a better score at any length
 };
 
-/// What a model's folder says of how to write with it, where its tokenizer does not say enough. −1, 0 and empty: not
-/// said. They change the scores of the next word in the order of transformers' processors: the penalty of repetitions,
-/// repeated runs, banned words, the least length, what is forced, what may not come first, and at last the sum of
-/// probabilities. Greedy search and sampling change logits, a beam changes log-probabilities.
+/// The generation settings of a model folder (generation_config.json). −1, 0 and empty mean "not set". The rules change
+/// the scores of the next token in the order of transformers' logits processors: repetition penalty, repeated n-grams,
+/// banned tokens, minimum length, forced tokens, tokens banned at the start, renormalisation. Greedy search and
+/// sampling change logits; beam search changes log-probabilities.
 struct GenerationRules {
-  /// As transformers writes: prompts with what the tokenizer's template puts around a text, and no word banned but
-  /// those listed here. For models that others trained.
+  /// Generate as transformers does: put the special tokens of the tokenizer's template around a prompt, and ban only
+  /// the tokens listed here. True for Hugging Face models.
   bool as_transformers = false;
-  int32_t start = -1;                             ///< what the decoder of a pair model reads first
-  std::vector<int32_t> ends;                      ///< each of these ends a text
-  int32_t forced_first = -1, forced_last = -1;    ///< written first; written where the length runs out
-  std::vector<int32_t> banned;                    ///< never written
-  std::vector<std::vector<int32_t>> banned_runs;  ///< the last of each is never written behind the others
-  std::vector<int32_t> banned_first;              ///< never written first
-  int64_t beam = 0;
-  int64_t max_length = 0;        ///< of what is written, the start or the prompt counted
-  int64_t max_new = 0;           ///< the same without these; goes before max_length
-  int64_t min_length = 0;        ///< no end before so many tokens, the start or the prompt counted
-  int64_t min_new = 0;           ///< the same without these; goes before min_length
-  int64_t no_repeat = 0;         ///< no run of so many tokens twice, the prompt counted; 0: any
-  int64_t no_repeat_source = 0;  ///< no run of so many tokens of the source, or of the prompt; 0: any
-  /// Scores of what was written, the start or the prompt counted, are divided by this where positive, else multiplied
-  /// with it.
+  int32_t start = -1;                             ///< first input token of a translation model's decoder
+  std::vector<int32_t> ends;                      ///< end-of-text tokens
+  int32_t forced_first = -1, forced_last = -1;    ///< forced first token; forced last token at the maximum length
+  std::vector<int32_t> banned;                    ///< tokens that are never generated
+  std::vector<std::vector<int32_t>> banned_runs;  ///< token sequences that are never generated
+  std::vector<int32_t> banned_first;              ///< tokens that are never generated first
+  int64_t beam = 0;                               ///< beam size
+  int64_t max_length = 0;                         ///< maximum number of tokens, including the start token or the prompt
+  int64_t max_new = 0;                            ///< maximum number of generated tokens; overrides max_length
+  int64_t min_length = 0;                         ///< minimum number of tokens, including the start token or the prompt
+  int64_t min_new = 0;                            ///< minimum number of generated tokens; overrides min_length
+  int64_t no_repeat = 0;         ///< size of n-grams that may not occur twice, including the prompt; 0: off
+  int64_t no_repeat_source = 0;  ///< size of n-grams of the source or the prompt that may not be repeated; 0: off
+  /// Positive scores of tokens that occurred already, including the start token or the prompt, are divided by this
+  /// number; negative scores are multiplied by it.
   double repetition_penalty = 1;
-  bool renormalizes = false;  ///< a beam counts the words that the rules leave as if they were all
-  std::string prefix;         ///< put before every text that is read: the name of a task
+  bool renormalizes = false;  ///< normalise the probabilities again after all other rules
+  std::string prefix;         ///< text put before every input, such as the name of a task
   double length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::likely;
-  std::vector<std::string> unfollowed;  ///< keys of the folder that ask for something this library does not do
+  std::vector<std::string> unfollowed;  ///< keys of the folder that this library does not support
 };
 
 }  // namespace attend

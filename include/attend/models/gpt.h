@@ -42,49 +42,49 @@ struct GptConfig {
 
   static void settings(auto&& visit) {
     using C = GptConfig;
-    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
-    visit("context", &C::context, "how many tokens back it can see", kMostContext);
-    visit("dim", &C::dim, "width of every layer", kMostWidth);
-    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
-    visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
-    visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network (0: 4 · dim)", kMostWidth);
-    visit("activation", &C::activation, "of the feed-forward network");
-    visit("gated", &C::gated, "gated feed-forward network");
+    visit("vocab_size", &C::vocab_size, "Vocabulary size", kMostVocab);
+    visit("context", &C::context, "Maximum sequence length in tokens", kMostContext);
+    visit("dim", &C::dim, "Model width", kMostWidth);
+    visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
+    visit("key_heads", &C::key_heads, "Number of key and value heads, a divisor of heads (0: heads)", kMostWidth);
+    visit("layers", &C::layers, "Number of layers", kMostLayers);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width (0: 4 · dim)", kMostWidth);
+    visit("activation", &C::activation, "Activation of the feed-forward network");
+    visit("gated", &C::gated, "Gated feed-forward network");
     visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");
-    visit("bias", &C::bias, "biases on projections and norms");
-    visit("positions", &C::positions, "how positions are known");
-    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
-    visit("tied", &C::tied, "the embedding matrix is the output layer, too");
-    visit("output_bias", &C::output_bias, "a bias on the output layer");
-    visit("eps", &C::eps, "added to variances in norms", 1);
-    visit("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth);
-    visit("attention_bias", &C::attention_bias, "which projections of attention have biases");
+    visit("bias", &C::bias, "Biases on projections and norms");
+    visit("positions", &C::positions, "Position encoding");
+    visit("dropout", &C::dropout, "Dropout probability", kMostDropout);
+    visit("tied", &C::tied, "Embedding matrix shared with the output layer");
+    visit("output_bias", &C::output_bias, "Bias on the output layer");
+    visit("eps", &C::eps, "Epsilon in norms", kMostEps);
+    visit("head_dim", &C::head_dim, "Width of a head (0: dim / heads)", kMostWidth);
+    visit("attention_bias", &C::attention_bias, "Attention projections with biases");
     visit("qk_norm", &C::qk_norm, "RMSNorm on queries and keys");
-    visit("window", &C::window, "how many tokens back attention sees (0: all)", kMostContext);
-    visit("layer_kinds", &C::layer_kinds, "\"full\" or \"window\" for each layer (none: all by window)");
-    visit("attention_scale", &C::attention_scale, "of attention scores (0: 1 / √head_dim)", kMostWidth);
-    visit("scale_by_layer", &C::scale_by_layer, "scores of layer i are divided by i, too");
-    visit("rope_theta", &C::rope_theta, "base of rotary positions");
-    visit("rope_dims", &C::rope_dims, "features of a head that are turned (0: all)", kMostWidth);
-    visit("rope_scaling", &C::rope_scaling, "how rotary positions are stretched");
-    visit("rope_factor", &C::rope_factor, "by how much", kMostContext);
-    visit("rope_low", &C::rope_low, "llama3: waves longer than rope_context / this are stretched", kMostContext);
-    visit("rope_high", &C::rope_high, "llama3: waves shorter than rope_context / this stay", kMostContext);
-    visit("rope_context", &C::rope_context, "llama3: context before stretching", kMostContext);
+    visit("window", &C::window, "Attention window in tokens (0: unlimited)", kMostContext);
+    visit("layer_kinds", &C::layer_kinds, "\"full\" or \"window\" for each layer (empty: all layers use window)");
+    visit("attention_scale", &C::attention_scale, "Factor of attention scores (0: 1 / √head_dim)", kMostWidth);
+    visit("scale_by_layer", &C::scale_by_layer, "Attention scores also divided by the layer's number, from 1");
+    visit("rope_theta", &C::rope_theta, "RoPE base frequency");
+    visit("rope_dims", &C::rope_dims, "Number of features per head that RoPE rotates (0: all)", kMostWidth);
+    visit("rope_scaling", &C::rope_scaling, "RoPE scaling method");
+    visit("rope_factor", &C::rope_factor, "RoPE scaling factor", kMostContext);
+    visit("rope_low", &C::rope_low, "llama3: full scaling for waves above rope_context / rope_low", kMostContext);
+    visit("rope_high", &C::rope_high, "llama3: no scaling for waves below rope_context / rope_high", kMostContext);
+    visit("rope_context", &C::rope_context, "llama3: context length before scaling", kMostContext);
   }
 };
 
-/// A decoder alone (Radford et al. 2018, 2019): norms first, learned positions, the embedding matrix is the output
-/// layer too. Rotary positions, RMSNorm, gates and grouped heads make it a Llama.
+/// A decoder-only language model (Radford et al. 2018, 2019): norms before the branches, learned positions, and the
+/// embedding matrix as output layer. With RoPE, RMSNorm, a gated feed-forward network and grouped heads it is a Llama.
 struct Gpt final : LanguageModel {
   GptConfig settings;
   Embedding embedding;
   std::optional<LearnedPositions> positions;
   TransformerEncoder layers;
-  std::optional<Linear> output;  ///< the last layer, unless it is the embedding matrix
+  std::optional<Linear> output;  ///< the output layer; absent if tied to the embedding
   Tensor output_bias;            ///< [vocab_size] or empty
-  WaveTable waves;               ///< sines and cosines: computed, not a parameter
+  WaveTable waves;               ///< sinusoidal positions; computed, not a parameter
 
   static std::unique_ptr<Gpt> create(const GptConfig& config, Rng& rng);
 

@@ -12,36 +12,36 @@
 #include "attend/nn/weight_formats.h"
 #include "attend/ops/cross_entropy.h"
 
-// What the rest of the program asks of a network, whatever its architecture. Each architecture is a plain struct in a
-// file of its own that fulfils one of these.
+// The interfaces of models. Each architecture is a plain struct in its own file that implements one of them.
 namespace attend {
 
 enum class ModelKind { translation, language, classification, pictures };
 
-/// The last layer: logits = hidden · weightᵀ + bias.
+/// The output layer: logits = hidden · weightᵀ + bias.
 struct Head {
   Tensor weight;  ///< [vocab_size, dim]
   Tensor bias;    ///< [vocab_size] or empty
 
   Tensor logits(const Tensor& hidden) const;
-  /// cross_entropy(logits(hidden), labels) without ever holding all logits. hidden […, dim], labels i64 of its leading
-  /// shape.
+  /// cross_entropy(logits(hidden), labels), computed without all logits in memory at once. hidden […, dim]; labels are
+  /// i64 and have the leading shape of hidden.
   Tensor loss(const Tensor& hidden, const Tensor& labels, LossOptions options = {}) const;
 };
 
-/// Generation in progress: a number of rows, each with all it has read and written so far. Nothing is recorded.
+/// The state of a generation: a batch of rows, each with the tokens it has read so far. Nothing is recorded.
 class Decoding {
  public:
   virtual ~Decoding() = default;
 
-  /// Adds ids (i64 [rows, count]) to the rows and returns the logits after each row's last token, [rows, words]. While
-  /// nothing is held rows may differ: `lengths` (i64 [rows]) says how many of the ids are real, the rest is padding.
+  /// Appends ids (i64 [rows, count]) to the rows and returns the logits after each row's last token, [rows,
+  /// vocab_size]. In the first step of a language model, rows may differ in length: ids from lengths[row] on (lengths:
+  /// i64 [rows]) are padding. Throws ShapeError if lengths are given for another step.
   virtual Tensor step(const Tensor& ids, const Tensor& lengths = {}, const ForwardPass& pass = {}) = 0;
-  /// Row i goes on from what row order[i] was; rows may be repeated, moved and dropped. The rows of one source sentence
-  /// stay together, as many as spread() made.
+  /// Replaces row i by the former row order[i]; rows may be repeated, moved and dropped. The rows of a source sentence
+  /// must stay consecutive, and their number must stay the one that spread() set.
   virtual void select(std::span<const int64_t> order) = 0;
-  /// Each row becomes `rows` of its kind side by side: hypotheses of one sentence. Until then what they share is
-  /// computed once.
+  /// Replaces each row by `rows` consecutive copies, one for each hypothesis of a sentence. Computations before
+  /// spread() are shared by all hypotheses.
   virtual void spread(int64_t rows) = 0;
   /// Takes the rows of `other` behind its own: a decoding of the same model and class, with as many rows per sentence.
   /// Rows may then hold different numbers of tokens, and read one token at a time.
@@ -54,49 +54,50 @@ class Model {
 
   virtual std::string architecture() const = 0;
   virtual ModelKind kind() const = 0;
-  /// The settings as JSON text, with "architecture": what create_model takes.
+  /// The settings and "architecture" as JSON text, the argument of create_model.
   virtual std::string config() const = 0;
-  /// Handles that share the model's data and gradients. A tied matrix is there once.
+  /// The parameters. The handles share the model's data and gradients. A tied matrix is listed once.
   virtual std::vector<NamedTensor> parameters() const = 0;
-  /// The parameters themselves, in the same order, to be replaced by others of the same shape: when weights are loaded.
+  /// Calls `visit` with a reference to each parameter, in the same order, so that it can be replaced by another tensor
+  /// of the same shape. For loading weights.
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
-  /// The matrices of its linear layers and embeddings, to be put into another format for inference (see
-  /// attend/nn/weight_formats.h); a model that has none throws.
+  /// The matrices of the linear layers and embeddings, for set_weight_format. Throws Error if the model does not
+  /// support other weight formats.
   virtual std::vector<Tensor*> matrices();
-  virtual int64_t vocab_size() const = 0;  ///< size of the vocabulary
-  virtual int64_t dim() const = 0;         ///< width of the embedding and of what the last layer reads
-  virtual int64_t context() const = 0;     ///< the longest sequence it takes, in tokens
+  virtual int64_t vocab_size() const = 0;
+  virtual int64_t dim() const = 0;      ///< width of the embedding and of the last layer's input
+  virtual int64_t context() const = 0;  ///< maximum sequence length in tokens
   virtual Positions position_kind() const = 0;
 };
 
-/// Holds the model's matrices in a format from now on. Throws Error for a model that cannot.
+/// Converts the model's matrices to a format, for inference. Throws Error if the model does not support it.
 void set_weight_format(Model& model, WeightFormat format);
 
 struct PairInputs {
   Tensor source;          ///< i64 [batch, sources]
   Tensor source_lengths;  ///< i64 [batch]; empty: no padding
-  Tensor target;          ///< i64 [batch, targets]: begin, y₁, y₂, …; padded at the end
+  Tensor target;          ///< i64 [batch, targets]: begin token, y₁, y₂, …; padded at the end
 };
 
-/// A sentence in, a sentence out.
+/// A translation model: maps a source sequence to a target sequence.
 class PairModel : public Model {
  public:
   ModelKind kind() const final { return ModelKind::translation; }
-  /// What the head turns into logits: [batch, targets, dim].
+  /// The input of head(): [batch, targets, dim].
   virtual Tensor hidden(const PairInputs& inputs, const ForwardPass& pass = {}) const = 0;
   virtual Head head() const = 0;
-  /// Where the target looked at the source, from the traces of one call of hidden(): for each decoder layer that looks
-  /// back [batch, heads, targets, sources]. Empty for a model that never does.
+  /// The cross-attention weights of one call of hidden(), from its traces: [batch, heads, targets, sources] for each
+  /// decoder layer with cross-attention. Empty for a model without cross-attention.
   virtual std::vector<Tensor> cross_weights(const std::vector<AttentionTrace>& traces) const = 0;
-  /// Reads the sources, a row for each.
+  /// Encodes the sources and starts a generation with one row for each source.
   virtual std::unique_ptr<Decoding> start(const Tensor& source, const Tensor& source_lengths) const = 0;
 };
 
-/// Text goes on.
+/// A language model: predicts the next token of a text.
 class LanguageModel : public Model {
  public:
   ModelKind kind() const final { return ModelKind::language; }
-  /// [batch, length, dim] for ids i64 [batch, length].
+  /// The input of head(): maps ids i64 [batch, length] to [batch, length, dim].
   virtual Tensor hidden(const Tensor& ids, const ForwardPass& pass = {}) const = 0;
   virtual Head head() const = 0;
   virtual std::unique_ptr<Decoding> start() const = 0;
@@ -105,47 +106,50 @@ class LanguageModel : public Model {
 struct TextInputs {
   Tensor ids;      ///< i64 [batch, length]
   Tensor lengths;  ///< i64 [batch]; empty: no padding
-  Tensor types{};  ///< i64 [batch, length]: which of two texts a token belongs to; empty: all to the first
+  Tensor types{};  ///< token types, i64 [batch, length]: the index of a token's text in a pair; empty: all 0
 };
 
-/// What a classifier's numbers become: shares of the labels, of which one holds (softmax); a probability for each label
-/// by itself (sigmoid); or the numbers themselves.
-enum class LabelScores { shares, each, values };
-/// The numbers of a classifier, […, labels], as what they mean.
+/// How to interpret a classifier's outputs.
+enum class LabelScores {
+  shares,  ///< softmax: probabilities of labels that exclude each other
+  each,    ///< sigmoid: an independent probability for each label
+  values   ///< the outputs themselves, as in regression
+};
+/// Converts a classifier's outputs […, labels] to scores.
 Tensor score_labels(const Tensor& numbers, LabelScores scores);
 
-/// A text in, a label out.
+/// A text encoder: computes token vectors, labels and predictions of masked tokens.
 class EncoderModel : public Model {
  public:
   ModelKind kind() const final { return ModelKind::classification; }
   virtual std::vector<std::string> labels() const = 0;
-  /// How many kinds of tokens it tells apart, see TextInputs::types; 0: none.
+  /// Number of token types, see TextInputs::types; 0 if the model has no token types.
   virtual int64_t token_types() const = 0;
   /// A vector for each token: [batch, length, dim].
   virtual Tensor hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
-  /// [batch, labels].
+  /// The classifier's outputs [batch, labels]. Throws Error if the model has no labels.
   virtual Tensor classify(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
-  /// What the numbers of classify() mean.
+  /// How to interpret the outputs of classify().
   virtual LabelScores label_scores() const { return LabelScores::shares; }
-  /// Whether it has the layers that guess masked words: masked_hidden() and masked_head() throw Error otherwise.
+  /// Whether the model has a masked-language-model head. If not, masked_hidden() and masked_head() throw Error.
   virtual bool has_masked_head() const = 0;
-  /// For masked-word training: what masked_head() turns into logits over words, [batch, length, dim].
+  /// The input of masked_head(): [batch, length, dim].
   virtual Tensor masked_hidden(const TextInputs& inputs, const ForwardPass& pass = {}) const = 0;
   virtual Head masked_head() const = 0;
 };
 
-/// A picture in, a label out.
+/// An image classifier.
 class ImageModel : public Model {
  public:
   ModelKind kind() const final { return ModelKind::pictures; }
   virtual std::vector<std::string> labels() const = 0;
-  virtual int64_t image_size() const = 0;  ///< width and height of the pictures it takes, in pixels
-  virtual int64_t patch_size() const = 0;
-  virtual int64_t channels() const = 0;  ///< numbers of a pixel: 1 (grey) or 3 (red, green, blue) in most
-  /// A vector for the whole, then one for each patch from the top left: [batch, 1 + patches, dim], for pixels
-  /// [batch, channels, size, size] as the model's preprocessing leaves them.
+  virtual int64_t image_size() const = 0;  ///< width and height of the input images in pixels
+  virtual int64_t patch_size() const = 0;  ///< width and height of a patch in pixels
+  virtual int64_t channels() const = 0;    ///< channels per pixel, usually 1 (grey) or 3 (red, green, blue)
+  /// Maps preprocessed pixels [batch, channels, size, size] to vectors [batch, 1 + patches, dim]: one for the whole
+  /// image, then one for each patch, row by row from the top left.
   virtual Tensor hidden(const Tensor& pixels, const ForwardPass& pass = {}) const = 0;
-  /// [batch, labels].
+  /// The classifier's outputs [batch, labels]. Throws Error if the model has no classifier.
   virtual Tensor classify(const Tensor& pixels, const ForwardPass& pass = {}) const = 0;
 };
 

@@ -15,26 +15,28 @@ struct Architecture {
   std::string name, summary;
   ModelKind kind = ModelKind::translation;
 };
-/// All there are, in the order one learns them: rnn, rnn-attention, transformer, gpt, encoder.
+/// The architectures that can be trained, in teaching order: rnn, rnn-attention, transformer, gpt, encoder.
 const std::vector<Architecture>& architectures();
 
+/// The settings of an architecture. Throws an Error that lists the architectures if the name is unknown.
 std::vector<SettingInfo> settings_of(std::string_view architecture);
-/// The settings of preset `tiny`, `small` or `base` as JSON text. Throws Error that lists what there is otherwise.
+/// The settings of the preset `tiny`, `small` or `base` as JSON text. Throws an Error that lists the known names if the
+/// architecture or the preset is unknown.
 std::string preset_config(std::string_view architecture, std::string_view preset);
-/// `config` with settings replaced, their values as a user writes them ("4", "0.1", "yes", "gelu"). Throws Error that
-/// names the setting and what it takes.
+/// `config` with some settings replaced. Values are written as on the command line ("4", "0.1", "yes", "gelu"). Throws
+/// an Error that names the setting and its allowed values.
 std::string with_settings(const std::string& config, const std::map<std::string, std::string>& settings);
 
-/// A fresh model. Throws FormatError for unknown, missing or absurd settings, ShapeError where they do not fit each
-/// other.
+/// Creates a model with random parameters. Throws FormatError for unknown, missing or out-of-range settings, and
+/// ShapeError for inconsistent settings.
 std::unique_ptr<Model> create_model(const std::string& config, Rng& rng);
 
-/// Writes config.json and model.safetensors into a folder, each whole or not at all.
+/// Writes config.json and model.safetensors to a folder. Each file is replaced atomically.
 void save_model(const Model& model, const std::string& folder);
 struct LoadOptions {
-  bool in_place = false;  ///< use the weights where they lie in the mapped file: read-only, cannot be trained
+  bool in_place = false;  ///< use the weights in the mapped file without a copy: read-only, for inference
 };
-/// Reads them back. Throws FormatError that names the folder, the file and what is wrong with it.
+/// Loads a model that save_model wrote. Throws a FormatError that names the folder, the file and the problem.
 std::unique_ptr<Model> load_model(const std::string& folder, const LoadOptions& options = {});
 
 }  // namespace attend

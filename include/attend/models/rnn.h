@@ -18,35 +18,35 @@ struct RnnConfig {
   bool bidirectional = true;
   double dropout = 0.2;
   int64_t context = 1024;
-  Score score = Score::additive;  ///< used with attention
+  Score score = Score::additive;  ///< ignored without attention
 
   static void settings(auto&& visit) {
     using C = RnnConfig;
-    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
-    visit("dim", &C::dim, "width of the word vectors", kMostWidth);
-    visit("state_dim", &C::state_dim, "width of the recurrent state", kMostWidth);
-    visit("layers", &C::layers, "recurrent layers, in the encoder and in the decoder", kMostLayers);
-    visit("cell", &C::cell, "kind of recurrent cell");
-    visit("bidirectional", &C::bidirectional, "encoder reads both ways, each in half the width");
-    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
-    visit("context", &C::context, "longest sentence, in tokens", kMostContext);
-    visit("score", &C::score, "how the decoder compares its state with the encoder's");
+    visit("vocab_size", &C::vocab_size, "Vocabulary size", kMostVocab);
+    visit("dim", &C::dim, "Model width (rnn: of the embeddings)", kMostWidth);
+    visit("state_dim", &C::state_dim, "Width of the recurrent state", kMostWidth);
+    visit("layers", &C::layers, "Number of layers (rnn: in the encoder and in the decoder)", kMostLayers);
+    visit("cell", &C::cell, "Recurrent cell");
+    visit("bidirectional", &C::bidirectional, "Bidirectional encoder; each direction has half the width");
+    visit("dropout", &C::dropout, "Dropout probability", kMostDropout);
+    visit("context", &C::context, "Maximum sequence length in tokens", kMostContext);
+    visit("score", &C::score, "Attention score function");
   }
 };
 
-/// The encoder–decoder of Cho et al. and Sutskever et al. (2014): a sentence is read into the encoder's last state, and
-/// the decoder has nothing but that to write from. With attention (`look_back`) the decoder sees all of the encoder's
-/// states at every word: Bahdanau et al. (2015) for additive scores, Luong et al. (2015) for the others.
+/// The encoder–decoder of Cho et al. and Sutskever et al. (2014): the decoder's only input is the encoder's last state.
+/// With attention (`look_back`) the decoder attends to all encoder states at every step, as in Bahdanau et al. (2015)
+/// for additive scores and in Luong et al. (2015) for the others.
 struct Rnn final : PairModel {
   RnnConfig settings;
-  bool look_back = false;
-  Embedding embedding;  ///< of both languages, and the head's weight
+  bool look_back = false;  ///< with attention
+  Embedding embedding;     ///< shared by source, target and output layer
   Tensor output_bias;
   Recurrent encoder, decoder;
-  std::vector<Linear> bridges;  ///< from the encoder's last state to the decoder's first, one for each layer
+  std::vector<Linear> bridges;  ///< one per layer: from the encoder's last state to the decoder's initial state
   std::optional<BahdanauAttention> additive;
   std::optional<LuongAttention> multiplicative;
-  Linear readout;  ///< from the state (with the attended memory and the last word) to the width of the word vectors
+  Linear readout;  ///< from the state (with attention: also the attended memory and the last token) to `dim`
 
   static std::unique_ptr<Rnn> create(const RnnConfig& config, bool look_back, Rng& rng);
 

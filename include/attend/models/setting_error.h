@@ -4,8 +4,8 @@
 
 namespace attend {
 
-/// A setting, or several together, that cannot be used. what() has their names in single quotes, as config.json and
-/// training.json spell them.
+/// A setting is invalid, or several settings are inconsistent. what() has their names in single quotes, spelled as in
+/// config.json and training.json.
 struct SettingError : FormatError {
   using FormatError::FormatError;
 };

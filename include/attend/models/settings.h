@@ -10,36 +10,36 @@
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/recurrent.h"
 
-// A model's config is a plain struct that lists its settings once in a static settings(visit), which calls
-// visit(name, member, help) or visit(name, member, help, most) for each of them: the name is that of config.json and of
-// the command line, `most` the largest number allowed (the smallest is 0).
+// A model's config is a plain struct. Its static function settings(visit) calls visit(name, member, help) or
+// visit(name, member, help, most) for each setting. `name` is the name in config.json and on the command line, `help`
+// is shown by `attend train --help`, and `most` is the largest number allowed. The smallest number allowed is 0.
 namespace attend {
 
-constexpr double kNoLimit = 9007199254740992.0;  // the largest number that JSON's readers agree on
+constexpr double kNoLimit = 9007199254740992.0;  // 2^53: all JSON parsers represent smaller integers exactly
 
-/// The largest share of values that may be dropped.
+/// Largest dropout probability.
 constexpr double kMostDropout = 0.99;
-/// The largest number that norms may add to a variance.
+/// Largest epsilon in norms.
 constexpr double kMostEps = 1;
-// Beyond what any model has: a config that says more is damaged or hostile.
+// Larger than in any real model: a config with a larger number is damaged or malicious.
 constexpr double kMostLayers = 1000, kMostWidth = 1 << 20, kMostVocab = 1 << 24, kMostContext = 1 << 24;
 constexpr double kMostTypes = 1 << 16;
 
-/// How a model knows the order of its tokens.
+/// Position encodings.
 enum class Positions { none, sinusoidal, learned, rotary, alibi, relative };
-/// How a recurrent decoder compares its state with the encoder's.
+/// Score functions of a recurrent decoder's attention.
 enum class Score { additive, dot, general };
-/// How an encoder turns the vectors of a text into one.
+/// How an encoder computes one vector from the token vectors of a text.
 enum class Pooling { mean, first };
-/// What becomes of that one vector before the classifier: nothing, or a layer of its width with this activation.
+/// The activation of a layer between the pooled vector and the classifier; none: no such layer.
 enum class Pooler { none, tanh, relu };
 
-/// Which projections of attention have biases.
+/// Which attention projections have biases. as_others: as GptConfig::bias; inputs: query, key and value.
 enum class AttentionBias { as_others, none, inputs, all };
-/// How rotary positions are stretched over a longer context than the model was first trained for.
+/// How RoPE is scaled to a longer context than that of the first training.
 enum class RopeScaling { none, linear, llama3 };
 
-// What the values of an enumeration are called, in order.
+// The names of an enumeration's values, in order.
 constexpr std::array<std::string_view, 6> names_of(Positions) {
   return {"none", "sinusoidal", "learned", "rotary", "alibi", "relative"};
 }
@@ -53,14 +53,14 @@ constexpr std::array<std::string_view, 7> names_of(Activation) {
   return {"relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "quick_gelu"};
 }
 
-/// A setting as a command line or a page shows it.
+/// The description of a setting, for help texts.
 struct SettingInfo {
   std::string name, help;
   std::string kind;                  ///< "integer", "number", "yes or no", "choice", "text" or "list"
-  std::vector<std::string> choices;  ///< of a choice
+  std::vector<std::string> choices;  ///< allowed values if `kind` is "choice"
 };
 
-/// The name a setting had in version 0.1, which is still accepted; empty if it has not changed.
+/// The name of a setting in version 0.1, which is still accepted; empty if the name has not changed.
 std::string_view former_name(std::string_view name);
 
 /// The setting with this name or former name; null if there is none.

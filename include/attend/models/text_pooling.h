@@ -7,23 +7,24 @@
 
 namespace attend {
 
-/// How the vectors of a text's tokens become one.
+/// How to compute one vector from the n token vectors of a text.
 enum class TextPooling {
-  first,      ///< the first token's
-  max,        ///< the largest number of each feature
-  mean,       ///< their mean
-  mean_sqrt,  ///< their sum divided by the root of their number
-  weighted,   ///< their mean, token i counted i times
-  last        ///< the last token's
+  first,      ///< the vector of the first token
+  max,        ///< the maximum of each feature
+  mean,       ///< the mean
+  mean_sqrt,  ///< the sum divided by √n
+  weighted,   ///< the mean, where the i-th token (from 1) has weight i
+  last        ///< the vector of the last token
 };
-/// What a sentence encoder does after its layers. Several poolings stand side by side, in the order given.
+/// The settings of a sentence encoder. The results of several poolings are concatenated in the given order.
 struct SentenceSettings {
   std::vector<TextPooling> pooling{TextPooling::mean};
-  bool is_normalized = false;  ///< divided by its length
-  int64_t longest = 0;         ///< most tokens of a text, special ones counted; 0: the model's context
+  bool is_normalized = false;  ///< divide the vector by its Euclidean norm
+  int64_t longest = 0;         ///< maximum tokens per text, special tokens included; 0: the model's context
 };
 
-/// One vector for `count` tokens of `width` numbers each. The result is width · poolings.size() long.
+/// The vector of a text, of size width · pooling.size(), from token vectors of `width` numbers each. Throws ShapeError
+/// if there is no token or `tokens` is not a multiple of `width`.
 std::vector<float> pooled_text(std::span<const float> tokens, int64_t width, const SentenceSettings& settings);
 
 }  // namespace attend

@@ -42,53 +42,53 @@ struct TransformerModelConfig {
 
   static void settings(auto&& visit) {
     using C = TransformerModelConfig;
-    visit("vocab_size", &C::vocab_size, "size of the vocabulary", kMostVocab);
-    visit("dim", &C::dim, "width of every layer", kMostWidth);
-    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
-    visit("key_heads", &C::key_heads, "key and value heads; fewer are shared (0: as many)", kMostWidth);
-    visit("head_dim", &C::head_dim, "width of a head (0: dim / heads)", kMostWidth);
-    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network", kMostWidth);
-    visit("encoder_layers", &C::encoder_layers, "layers that read the source", kMostLayers);
-    visit("decoder_layers", &C::decoder_layers, "layers that write the target", kMostLayers);
-    visit("decoder_heads", &C::decoder_heads, "attention heads of the decoder (0: as many)", kMostWidth);
-    visit("decoder_ffn_dim", &C::decoder_ffn_dim, "the same inside the decoder (0: as wide)", kMostWidth);
-    visit("activation", &C::activation, "of the feed-forward network");
-    visit("gated", &C::gated, "gated feed-forward network");
-    visit("norm_first", &C::norm_first, "norm before each branch instead of after");
+    visit("vocab_size", &C::vocab_size, "Vocabulary size", kMostVocab);
+    visit("dim", &C::dim, "Model width", kMostWidth);
+    visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
+    visit("key_heads", &C::key_heads, "Number of key and value heads, a divisor of heads (0: heads)", kMostWidth);
+    visit("head_dim", &C::head_dim, "Width of a head (0: dim / heads)", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width", kMostWidth);
+    visit("encoder_layers", &C::encoder_layers, "Number of encoder layers", kMostLayers);
+    visit("decoder_layers", &C::decoder_layers, "Number of decoder layers", kMostLayers);
+    visit("decoder_heads", &C::decoder_heads, "Number of attention heads in the decoder (0: heads)", kMostWidth);
+    visit("decoder_ffn_dim", &C::decoder_ffn_dim, "Feed-forward width in the decoder (0: ffn_dim)", kMostWidth);
+    visit("activation", &C::activation, "Activation of the feed-forward network");
+    visit("gated", &C::gated, "Gated feed-forward network");
+    visit("norm_first", &C::norm_first, "Norm before each residual branch instead of after");
     visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");
-    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
-    visit("bias", &C::bias, "biases on projections and norms");
-    visit("scale_scores", &C::scale_scores, "scores divided by the root of the head's width");
-    visit("positions", &C::positions, "how positions are known");
-    visit("wave_halves", &C::wave_halves, "sinusoidal: all sines, then all cosines, instead of by turns");
-    visit("buckets", &C::buckets, "relative: how many kinds of distances", kMostWidth);
-    visit("max_distance", &C::max_distance, "relative: from here on all distances are alike", kMostContext);
-    visit("scale_embedding", &C::scale_embedding, "word vectors times the root of dim");
-    visit("embedding_norm", &C::embedding_norm, "norm after the embedding");
-    visit("shared", &C::shared, "one table of word vectors for source and target");
-    visit("tied", &C::tied, "the target's word vectors are the output layer");
-    visit("scale_output", &C::scale_output, "the output layer's input divided by the root of dim");
-    visit("output_bias", &C::output_bias, "a bias on the output layer");
-    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
-    visit("context", &C::context, "longest sentence, in tokens", kMostContext);
+    visit("eps", &C::eps, "Epsilon in norms", kMostEps);
+    visit("bias", &C::bias, "Biases on projections and norms");
+    visit("scale_scores", &C::scale_scores, "Attention scores divided by √head_dim");
+    visit("positions", &C::positions, "Position encoding");
+    visit("wave_halves", &C::wave_halves, "sinusoidal: all sines, then all cosines, instead of interleaved");
+    visit("buckets", &C::buckets, "relative: number of distance buckets", kMostWidth);
+    visit("max_distance", &C::max_distance, "relative: distance from which all share a bucket", kMostContext);
+    visit("scale_embedding", &C::scale_embedding, "Embeddings multiplied by √dim");
+    visit("embedding_norm", &C::embedding_norm, "Norm after the embedding");
+    visit("shared", &C::shared, "One embedding matrix for source and target");
+    visit("tied", &C::tied, "Embedding matrix shared with the output layer");
+    visit("scale_output", &C::scale_output, "Input of the output layer divided by √dim");
+    visit("output_bias", &C::output_bias, "Bias on the output layer");
+    visit("dropout", &C::dropout, "Dropout probability", kMostDropout);
+    visit("context", &C::context, "Maximum sequence length in tokens", kMostContext);
   }
 };
 
-/// Encoder and decoder of "Attention Is All You Need" (2017) §3: one matrix embeds both languages, times √dim, and is
-/// the output layer too; sines and cosines tell positions. Other settings make it a Marian, a BART (Lewis et al. 2020)
-/// or a T5 (Raffel et al. 2020).
+/// The encoder–decoder of "Attention Is All You Need" (2017) §3. By default, source, target and output layer share one
+/// embedding matrix, embeddings are multiplied by √dim, and positions are sinusoidal. With other settings it is a
+/// Marian, a BART (Lewis et al. 2020) or a T5 (Raffel et al. 2020).
 struct TransformerModel final : PairModel {
   TransformerModelConfig settings;
-  Embedding embedding;                        ///< of both languages, or the source's
-  std::optional<Embedding> target_embedding;  ///< unless shared
+  Embedding embedding;                        ///< of source and target, or of the source only
+  std::optional<Embedding> target_embedding;  ///< absent if `shared`
   std::optional<LearnedPositions> source_positions, target_positions;
-  std::optional<RelativeBias> source_distances, target_distances;  ///< shared by the layers of a stack
-  std::optional<Norm> source_norm, target_norm;                    ///< of embeddings
+  std::optional<RelativeBias> source_distances, target_distances;  ///< shared by all layers of a stack
+  std::optional<Norm> source_norm, target_norm;                    ///< norms after the embeddings
   TransformerEncoder encoder;
   TransformerDecoder decoder;
-  Tensor output_weight;  ///< [vocab_size, dim] unless tied
+  Tensor output_weight;  ///< [vocab_size, dim]; empty if tied
   Tensor output_bias;    ///< [vocab_size] or empty
-  WaveTable waves;       ///< sines and cosines: computed, not a parameter
+  WaveTable waves;       ///< sinusoidal positions; computed, not a parameter
 
   static std::unique_ptr<TransformerModel> create(const TransformerModelConfig& config, Rng& rng);
 

@@ -24,32 +24,32 @@ struct VisionConfig {
 
   static void settings(auto&& visit) {
     using C = VisionConfig;
-    visit("image", &C::image, "width and height of a picture, in pixels", kMostWidth);
-    visit("patch", &C::patch, "width and height of a patch", kMostWidth);
-    visit("channels", &C::channels, "numbers of a pixel", kMostWidth);
-    visit("labels", &C::labels, "what the classes are called");
-    visit("dim", &C::dim, "width of every layer", kMostWidth);
-    visit("heads", &C::heads, "attention heads; they divide dim", kMostWidth);
-    visit("layers", &C::layers, "number of layers", kMostLayers);
-    visit("ffn_dim", &C::ffn_dim, "width inside the feed-forward network", kMostWidth);
-    visit("input_bias", &C::input_bias, "biases on attention's queries, keys and values");
-    visit("activation", &C::activation, "of the feed-forward network");
-    visit("eps", &C::eps, "added to the variance in norms", kMostEps);
-    visit("dropout", &C::dropout, "share of values dropped while training", kMostDropout);
+    visit("image", &C::image, "Width and height of an image in pixels", kMostWidth);
+    visit("patch", &C::patch, "Width and height of a patch in pixels", kMostWidth);
+    visit("channels", &C::channels, "Number of channels per pixel", kMostWidth);
+    visit("labels", &C::labels, "Names of the classes");
+    visit("dim", &C::dim, "Model width", kMostWidth);
+    visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
+    visit("layers", &C::layers, "Number of layers", kMostLayers);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width", kMostWidth);
+    visit("input_bias", &C::input_bias, "Biases on the query, key and value projections");
+    visit("activation", &C::activation, "Activation of the feed-forward network");
+    visit("eps", &C::eps, "Epsilon in norms", kMostEps);
+    visit("dropout", &C::dropout, "Dropout probability", kMostDropout);
   }
 };
 
-/// An encoder that reads pictures (Dosovitskiy et al. 2021): patches are its words, a learned vector in front of them
-/// stands for the whole.
+/// A Vision Transformer (Dosovitskiy et al. 2021): an encoder whose tokens are image patches, preceded by a learned
+/// vector that represents the whole image.
 struct Vision final : ImageModel {
   VisionConfig settings;
   Linear patches;  ///< [dim, channels · patch · patch]
-  Tensor whole;    ///< [1, dim]: what is read before the patches
+  Tensor whole;    ///< learned vector before the patches, [1, dim]
   LearnedPositions positions;
   TransformerEncoder layers;
   std::optional<Linear> classifier;
 
-  /// Throws ShapeError where patches do not fill a picture, or there are more of them than can be.
+  /// Throws ShapeError if the image size is not a multiple of the patch size, or there are too many patches.
   static std::unique_ptr<Vision> create(const VisionConfig& config, Rng& rng);
 
   std::string architecture() const override { return "vision"; }
@@ -78,20 +78,20 @@ struct Vision final : ImageModel {
   }
 };
 
-/// How a picture becomes the numbers a model reads.
+/// The preprocessing of an image: resize, crop, rescale and normalise.
 struct ImagePreparation {
   bool is_resized = true;
   ImageSize size{224, 224};
-  int64_t shortest_edge = 0;  ///< instead of `size`: the shorter side becomes this, the longer keeps its proportion
+  int64_t shortest_edge = 0;  ///< new size of the shorter side, keeping the aspect ratio; overrides `size`; 0: not set
   Resampling resampling = Resampling::bilinear;
-  ImageSize crop{};  ///< the middle of what was resized; 0: none
-  double factor = 1.0 / 255;
-  /// Of each channel, after the factor. One channel alone is grey.
+  ImageSize crop{};           ///< size of the centre crop after resizing; 0: no crop
+  double factor = 1.0 / 255;  ///< multiplies the bytes
+  /// Mean and standard deviation of each channel, applied after `factor`. With one channel, the image becomes grey.
   std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};
 
-  /// The picture in the size that the model sees.
+  /// The image resized and cropped to the model's input size.
   Image sized(const Image& image) const;
-  /// sized(image) as numbers: [1, channels, height, width].
+  /// sized(image), rescaled and normalised: [1, channels, height, width].
   Tensor pixels(const Image& image) const;
 };
 

@@ -7,19 +7,19 @@
 
 namespace attend {
 
-/// The sines and cosines of sinusoidal_positions, computed as far as texts reach: a config may promise a context of
-/// millions of tokens, of which a table would need gigabytes. Copies share what was computed. Safe to use from many
-/// threads.
+/// A table of sinusoidal_positions that grows with the longest text seen. A full table for a config with a context of
+/// millions of tokens would need gigabytes. Copies share the table. Thread-safe.
 class WaveTable {
  public:
-  WaveTable() = default;  ///< none: the model knows positions in another way
-  /// With `in_halves`, all sines come first, then all cosines, as Marian has them; else they are interleaved.
+  WaveTable() = default;  ///< no table: the model has another position encoding
+  /// With `in_halves`, all sines come first, then all cosines, as in Marian; else they are interleaved.
   explicit WaveTable(int64_t dim, bool in_halves = false);
-  /// These rows [length, dim] and no more.
+  /// A fixed table [length, dim].
   explicit WaveTable(Tensor rows);
 
   explicit operator bool() const { return state_ != nullptr; }
-  /// The first rows: [length, dim] with length ≥ count. Throws ShapeError where fixed rows do not suffice.
+  /// The table with at least `count` rows: [length, dim], length ≥ count. Throws ShapeError if a fixed table is
+  /// shorter.
   Tensor rows(int64_t count) const;
 
  private:
