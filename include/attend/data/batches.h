@@ -11,15 +11,15 @@
 namespace attend {
 
 struct BatchOptions {
-  int64_t tokens = 4096;   ///< most places of a batch's longer side, padding included: examples · longest ≤ tokens
-  int64_t sentences = 0;   ///< most examples of a batch; 0: no limit
-  int64_t max_length = 0;  ///< examples with a longer side are left out; 0: no limit
-  bool labelled = false;   ///< column 1 is a label, not a text: only column 0 has a length
-  bool shuffle = true;     ///< false: shortest first, the same in every epoch
+  int64_t tokens = 4096;   ///< maximum batch size in tokens, including padding: examples · longest length ≤ tokens
+  int64_t sentences = 0;   ///< maximum number of examples per batch; 0: no limit
+  int64_t max_length = 0;  ///< longer examples are left out; 0: no limit
+  bool labelled = false;   ///< column 1 is a label, not a text; only column 0 counts for the length
+  bool shuffle = true;     ///< false: shortest examples first, the same order in every epoch
   uint64_t seed = 0;
 };
 
-/// The batches of one epoch: each a list of numbers of examples.
+/// The batches of one epoch. Each batch is a list of example indices.
 class Batches {
  public:
   int64_t size() const { return static_cast<int64_t>(starts_.size()) - 1; }
@@ -32,54 +32,56 @@ class Batches {
   std::vector<int64_t> order_;
 };
 
-/// Puts examples of like length together. The length of an example is that of its longer side as the model sees it,
-/// with the end mark that pair_batch adds: max(source, target) + 1 for pairs, the length itself for one column or
-/// labelled text. An example that alone exceeds `tokens` makes a batch of its own.
+/// Groups examples of similar length into batches. The length of a pair is max(source, target) + 1, with the end token
+/// that pair_batch adds. The length of an example with one column, or of labelled text, is the length of column 0. An
+/// example longer than `tokens` is a batch of its own.
 ///
-/// What an epoch gives depends on the cache, the options and the epoch's number alone, so to resume is to ask for the
-/// same epoch and to go on at the same batch. All epochs have equally many batches.
+/// The batches of an epoch depend only on the cache, the options and the epoch's number. To resume training, continue
+/// at the same batch of the same epoch. All epochs have the same number of batches.
 class BatchPlan {
  public:
-  /// Of the given examples of the cache. Throws ShapeError for options below their least values, or if no example is
-  /// left; FormatError is the cache's own.
+  /// Plans batches of the given examples of the cache. Throws ShapeError if an option is out of range or no example is
+  /// left, and FormatError if the cache is damaged.
   BatchPlan(const TokenCache& cache, std::span<const int64_t> examples, const BatchOptions& options);
-  /// Of all of them.
+  /// Plans batches of all examples.
   BatchPlan(const TokenCache& cache, const BatchOptions& options);
 
   Batches epoch(int64_t number) const;
-  int64_t batches() const { return static_cast<int64_t>(starts_.size()) - 1; }  ///< in each epoch
+  int64_t batches() const { return static_cast<int64_t>(starts_.size()) - 1; }  ///< per epoch
   int64_t examples() const { return static_cast<int64_t>(examples_.size()); }
-  int64_t left_out() const { return left_out_; }  ///< longer than max_length
+  int64_t left_out() const { return left_out_; }  ///< number of examples longer than max_length
 
  private:
   BatchOptions options_;
-  std::vector<int64_t> examples_;  // by length
-  std::vector<int64_t> groups_;    // where each run of examples of like lengths begins, and the end
-  std::vector<int64_t> starts_;    // where each batch begins, and the end
+  std::vector<int64_t> examples_;  // sorted by length
+  std::vector<int64_t> groups_;    // start of each group of similar lengths, then the end
+  std::vector<int64_t> starts_;    // start of each batch, then the end
   int64_t left_out_ = 0;
 };
 
-/// Pairs for an encoder and a decoder, all i64, padded on the right.
+/// A batch of pairs for an encoder and a decoder. All tensors are i64 and padded on the right.
 struct PairBatch {
-  Tensor source;          ///< [batch, source length]: x, end
-  Tensor source_lengths;  ///< [batch]
-  Tensor target;          ///< [batch, target length]: begin, y: what the decoder reads
-  Tensor labels;          ///< [batch, target length]: y, end: what it should answer; -100 on padding
-  Tensor target_lengths;  ///< [batch]
-  int64_t source_tokens = 0, target_tokens = 0;  ///< without padding, with the end mark
+  Tensor source;                                 ///< [batch, source length]: x, end
+  Tensor source_lengths;                         ///< [batch]
+  Tensor target;                                 ///< decoder input [batch, target length]: begin, y
+  Tensor labels;                                 ///< expected output [batch, target length]: y, end; -100 on padding
+  Tensor target_lengths;                         ///< [batch]
+  int64_t source_tokens = 0, target_tokens = 0;  ///< without padding, with the end token
 };
-/// Columns 0 and 1 of the chosen examples. A vocabulary without `begin` starts the decoder from `end`, and one without
-/// `pad` is padded with 0. Throws ShapeError if it has no `end` or the cache not two columns.
+/// A batch of the given examples, from columns 0 and 1. The decoder starts from `end` if the vocabulary has no `begin`.
+/// Padding is 0 if the vocabulary has no `pad`. Throws ShapeError if the vocabulary has no `end` or the cache does not
+/// have two columns.
 PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special);
 
-/// Texts with a class each, all i64.
+/// A batch of texts and their classes. All tensors are i64.
 struct ClassBatch {
   Tensor ids;      ///< [batch, length], padded on the right
   Tensor lengths;  ///< [batch]
-  Tensor labels;   ///< [batch]: class numbers
+  Tensor labels;   ///< class numbers [batch]
   int64_t tokens = 0;
 };
-/// Column 0 as it is, and the one number of column 1. Throws ShapeError if that is not one number.
+/// A batch of the given examples: texts from column 0, classes from column 1. Throws ShapeError if column 1 does not
+/// have exactly one number.
 ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special);
 
 }  // namespace attend

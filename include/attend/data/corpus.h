@@ -14,47 +14,48 @@ enum class CorpusKind {
   labelled,  ///< label TAB text
   text       ///< plain text
 };
-/// Throws Error that lists the kinds for a name that is none of them.
+/// The kind with this name. Throws an Error that lists the kinds if the name is unknown.
 CorpusKind corpus_kind(std::string_view name);
 
-/// Where examples come from. Several files are read one after the other; each may be packed by gzip, and one may be
-/// `-`.
+/// The files of a corpus, read in order. Each file may be compressed with gzip. One file may be `-`, the standard
+/// input.
 struct Corpus {
   CorpusKind kind = CorpusKind::text;
   std::vector<std::string> files;
-  std::vector<std::string> targets;  ///< of pairs: targets[i] goes with files[i]
-  bool lossy = false;                ///< replace what is not UTF-8 instead of throwing
-  bool whole_text = false;           ///< of text: keep line breaks and blank lines, see CorpusReader
-  bool keep_blank = false;           ///< of pairs: give out those with a blank side too, so that lines stay aligned
+  std::vector<std::string> targets;  ///< pairs: targets[i] is aligned with files[i]
+  bool lossy = false;                ///< replace invalid UTF-8 by U+FFFD instead of throwing
+  bool whole_text = false;           ///< text: keep line breaks and blank lines, see CorpusReader
+  bool keep_blank = false;           ///< pairs: return pairs with a blank side too, so that lines stay aligned
 };
 
-/// What a model reads, and what it should answer.
+/// An input of a model and the expected output.
 struct Example {
-  std::string source;  ///< the sentence to translate, the text to classify, the line of plain text
-  std::string target;  ///< its translation or its label (without blanks around it); empty for plain text
+  std::string source;  ///< the sentence to translate, the text to classify, or the plain text
+  std::string target;  ///< the translation or the label, without surrounding white space; empty for plain text
 };
 
 struct CorpusCounts {
-  int64_t lines = 0;     ///< of the source side
-  int64_t examples = 0;  ///< given out
-  int64_t dropped = 0;   ///< lines with a blank side
-  int64_t replaced = 0;  ///< U+FFFD put in for what was not UTF-8
+  int64_t lines = 0;     ///< lines read of the source files
+  int64_t examples = 0;  ///< examples returned
+  int64_t dropped = 0;   ///< lines dropped because a side is blank
+  int64_t replaced = 0;  ///< U+FFFD inserted for invalid UTF-8
 };
 
-/// Gives the examples of a corpus one by one; it never holds more than one.
+/// Reads the examples of a corpus one by one. It never holds more than one example in memory.
 ///
-/// Of plain text an example is a line. With `whole_text` it is a piece of some 16 KiB that ends at the end of a line:
-/// the pieces of a file joined are the file (with LF for CR LF), and no piece spans two files.
+/// An example of plain text is a line. With `whole_text` it is a piece of about 16 KiB that ends at the end of a line.
+/// The concatenated pieces of a file are the file (with LF for CR LF), and no piece spans two files.
 class CorpusReader {
  public:
-  /// Throws ShapeError if the corpus names no file or not one target for each, FormatError if one cannot be opened.
+  /// Throws ShapeError if the corpus has no files, or pairs do not have one target for each file. Throws FormatError if
+  /// a file cannot be opened.
   explicit CorpusReader(Corpus corpus);
   ~CorpusReader();
   CorpusReader(CorpusReader&&) noexcept;
   CorpusReader& operator=(CorpusReader&&) noexcept;
 
-  /// The next example; false at the end. Throws FormatError for what is not UTF-8, for a line without the tab it should
-  /// have, for aligned files of unequal length (with both counts), and for a file without any example.
+  /// Reads the next example; returns false at the end. Throws FormatError for invalid UTF-8, a missing tab, aligned
+  /// files with different numbers of lines, or a file without examples.
   bool next(Example& example);
   const CorpusCounts& counts() const;
 

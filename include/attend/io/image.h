@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// A picture: rows of pixels from the top, each a byte of red, green and blue.
+/// An RGB image: rows of pixels from the top. Each pixel has one byte each for red, green and blue.
 struct Image {
   int64_t width = 0, height = 0;
   std::vector<uint8_t> pixels;  ///< height · width · 3
@@ -18,30 +18,29 @@ struct Image {
   }
 };
 
-/// Reads a PNG or a JPEG; gray ones and palettes become RGB, transparency is dropped, a JPEG is turned the way its Exif
-/// data says. Throws FormatError that names the file and what is wrong with it.
+/// Reads a PNG or JPEG file. Converts grey and palette images to RGB, ignores transparency, and applies a JPEG's Exif
+/// orientation. Throws a FormatError that names the file and the problem.
 Image read_image(const std::string& path);
-/// The most pixels of a picture that is read: a file that claims more is damaged or hostile.
+/// Maximum number of pixels of an image: a file with a larger size is damaged or malicious.
 constexpr int64_t kMostPixels = int64_t{1} << 27;
-/// The same from memory; `name` stands for the file in errors. A JPEG in more scans than
-/// programs write, or that takes more than 4 bytes of memory for each of `most_pixels` beside its pixels, is refused.
+/// Decodes a PNG or JPEG from memory. `name` is the file name in error messages. Throws FormatError for a JPEG with
+/// more scans than encoders write, or one whose decoding needs more than 4 · most_pixels bytes besides the pixels.
 Image decode_image(std::span<const std::byte> bytes, const std::string& name, int64_t most_pixels = kMostPixels);
-/// Whether the bytes begin as a PNG or a JPEG does.
+/// Whether the bytes start with the signature of a PNG or a JPEG.
 bool is_image(std::span<const std::byte> bytes);
 
-/// The picture as a PNG. Throws ShapeError unless it has its pixels.
+/// Encodes an image as PNG. Throws ShapeError unless `pixels` has height · width · 3 bytes.
 std::string encode_png(const Image& image);
 
-/// How a picture is made smaller or larger, in the order of Pillow's numbers for them.
+/// Filters for resizing, in the order of Pillow's constants.
 enum class Resampling { nearest, lanczos, bilinear, bicubic, box, hamming };
 struct ImageSize {
   int64_t width = 0, height = 0;
 };
-/// The picture in another size, with Pillow's arithmetic: each pixel is a weighted mean of all that fall under the
-/// filter, across and then down, in whole numbers. Throws ShapeError for a size below 1 or above what an image may
-/// have.
+/// Resizes an image with Pillow's integer arithmetic: each pixel is a weighted mean of the pixels under the filter,
+/// first horizontally, then vertically. Throws ShapeError for a size below 1 or with more than kMostPixels pixels.
 Image resized(const Image& image, ImageSize size, Resampling resampling);
-/// The middle of the picture; black where it is smaller than `size`.
+/// The centre of the image. The result is padded with black if the image is smaller than `size`.
 Image center_cropped(const Image& image, ImageSize size);
 
 }  // namespace attend

@@ -18,26 +18,26 @@
 
 #include "attend/base/error.h"
 
-// JSON values. The interface follows nlohmann::json, which parses the text and formats the numbers in json.cpp alone:
-// its header takes two seconds to read and its templates another two, in every file that includes it.
+// JSON values. The interface follows nlohmann::json. Only json.cpp includes nlohmann::json, to parse text and format
+// numbers: its header and its templates add four seconds of compile time to every file that includes it.
 namespace attend {
 
-/// A value of the wrong type, a missing key or an index out of range.
+/// A value has the wrong type, a key is missing or an index is out of range.
 class JsonError : public FormatError {
  public:
   using FormatError::FormatError;
 };
 
-/// Text that is not JSON.
+/// A text is not valid JSON.
 class JsonParseError : public JsonError {
  public:
   JsonParseError(const std::string& message, size_t byte_at) : JsonError(message), byte(byte_at) {}
-  size_t byte;  ///< where the text stops being JSON, counted from 1
+  size_t byte;  ///< position of the error in bytes, counted from 1
 };
 
 class JsonObject;
 
-/// null, true or false, a number, a string, an array or an object, which keeps its keys in the order they were added.
+/// null, true or false, a number, a string, an array or an object. An object keeps its keys in insertion order.
 class Json {
  public:
   template <bool is_const>
@@ -91,18 +91,18 @@ class Json {
 
   static Json array(std::initializer_list<Json> items = {});
   static Json object(std::initializer_list<Json> members = {});
-  /// Throws JsonParseError for text that is not JSON, or that is nested deeper than kDeepestJson. Of two members with
-  /// the same key the last one counts.
+  /// Parses JSON text. The last of several members with the same key wins. Throws JsonParseError if the text is not
+  /// valid JSON, or is nested deeper than kDeepestJson.
   static Json parse(std::string_view text);
-  /// The same, but null for text that is not JSON.
+  /// parse(), but returns null for invalid JSON.
   static Json parse_or_null(std::string_view text);
 
   bool is_null() const;
   bool is_boolean() const;
   bool is_number() const;
-  /// Whether the number was written without fraction and exponent.
+  /// Whether the value is a number that was written without fraction and exponent.
   bool is_number_integer() const;
-  /// Whether the number is an integer that is not negative.
+  /// Whether the value is a non-negative integer.
   bool is_number_unsigned() const;
   bool is_string() const;
   bool is_array() const;
@@ -115,8 +115,8 @@ class Json {
   size_t size() const;
   bool empty() const { return size() == 0; }
 
-  /// The value as a T: bool, an arithmetic type, std::string, Json or a std::vector of these. Throws JsonError for
-  /// another type.
+  /// The value as a T: bool, an arithmetic type, std::string, Json or a std::vector of these. Throws JsonError if the
+  /// value has another type.
   template <class T>
   T get() const {
     if constexpr (std::is_same_v<T, Json>) {
@@ -137,20 +137,21 @@ class Json {
   }
   bool boolean() const;
   double number() const;
-  /// Numbers with a fraction are cut off towards 0.
+  /// The number as an integer; a fraction is truncated towards 0.
   int64_t integer() const;
   const std::string& string() const;
 
   bool contains(std::string_view key) const;
-  /// The member with this key, or end(); end() for what is not an object.
+  /// The member with this key; end() if there is none or the value is not an object.
   iterator find(std::string_view key);
   const_iterator find(std::string_view key) const;
-  /// The member or element. Throws JsonError where there is none.
+  /// The member or element. Throws JsonError if it does not exist.
   Json& at(std::string_view key);
   const Json& at(std::string_view key) const;
   Json& at(size_t index);
   const Json& at(size_t index) const;
-  /// The member, added as null where there is none; null becomes an object. References to other members stay valid.
+  /// The member with this key. Adds a null member if there is none; a null value becomes an object. References to other
+  /// members stay valid.
   Json& operator[](std::string_view key);
   const Json& operator[](std::string_view key) const { return at(key); }
   Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
@@ -160,7 +161,7 @@ class Json {
   template <class T>
   requires std::is_integral_v<T>
   const Json& operator[](T index) const { return at(static_cast<size_t>(index)); }
-  /// The member's value, or `otherwise` where there is none.
+  /// The member's value, or `otherwise` if there is no such member.
   template <class T>
   T value(std::string_view key, const T& otherwise) const {
     const Json* found = value_at(key);
@@ -172,7 +173,7 @@ class Json {
   Json& back() { return at(size() - 1); }
   const Json& back() const { return at(size() - 1); }
 
-  /// Appends to an array; null becomes one.
+  /// Appends to an array. A null value becomes an array.
   void push_back(Json item);
   template <class... Parts>
   Json& emplace_back(Parts&&... parts) {
@@ -181,7 +182,7 @@ class Json {
   }
   /// Sets every member of `other` in this object.
   void update(const Json& other);
-  /// Removes a member; false where there is none.
+  /// Removes a member. Returns false if there is no such member.
   bool erase(std::string_view key);
 
   /// Elements of an array, or values of an object's members.
@@ -189,13 +190,14 @@ class Json {
   iterator end();
   const_iterator begin() const;
   const_iterator end() const;
-  /// The members of an object: `for (const auto& [key, value] : json.items())`. Empty for what is not an object.
+  /// The members of an object: `for (const auto& [key, value] : json.items())`. Empty if the value is not an object.
   Members items() const;
 
-  /// JSON text: in one line, or indented. Bytes that are not UTF-8 become U+FFFD; NaN and ±∞ become null.
+  /// The value as JSON text: on one line, or indented if `indent` ≥ 0. Invalid UTF-8 becomes U+FFFD; NaN and ±∞ become
+  /// null.
   std::string dump(int indent = -1) const;
 
-  /// Numbers are compared by value, objects without regard to the order of their members.
+  /// Compares numbers by value, and objects independent of the order of their members.
   friend bool operator==(const Json& a, const Json& b);
   friend std::ostream& operator<<(std::ostream& out, const Json& json);
 
@@ -245,7 +247,7 @@ class Json::Members {
   const std::vector<std::unique_ptr<Member>>* members_;
 };
 
-/// Goes through an array's elements or the values of an object's members.
+/// Iterates over the elements of an array or the values of an object's members.
 template <bool is_const>
 class Json::Iterator {
  public:

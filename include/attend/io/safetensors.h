@@ -14,7 +14,7 @@
 
 namespace attend {
 
-/// What a safetensors header says of one tensor. The bytes are counted from the start of the data, after the header.
+/// The entry of a tensor in a safetensors header. `begin` and `end` are byte offsets from the end of the header.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
@@ -24,15 +24,15 @@ struct TensorInfo {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// A safetensors file: a JSON header that names tensors, then their bytes. Nothing in it is trusted: the whole header
-/// is checked on opening, and anything wrong is a FormatError that names the file and the tensor.
+/// A safetensors file: a JSON header that lists tensors, followed by their bytes. The file is untrusted input: the
+/// whole header is checked on opening, and errors are FormatErrors that name the file and the tensor.
 class SafetensorsFile {
  public:
-  /// Maps the file. Shortening it while it is open here breaks the mapping, as with every mapped file; replacing it by
-  /// a rename, as write_safetensors does, is safe.
+  /// Maps the file. Do not truncate the file while it is open, because that breaks the mapping. Replacing it by a
+  /// rename, as write_safetensors does, is safe.
   static SafetensorsFile open(const std::string& path);
-  /// The same format in memory; `name` stands for the file in errors. Tensors alias `bytes` if `owner` keeps them
-  /// alive; without an owner they are copies, and `bytes` must outlive this object.
+  /// Reads the same format from memory. `name` is the file name in error messages. If `owner` keeps `bytes` alive,
+  /// tensors share `bytes`. Without an owner, tensors are copies, and `bytes` must outlive this object.
   static SafetensorsFile parse(std::span<const std::byte> bytes, std::string name,
                                std::shared_ptr<const void> owner = nullptr);
 
@@ -43,8 +43,9 @@ class SafetensorsFile {
   /// Throws FormatError if there is no such tensor.
   const TensorInfo& info(std::string_view name) const;
 
-  /// The tensor: no copy where its bytes are aligned for its type, in which case it keeps the file mapped, outlives
-  /// this object, and is read-only (clone() it to change it).
+  /// The tensor with this name. It is not copied if its bytes are aligned for its type; it is then read-only (clone()
+  /// it to change it), keeps the file mapped and may outlive this object. Throws FormatError if there is no such
+  /// tensor.
   Tensor tensor(std::string_view name) const;
 
  private:
@@ -56,9 +57,10 @@ class SafetensorsFile {
   std::unordered_map<std::string, size_t> index_;
 };
 
-/// Writes beside `path`, syncs, then renames: the file is whole or as it was before. The same tensors give the same
-/// bytes in whatever order they come: wide types first so that all are aligned, then by name. Throws ShapeError for an
-/// empty tensor or a name that is used twice, reserved or not UTF-8; Error if the system refuses.
+/// Replaces a file atomically: writes a temporary file next to `path`, syncs it and renames it. Tensors are sorted by
+/// the size of their type, largest first, so that all are aligned, then by name: the bytes do not depend on the order
+/// of `tensors`. Throws ShapeError for an empty tensor, or a name that is duplicate, reserved or not UTF-8. Throws
+/// Error if the file cannot be written.
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors, const Metadata& metadata = {});
 
 }  // namespace attend
