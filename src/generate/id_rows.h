@@ -8,23 +8,23 @@
 
 namespace attend {
 
-/// Sequences of different lengths as a batch.
+/// A batch of sequences of different lengths.
 struct IdRows {
   Tensor ids;      ///< i64 [rows, longest], padded at the end with 0
-  Tensor lengths;  ///< i64 [rows]; empty where all are equally long
+  Tensor lengths;  ///< i64 [rows]; empty if all rows have the same length
 };
 IdRows pad_rows(std::span<const std::vector<int32_t>> rows);
-/// The rows of these numbers.
+/// A batch of the rows with the given indices.
 IdRows pad_rows(std::span<const std::vector<int32_t>> rows, std::span<const int64_t> chosen);
 
-/// Numbers of sequences that go into one batch.
+/// The indices of the sequences in a batch.
 using Batch = std::vector<int64_t>;
 struct GroupOptions {
-  int64_t tokens = 4096;  ///< sequences · longest ≤ tokens
-  int64_t most = 512;     ///< sequences
+  int64_t tokens = 4096;  ///< maximum batch size in tokens, including padding: sequences · longest length
+  int64_t most = 512;     ///< maximum number of sequences per batch
 };
-/// Sequences of like length together, long ones first; every one in exactly one batch. One longer than `tokens` is
-/// alone, and empty ones are among themselves.
+/// Groups sequences of similar length into batches, longest first. Each sequence is in exactly one batch. A sequence
+/// longer than `tokens` is a batch of its own. Empty sequences are never batched with others.
 std::vector<Batch> group_by_length(std::span<const int64_t> lengths, const GroupOptions& options);
 
 }  // namespace attend

@@ -6,9 +6,10 @@
 
 namespace attend {
 
-/// Throws Error if a probability is no number: one logit that is none makes all of a row so.
+/// Throws Error if a probability is NaN. One NaN logit makes its whole row NaN, so checking one value of a row
+/// suffices.
 inline void require_number(double value, const char* op) {
-  require<Error>(!std::isnan(value), op, ": the model's numbers are not finite: its weights are damaged");
+  require<Error>(!std::isnan(value), op, ": the model computed NaN: its weights are damaged");
 }
 
 }  // namespace attend

@@ -4,8 +4,7 @@
 
 #include "attend/models/model.h"
 
-// Decoding without a cache: everything is read again for each word. Slow, and plainly right: what the cached way is
-// compared with.
+// Decoding without a cache, which recomputes all tokens in each step. Slow; a simple reference for the cached decoding.
 namespace attend {
 
 std::unique_ptr<Decoding> start_rereading(const PairModel& model, const Tensor& source, const Tensor& source_lengths);

@@ -9,34 +9,35 @@
 
 namespace attend {
 
-/// The text that is being written, for what the rules ask about it. All of it must outlive the rules.
+/// The context of a generated text, for the rules. The spans must outlive the rules.
 struct RuledText {
-  std::span<const int32_t> before;  ///< the start, or the prompt
-  std::span<const int32_t> source;  ///< what an encoder read, or the prompt
-  int64_t last = -1;                ///< number of the word, from 0, that is the last one
+  std::span<const int32_t> before;  ///< the start token or the prompt
+  std::span<const int32_t> source;  ///< the source of a translation, or the prompt
+  int64_t last = -1;                ///< index of the last generated token at the maximum length
 };
 
-/// What the rules of a folder make of the scores of the next word: see GenerationRules.
+/// Applies GenerationRules to the scores of the next token.
 class ScoreRules {
  public:
   ScoreRules(const GenerationRules& rules, const Vocabulary& vocabulary, const RuledText& text)
       : rules_(rules), vocabulary_(vocabulary), text_(text) {}
 
-  /// Whether any of the rules looks at what was written: else nothing but Vocabulary::banned is to be done.
+  /// Whether apply() is needed. If not, banning Vocabulary::banned is enough.
   static bool are_needed(const GenerationRules& rules);
 
-  /// The word that is written whatever the model thinks, behind so many; -1: none.
+  /// The forced token after `written` generated tokens; -1 if the token is free.
   int32_t forced(int64_t written) const;
-  /// Whether the length runs out with this word, and the rules write it.
+  /// Whether the next token is the last one at the maximum length, and the rules force it.
   bool is_forced_last(int64_t written) const { return rules_.forced_last >= 0 && written == text_.last; }
-  /// Changes the scores of all words that may come behind `written`; those that may not get −∞.
+  /// Changes the scores of the next token after the generated tokens `written`. Banned tokens get −∞.
   void apply(std::span<float> scores, std::span<const int32_t> written) const;
 
  private:
   void penalize(std::span<float> scores, std::span<const int32_t> history) const;
   void ban_runs(std::span<float> scores, std::span<const int32_t> history) const;
   bool may_end(int64_t written) const;
-  /// Without a word before it, transformers counts a forced first word as the beginning.
+  /// Index of the first token that is not forced. As in transformers, a forced first token after the start token counts
+  /// as part of the start.
   int64_t first() const { return rules_.forced_first >= 0 && text_.before.size() == 1 ? 1 : 0; }
 
   const GenerationRules& rules_;

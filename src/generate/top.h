@@ -9,17 +9,17 @@
 
 namespace attend {
 
-/// A word that may come next.
+/// A candidate for the next token.
 struct Continuation {
   int32_t id = 0;
-  float value = 0;  ///< its logit or log-probability
+  float value = 0;  ///< logit or log-probability
 };
 
-/// What turns the logits of one row into log-probabilities.
+/// The terms that convert the logits of one row to log-probabilities.
 struct LogTerms {
   float shift = 0, log_sum = 0;
 
-  /// Those of a row of log_softmax_terms.
+  /// The terms of a row in the result of log_softmax_terms.
   static LogTerms of(std::span<const float> terms, int64_t row) {
     const auto place = 2 * static_cast<size_t>(row);
     return {terms[place], terms[place + 1]};
@@ -27,11 +27,11 @@ struct LogTerms {
   float log_probability(float logit) const { return logit - shift - log_sum; }
 };
 
-/// The largest `count` of some values with their places, in falling order; of equal ones those with smaller ids come
-/// first. NaN is never among them. One pass that looks closer only at what beats the worst one kept.
+/// The `count` largest values and their indices, in descending order; smaller indices first if values are equal.
+/// Ignores NaN. Makes one pass and compares each value only with the smallest value kept so far.
 void top_values(std::span<const float> values, int64_t count, std::vector<Continuation>& result);
 
-/// The same among the tokens that may be written: fewer than `count` if the vocabulary has fewer.
+/// top_values() among the tokens that are not banned; fewer than `count` if the vocabulary is smaller.
 void top_allowed(std::span<const float> values, int64_t count, const Vocabulary& vocabulary,
                  std::vector<Continuation>& result);
 

@@ -12,14 +12,14 @@ namespace attend {
 struct WordPlace {
   size_t begin = 0, end = 0;  // bytes of the text
 };
-/// Where the words of attend/generate/align.h lie in the text.
+/// The byte ranges of the words that words_of() in attend/generate/align.h returns.
 std::vector<WordPlace> word_places(const std::string& text);
 
-/// Tokens first … last − 1 of a word. Words that share one token share its range.
+/// The tokens first … last − 1 of a word. Words that share a token have the same range.
 struct TokenRange {
   int64_t first = 0, last = 0;
 };
-/// Which of the `count` tokens of encode(text) make up each word: a word ends where the tokens of the text up to it do.
+/// The range of tokens of encode(text) for each word. A word ends where the tokens of the text up to its end do.
 std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, const std::string& text,
                                     const std::vector<WordPlace>& words);
 /// Which of the tokens `ids`, whose text is decode(ids), make up each word.

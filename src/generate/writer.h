@@ -10,10 +10,10 @@
 
 namespace attend {
 
-/// One step of the model as the rows of one sequence see it.
+/// The model's output of one step for the rows of one sequence.
 struct StepRows {
   std::span<const float> logits;  // [rows, stride]
-  std::span<const float> terms;   // [rows, 2], of log_softmax_terms
+  std::span<const float> terms;   // [rows, 2], from log_softmax_terms
   size_t stride = 0;              // vocabulary size of the model
 
   std::span<const float> logits_of(int64_t row, int64_t vocab_size) const;
@@ -21,13 +21,13 @@ struct StepRows {
   double log_probability(int64_t row, int32_t id) const;
 };
 
-/// A token that a step considered: which row it follows and what became of it.
+/// A token that a step considered.
 struct WrittenNode {
-  int64_t from = 0;  // row of the step it was found in
-  int64_t row = -1;  // row in which the text continues; -1: nowhere
+  int64_t from = 0;  // row of the previous step that the token follows
+  int64_t row = -1;  // row of the next step that continues it; -1: not continued
   int32_t id = 0;
   double log_probability = 0;  // of all tokens so far
-  double counted = 0;          // the same after the rules, which a search compares
+  double counted = 0;          // log_probability after the rules, by which the search compares
   bool is_finished = false;
   bool is_cut = false;  // the limit ended the text
 };
@@ -39,11 +39,11 @@ class Writer {
 
   virtual void advance(const StepRows& step) = 0;
   virtual bool is_done() const = 0;
-  /// For each row, the row of this writer that it continues, and the token it reads next.
+  /// For each row of the next step, the index of the row that it continues, and its next input token.
   const std::vector<int64_t>& parents() const { return parents_; }
   const std::vector<int32_t>& ids() const { return ids_; }
   virtual std::vector<Hypothesis> take() = 0;
-  /// What the last advance() considered, best first.
+  /// The tokens that the last advance() considered, best first.
   const std::vector<WrittenNode>& nodes() const { return nodes_; }
 
  protected:
@@ -55,25 +55,26 @@ class Writer {
 struct WriterConfig {
   const SearchOptions& options;
   const Vocabulary& vocabulary;
-  int64_t limit = 0;                ///< maximum number of tokens, the end not counted
-  uint64_t index = 0;               ///< number of the source or prompt, by which a sampler draws
-  uint32_t copy = 0;                ///< number of the sample
+  int64_t limit = 0;                ///< maximum number of tokens, without the end token
+  uint64_t index = 0;               ///< index of the source or prompt, which determines the random draws
+  uint32_t copy = 0;                ///< index of the sample
   std::span<const int32_t> before;  ///< see RuledText; both must outlive the writer
   std::span<const int32_t> source;
   bool counts_prompt = false;  ///< `before` is a prompt, whose tokens a sampler's repetition penalty counts
 
-  /// The rules for a text that ends at the limit.
+  /// The rules for a text with at most `limit` tokens.
   ScoreRules rules() const;
 };
 
-/// How many continuations of a beam are looked at: of each hypothesis at most one for each end ends it, and the beam
-/// must be full without them. A beam of one looks at one, so that it ends where greedy search does.
+/// Number of continuations that a beam search considers. Each hypothesis has at most one continuation for each end
+/// token, and the beam must be full without those. A beam of 1 considers one continuation, so that it equals greedy
+/// search.
 size_t candidate_count(int64_t beam, const Vocabulary& vocabulary);
 
 std::unique_ptr<Writer> create_beam(const WriterConfig& config);
 std::unique_ptr<Writer> create_sampler(const WriterConfig& config);
 
-/// log p / length^α, where the length counts the end.
+/// log p / length^α, where the length includes the end token.
 double hypothesis_score(double log_probability, int64_t length, double length_penalty);
 
 }  // namespace attend

@@ -189,13 +189,12 @@ TEST(HubCommands, DamagedWeightsAreOneLine) {
   for (const char* command : {"generate", "score"}) {
     const Finished run = attend_command({command, folder.path(), "abc"});
     EXPECT_EQ(run.code, 1);
-    EXPECT_EQ(run.err,
-              std::string("attend: ") + command + ": the model's numbers are not finite: its weights are damaged\n");
+    EXPECT_EQ(run.err, std::string("attend: ") + command + ": the model computed NaN: its weights are damaged\n");
   }
   for (const char* kind : {"x.png", "x.svg", "x.json"}) {
     const Finished drawn = attend_command({"inspect", folder.path(), "abc", "-o", folder.file(kind)});
     EXPECT_EQ(drawn.code, 1);
-    EXPECT_EQ(drawn.err, "attend: inspect: the model's numbers are not finite: its weights are damaged\n");
+    EXPECT_EQ(drawn.err, "attend: inspect: the model computed NaN: its weights are damaged\n");
     EXPECT_FALSE(std::filesystem::exists(folder.file(kind)));
   }
   const Finished converted = attend_command({"convert", folder.path(), "-o", folder.file("ours")});

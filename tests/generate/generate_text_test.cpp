@@ -211,9 +211,9 @@ TEST_F(Generating, NumbersThatAreNoneAreAnError) {
     if (name == "embedding.weight") tensor.data<float>()[16 * 7] = NAN;
   }
   testing::expect_error<Error>([&] { generate_text(gpt_, tokenizer_, Texts{"Hello"}); },
-                               "generate: the model's numbers are not finite: its weights are damaged");
+                               "generate: the model computed NaN: its weights are damaged");
   testing::expect_error<Error>([&] { score_texts(gpt_, tokenizer_, Texts{"Hello"}); },
-                               "score: the model's numbers are not finite: its weights are damaged");
+                               "score: the model computed NaN: its weights are damaged");
 }
 
 TEST_F(Generating, RefusesWhatCannotBe) {

@@ -203,10 +203,10 @@ TEST_F(Rules, NumbersThatAreNoneAreAnError) {
   }
   for (const int64_t beam : {1, 3}) {
     testing::expect_error<Error>([&] { found({}, {.beam = beam}); },
-                                 "search: the model's numbers are not finite: its weights are damaged");
+                                 "search: the model computed NaN: its weights are damaged");
   }
   testing::expect_error<Error>([&] { found({}, {.sampling = SamplingOptions{}}); },
-                               "generate: the model's numbers are not finite: its weights are damaged");
+                               "generate: the model computed NaN: its weights are damaged");
 }
 
 TEST_F(Rules, MustFitTheModel) {

@@ -15,42 +15,42 @@
 namespace attend {
 
 struct AlignOptions {
-  std::optional<int64_t> layer;  ///< of the decoder, from 0; none: the mean over all
-  std::optional<int64_t> head;   ///< from 0; none: the mean over all
-  GenerationRules rules{};       ///< what the model's folder says: a prefix is read, but its words are not aligned
+  std::optional<int64_t> layer;  ///< decoder layer, from 0; default: the mean over all layers
+  std::optional<int64_t> head;   ///< head, from 0; default: the mean over all heads
+  GenerationRules rules{};       ///< generation settings of the model's folder; words of a prefix are not aligned
 };
 
-/// Where each word of a target looked in its source.
+/// The attention of each target word to each source word.
 struct WordAlignment {
-  std::vector<std::string> source, target;   ///< the words, see words_of
-  std::vector<std::vector<double>> weights;  ///< [target word][source word]; a row adds up to 1 less what went to the
-                                             ///< source's end and to a prefix
+  std::vector<std::string> source, target;  ///< the words, see words_of
+  /// [target word][source word]. A row sums to 1 minus the weights of the source's end token and of a prefix.
+  std::vector<std::vector<double>> weights;
   std::vector<std::pair<int64_t, int64_t>> links;  ///< (source word, target word): the largest weight of each row
 };
 
-/// Reads each pair once and asks for the weights of the decoder's attention to the source at the moment it writes a
-/// token. A word's weight is the sum over its tokens in the source, the mean over its tokens in the target. Of equal
-/// weights the first word has the link. Throws Error if the model has no attention to the source, ShapeError for a
-/// layer or head it does not have, or for unequal numbers of texts.
+/// Aligns the words of each pair by the cross-attention weights of the step that predicts a token. A word's weight is
+/// the sum over its source tokens and the mean over its target tokens. If weights are equal, the first word has the
+/// link. Throws Error if the model has no cross-attention, and ShapeError for a layer or head that does not exist or
+/// for different numbers of sources and targets.
 std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> sources, std::span<const std::string> targets,
                                  const AlignOptions& options = {});
 
-/// The same for targets as a model wrote them, whose tokens need not be those that the tokenizer makes of their text.
+/// align() for generated targets, whose tokens may differ from the tokenizer's encoding of their text.
 std::vector<WordAlignment> align(const PairModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> sources, std::span<const Translation> targets,
                                  const AlignOptions& options = {});
 
-/// The same from weights token by token, [targets, sources]: a row for each token of the target and one for its end, a
-/// column for each token of the source and one for its end. Throws ShapeError for another number of them.
+/// Aligns words by token weights [targets, sources], with a row for each target token and the end token, and a column
+/// for each source token and the end token. Throws ShapeError if the number of weights is wrong.
 WordAlignment align_words(const Tokenizer& tokenizer, const std::string& source, const std::string& target,
                           std::span<const double> weights);
 
-/// `0-0 1-2`: source word - target word, in the order of the target.
+/// The links in Pharaoh format, `0-0 1-2`: source word - target word, in the order of the target.
 std::string pharaoh(const WordAlignment& alignment);
 
-/// The words of a text as one counts them: what stands between blanks; where a script has no blanks between words, the
-/// segments of attend/text/segment.h (single characters of Chinese and Japanese).
+/// The words of a text, separated by white space. In scripts without spaces between words, the segments of
+/// attend/text/segment.h (single characters of Chinese and Japanese).
 std::vector<std::string> words_of(const std::string& text);
 
 }  // namespace attend

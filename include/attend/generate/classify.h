@@ -12,22 +12,23 @@
 namespace attend {
 
 struct Classified {
-  int64_t label = -1;          ///< number of the likeliest label; -1 for a blank text
-  std::vector<double> scores;  ///< of all labels, in the model's order: see LabelScores; empty for a blank text
-  int64_t tokens = 0;          ///< read, special ones counted
-  bool is_cut = false;         ///< the text was longer than the context: its end was not read
+  int64_t label = -1;          ///< index of the label with the highest score; -1 for a blank text
+  std::vector<double> scores;  ///< scores of all labels, in the model's order: see LabelScores; empty for a blank text
+  int64_t tokens = 0;          ///< number of tokens read, including special tokens
+  bool is_cut = false;         ///< the text was truncated to the model's context
 };
 
-/// The label of each text, in the order of the texts. Those of like length are read together, up to texts · longest ≤
-/// `batch_tokens`. Throws FormatError if a text is not UTF-8 or the tokenizer does not fit the model.
+/// Classifies each text. Results are in the order of the texts. Texts of similar length are batched, up to texts ·
+/// longest length ≤ `batch_tokens`. Throws FormatError if a text is not UTF-8 or the tokenizer does not match the
+/// model.
 std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> texts, int64_t batch_tokens = 4096);
 
-/// The label of each pair of texts, a tab between them (natural language inference, paraphrases). Throws FormatError
-/// for a line without a tab.
+/// Classifies pairs of texts (natural language inference, paraphrases). Each line has two texts separated by a tab.
+/// Throws FormatError for a line without a tab.
 std::vector<Classified> classify_pairs(const EncoderModel& model, const Tokenizer& tokenizer,
                                        std::span<const std::string> lines, int64_t batch_tokens = 4096);
-/// The label of a picture.
+/// Classifies an image.
 Classified classify(const ImageModel& model, const ImagePreparation& preparation, const Image& image);
 
 }  // namespace attend

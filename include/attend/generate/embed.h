@@ -13,23 +13,24 @@ namespace attend {
 
 struct EmbedOptions {
   SentenceSettings sentence{};
-  GenerationRules rules{};      ///< what the model's folder says; of them only the prefix of a pair model counts
-  int64_t batch_tokens = 8192;  ///< texts are read together up to so many real tokens
+  GenerationRules
+      rules{};  ///< generation settings of the model's folder; only the prefix is used, by translation models
+  int64_t batch_tokens = 8192;  ///< maximum number of tokens per batch, without padding
 };
 
 struct EmbeddedText {
-  std::vector<float> vector;  ///< zeros for a text without a token
-  int64_t tokens = 0;         ///< read, special ones counted
-  bool is_cut = false;        ///< the text was too long: its end was not read
+  std::vector<float> vector;  ///< zeros for a text without tokens
+  int64_t tokens = 0;         ///< number of tokens read, including special tokens
+  bool is_cut = false;        ///< the text was truncated to the maximum length
 };
 
-/// A vector for each text, from the last layer of an encoder, of a language model, or of a translator's encoder. Texts
-/// of like length are read together. Throws FormatError if a text is not UTF-8 or the tokenizer does not fit the model,
-/// Error for a model that reads no text.
+/// Computes a vector for each text from the last layer of an encoder, a language model, or a translation model's
+/// encoder. Texts of similar length are batched. Throws FormatError if a text is not UTF-8 or the tokenizer does not
+/// match the model. Throws Error if the model does not read text.
 std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
                                 const EmbedOptions& options = {});
 
-/// The cosine of the angle between two vectors of one length; 0 where one of them is 0.
+/// Cosine similarity of two vectors of the same size; 0 if one of them is zero.
 double cosine(std::span<const float> a, std::span<const float> b);
 
 }  // namespace attend

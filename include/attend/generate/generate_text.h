@@ -16,20 +16,20 @@
 namespace attend {
 
 struct GenerateOptions {
-  std::optional<int64_t> tokens{};  ///< most to write for each prompt; none: see most_tokens
-  SamplingOptions sampling;         ///< temperature 0: always the likeliest
-  int64_t beam = 1;                 ///< above 1: no draws, but the best that a beam so wide finds
-  int64_t copies = 1;               ///< texts for each prompt; the best ones of a beam
-  std::vector<std::string> stop{};  ///< a text ends before the first of these it comes to
-  bool goes_past_end = false;       ///< the end of a text is no reason to stop
-  int64_t batch_rows = 32;          ///< texts written side by side
-  bool use_cache = true;            ///< false: read everything again for each word, to compare with
-  int64_t first_index = 0;          ///< number of the first prompt: sampling draws by it
-  GenerationRules rules{};          ///< what the model's folder says beside its tokenizer
+  std::optional<int64_t> tokens{};  ///< maximum number of new tokens per prompt; default: see most_tokens
+  SamplingOptions sampling;         ///< temperature 0: greedy
+  int64_t beam = 1;                 ///< beam size; above 1, beam search replaces sampling
+  int64_t copies = 1;               ///< number of texts per prompt; with a beam, the best hypotheses
+  std::vector<std::string> stop{};  ///< stop strings: a text ends before the first one that occurs
+  bool goes_past_end = false;       ///< continue after an end-of-text token
+  int64_t batch_rows = 32;          ///< number of texts generated at the same time
+  bool use_cache = true;            ///< false: recompute all tokens in each step, as a reference
+  int64_t first_index = 0;          ///< index of the first prompt, which determines the random draws
+  GenerationRules rules{};          ///< generation settings of the model's folder
 };
 
-/// How many tokens are written at most behind a prompt of so many: what the options say, else the rules' max_new, else
-/// 200, or as many less as the rules' max_length leaves. One that the prompt alone reaches says nothing.
+/// Maximum number of new tokens after a prompt of `prompt_tokens`: the `tokens` option, else the rules' max_new, else
+/// 200. In the last case the rules' max_length also applies, unless the prompt alone reaches it.
 int64_t most_tokens(const GenerateOptions& options, int64_t prompt_tokens);
 
 enum class Ending { length, end, stop, callback };
@@ -37,30 +37,32 @@ enum class Ending { length, end, stop, callback };
 struct GeneratedText {
   int64_t prompt = 0, copy = 0;
   std::string text;            ///< without the prompt
-  std::vector<int32_t> ids;    ///< what was written, without the end
-  double log_probability = 0;  ///< of the ids, and of the end if it came, under the model itself
+  std::vector<int32_t> ids;    ///< the generated tokens, without the end token
+  double log_probability = 0;  ///< of the ids, and of the end token if there is one, by the model without rules
   int64_t prompt_tokens = 0;
   Ending ending = Ending::length;
 };
 
-/// New text of one of those being written; it may be empty. False ends that text.
+/// New text of one of the texts being generated; it may be empty.
 struct TextPiece {
   int64_t prompt = 0, copy = 0;
   std::string_view text;
 };
+/// Called with each new piece of text. Returning false ends this text.
 using OnText = std::function<bool(const TextPiece&)>;
 
-/// Goes on from each prompt; the callback is called once for each word, and only ever gets whole characters. An empty
-/// prompt is the beginning of a new text. When the context is full the last half of it is read again and writing goes
-/// on. What is written for a prompt does not depend on the others, nor on threads; its log p may differ in the last
-/// digits with the batch and the cache. With a beam the callback gets each text whole, the context is the end of it,
-/// and a prompt must be shorter. The result is by prompt, then copy. Throws FormatError if a prompt is not UTF-8 or the
-/// tokenizer does not fit the model, ShapeError for options out of range, Error if the model gives no numbers.
+/// Continues each prompt. An empty prompt starts a new text. The callback is called once for each token and receives
+/// only whole characters. When the context is full, the last half of it is read again and generation continues. The
+/// text of a prompt does not depend on the other prompts or on the number of threads; its log-probability may differ in
+/// the last digits with the batch and the cache. With beam search, the callback receives each text as a whole, a text
+/// ends when the context is full, and a prompt must be shorter than the context. Results are sorted by prompt, then by
+/// copy. Throws FormatError if a prompt is not UTF-8 or the tokenizer does not match the model, ShapeError if an option
+/// is out of range, and Error if the model computes NaN.
 std::vector<GeneratedText> generate_text(const LanguageModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> prompts, const GenerateOptions& options = {},
                                          const OnText& on_text = {});
 
-/// The text for one prompt, without it.
+/// The continuation of one prompt, without the prompt.
 std::string generate_text(const LanguageModel& model, const Tokenizer& tokenizer, const std::string& prompt,
                           const GenerateOptions& options = {});
 

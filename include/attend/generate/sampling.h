@@ -6,14 +6,16 @@
 
 namespace attend {
 
-/// How the next word is drawn from logits z. In this order:
-/// 1. repetition_penalty r: z of every word that was read or written becomes z / r where positive, z · r where negative
+/// How the next token is sampled from logits z. The steps, in this order:
+/// 1. repetition_penalty r: the logit of every token in the history becomes z / r if positive, and z · r if negative
 ///    (Keskar et al. 2019);
-/// 2. temperature T: z / T; 0 takes the largest;
-/// 3. top_k: only the k largest stay;
-/// 4. top_p: of softmax(z) over those, only the fewest largest that together have at least p (Holtzman et al. 2020);
-/// 5. min_p: only those with at least min_p times the probability of the largest;
-/// 6. a draw from the softmax over what stays. Of equal logits smaller ids stay.
+/// 2. temperature T: z / T; T = 0 selects the largest logit;
+/// 3. top_k: keep the k largest logits;
+/// 4. top_p: keep the smallest set of the most probable tokens whose probabilities sum to at least p, with the softmax
+///    over the tokens kept so far (Holtzman et al. 2020);
+/// 5. min_p: keep tokens with at least min_p times the probability of the most probable token;
+/// 6. sample from the softmax over the remaining tokens.
+/// If logits are equal, tokens with smaller ids are kept.
 struct SamplingOptions {
   double temperature = 1;
   int64_t top_k = 0;  ///< 0: all
@@ -23,24 +25,23 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
-/// Throws ShapeError for a number out of its range, by name.
+/// Throws a ShapeError that names the option if an option is out of range.
 void check_sampling(const SamplingOptions& options);
 
-/// Which draw this is. The draw is a function of the seed and these alone, whatever else is in the batch and however
-/// many threads there are.
+/// Identifies a random draw. A draw depends only on the seed and these numbers, not on the rest of the batch or the
+/// number of threads.
 struct DrawPlace {
-  uint64_t text = 0;      ///< number of the sentence or prompt
-  uint32_t copy = 0;      ///< of several samples for it
-  uint32_t position = 0;  ///< of the word in what is written
+  uint64_t text = 0;      ///< index of the sentence or prompt
+  uint32_t copy = 0;      ///< index of the sample for this text
+  uint32_t position = 0;  ///< index of the token among the generated tokens
 };
 
-/// The drawn id. `banned` ids are as if they had logit −∞; `history` holds what was read and written, in any order.
-/// Throws ShapeError if no word may be drawn at all.
 struct DrawInputs {
   std::span<const float> logits;
-  std::span<const int32_t> history{};
-  std::span<const int32_t> banned{};
+  std::span<const int32_t> history{};  ///< tokens of the prompt and the generated text, in any order
+  std::span<const int32_t> banned{};   ///< tokens that are treated as if their logit were −∞
 };
+/// Samples a token id. Throws ShapeError if all tokens are banned.
 int32_t draw(const DrawInputs& inputs, const SamplingOptions& options, DrawPlace place);
 
 }  // namespace attend

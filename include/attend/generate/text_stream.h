@@ -11,17 +11,18 @@
 
 namespace attend {
 
-/// Turns ids that come one by one into text that can be shown at once. A character whose bytes are spread over several
-/// tokens, as Chinese often is, is given when it is whole. All pieces joined are what decode gives for all the ids,
-/// unless bytes that never become a character make it take back whole ones before them; each piece is UTF-8.
+/// Decodes ids one by one into text that can be displayed immediately. A character whose bytes are spread over several
+/// tokens, as is common in Chinese, is returned when it is complete. Each piece is valid UTF-8. The concatenated pieces
+/// equal decode() of all ids, unless incomplete bytes make decode() change whole characters before them.
 class TextStream {
  public:
-  /// `before` is what the text goes on from: it decides about a blank in front, but is not given again. The tokenizer
-  /// must outlive this.
+  /// `before` is the prompt that the text continues. It decides whether the text starts with a space, but is not
+  /// returned. The tokenizer must outlive this object.
   explicit TextStream(const Tokenizer& tokenizer, std::span<const int32_t> before = {});
 
+  /// Adds an id and returns the new text; empty if no character is complete.
   std::string push(int32_t id);
-  /// What is still held back, with U+FFFD for bytes that never became a character.
+  /// The text of the remaining ids, with U+FFFD for incomplete characters.
   std::string finish();
 
  private:
@@ -29,19 +30,20 @@ class TextStream {
   void keep_few(const std::string& text);
 
   const Tokenizer* tokenizer_;
-  std::vector<int32_t> ids_;  // the last few that were shown, and all that were not
-  size_t shown_ = 0;          // bytes of their text
-  size_t kept_ = 0;           // ids that were there when all was shown
+  std::vector<int32_t> ids_;  // the last few ids whose text was returned, and all ids after them
+  size_t shown_ = 0;          // number of bytes of their text that were returned
+  size_t kept_ = 0;           // number of ids when all text was last returned
 };
 
-/// Watches text for strings that end it. What may be the beginning of one is held back until that is known.
+/// Ends a text before the first stop string. Text that may be the start of a stop string is held back until it is
+/// known.
 class StopFilter {
  public:
   explicit StopFilter(std::vector<std::string> stops);
 
-  /// The text that can be shown now.
+  /// Adds a piece and returns the text that can be displayed.
   std::string push(std::string_view piece);
-  /// What was held back.
+  /// The text that is still held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 

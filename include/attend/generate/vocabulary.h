@@ -8,15 +8,16 @@
 
 namespace attend {
 
-/// What generation may write.
+/// The tokens that generation may produce.
 struct Vocabulary {
-  int64_t size = 0;             ///< ids below this: a model's matrix may have more rows than the tokenizer has tokens
-  std::vector<int32_t> banned;  ///< never written: pad, begin, mask and unknown (unless they are the end, too)
-  int32_t begin = -1;           ///< what a decoder of pairs starts from: the end where there is no begin; -1: none
-  std::vector<int32_t> ends;    ///< each ends a text; the first is the one to write
+  int64_t size = 0;             ///< ids must be below this; a model may have more rows than the tokenizer has tokens
+  std::vector<int32_t> banned;  ///< never generated: pad, begin, mask and unknown, unless they are also end tokens
+  int32_t begin = -1;           ///< start token of a translation decoder; the end token if there is no begin; -1: none
+  std::vector<int32_t> ends;    ///< end-of-text tokens; the first one is used to end a text
 
-  /// What the tokenizer says, or the rules where they say more. With GenerationRules::as_transformers only what the
-  /// rules ban is banned. Throws FormatError if the tokenizer does not fit the model's vocabulary size.
+  /// The vocabulary of a tokenizer, with the changes of the rules. With GenerationRules::as_transformers only the
+  /// tokens that the rules ban are banned. Throws FormatError if the tokenizer or the rules do not match the model's
+  /// vocabulary size.
   static Vocabulary of(const Tokenizer& tokenizer, int64_t vocab_size, const GenerationRules& rules = {});
   bool is_banned(int32_t id) const;
   bool is_end(int32_t id) const;
