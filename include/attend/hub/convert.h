@@ -9,22 +9,23 @@
 
 namespace attend {
 
-/// The architectures of transformers that models of ours can be written as.
+/// The Hugging Face architectures that models can be exported to.
 std::vector<std::string> hub_targets();
-/// Those that this model can be written as, most usual first.
+/// The Hugging Face architectures that this model can be exported to, most common first.
 std::vector<std::string> hub_targets(const Model& model);
 
-/// The first of these. Throws Error if there is none: it names the settings that are in the way, and what would do.
+/// The first of hub_targets(model). If there is none, throws an Error that names the unsupported settings and the
+/// supported values.
 std::string default_hub_target(const Model& model);
 
-/// Throws FormatError that names a parameter with NaN or infinity in it: such a model computes nothing, and is not to
-/// be passed on.
+/// Throws a FormatError that names the parameter if a parameter has NaN or ±∞. Such a model must not be exported.
 void check_finite_weights(const Model& model);
 
-/// Writes config.json, generation_config.json, model.safetensors and tokenizer files as transformers' architecture `to`
-/// ("gpt2"), which gives the same results there; `rules` are those of the folder a model came from, if it began as
-/// somebody else's. The folder appears whole or not at all. Throws Error if the model has settings that the
-/// architecture does not support, by name, or if the folder exists already; FormatError as check_finite_weights does.
+/// Exports a model to Hugging Face format: writes config.json, generation_config.json, model.safetensors and tokenizer
+/// files for the architecture `to` ("gpt2"). The exported model gives the same results in transformers. `rules` are the
+/// generation settings of the folder that the model was imported from, if any. The folder is created atomically. Throws
+/// an Error that names the settings if `to` does not support them, an Error if the folder exists, and FormatError as
+/// check_finite_weights does.
 void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::string& to, const std::string& folder,
                     const GenerationRules& rules = {});
 

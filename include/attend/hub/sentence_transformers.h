@@ -6,17 +6,17 @@
 
 namespace attend {
 
-/// A folder as sentence-transformers writes it.
+/// A folder in the format of sentence-transformers.
 struct SentenceFolder {
-  std::string model;          ///< the folder of the model itself: the same, or one inside it
-  SentenceSettings settings;  ///< pooling, normalisation, length
-  std::string prompt;         ///< put before every text, where the folder has a default for that
+  std::string model;          ///< folder of the model: the same folder, or one inside it
+  SentenceSettings settings;  ///< pooling, normalisation and maximum length
+  std::string prompt;         ///< the folder's default prompt, put before every text; may be empty
 };
 
 /// Whether a folder has a modules.json.
 bool is_sentence_folder(const std::string& folder);
-/// Reads modules.json and what it names. Throws FormatError that names the file and what is wrong with it, or a module
-/// that is not supported.
+/// Reads modules.json and the files it refers to. Throws a FormatError that names the file and the problem, or the
+/// unsupported module.
 SentenceFolder read_sentence_folder(const std::string& folder);
 
 }  // namespace attend

@@ -9,16 +9,16 @@
 namespace attend {
 
 struct ChrfOptions {
-  int64_t character_order = 6;
-  int64_t word_order = 0;  ///< 2 for chrF++
-  double beta = 2;         ///< how many times more recall weighs than precision
+  int64_t character_order = 6;  ///< largest n of the character n-grams
+  int64_t word_order = 0;       ///< largest n of the word n-grams; 2 for chrF++
+  double beta = 2;              ///< weight of recall relative to precision
   bool lowercase = false;
-  bool whitespace = false;  ///< counted among the characters
-  bool epsilon = false;     ///< an order one side is too short for counts as nearly 0, instead of not at all
+  bool whitespace = false;  ///< count white space as characters
+  bool epsilon = false;     ///< score orders for which a side is too short as nearly 0 instead of ignoring them
 };
 
-/// What chrF is computed from; those of sentences add up to those of a corpus. One entry an order: characters, then
-/// words.
+/// The counts from which chrF is computed, for each order of characters, then for each order of words. The counts of a
+/// corpus are the sums over its sentences.
 struct ChrfStatistics {
   struct Order {
     int64_t hypothesis = 0, reference = 0, matches = 0;
@@ -27,22 +27,23 @@ struct ChrfStatistics {
   ChrfStatistics& operator+=(const ChrfStatistics& other);
 };
 
-/// chrF (Popović 2015, 2017) as sacreBLEU 2 computes it, 0 … 100. references[r][i] is the r-th reference of
-/// hypotheses[i], and each sentence is compared with the reference it is most like; an empty one of several is left
-/// out. Throws ShapeError for unequal counts or an i without any reference, and FormatError for what is not UTF-8.
+/// chrF (Popović 2015, 2017) as computed by sacreBLEU 2, 0 … 100. references[r][i] is the r-th reference of
+/// hypotheses[i]. Each sentence is compared with the reference that gives the best score. If there are several
+/// references, empty ones are ignored. Throws ShapeError if the counts differ or a hypothesis has no reference, and
+/// FormatError if a text is not UTF-8.
 double corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                    const ChrfOptions& options = {});
 double sentence_chrf(std::string_view hypothesis, std::span<const std::string> references,
                      const ChrfOptions& options = {});
 
-/// The two steps of it.
+/// The two steps of chrF: counting and scoring.
 ChrfStatistics chrf_statistics(std::string_view hypothesis, std::span<const std::string> references,
                                const ChrfOptions& options = {});
 double chrf_score(const ChrfStatistics& statistics, const ChrfOptions& options = {});
 
-/// `chrF2`, `chrF2++`.
+/// The name of the metric: `chrF2`, `chrF2++`.
 std::string chrf_name(const ChrfOptions& options);
-/// `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`: sacreBLEU's signature but for the version of the program.
+/// sacreBLEU's signature without the version: `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`.
 std::string chrf_signature(const ChrfOptions& options, int64_t references = 1);
 
 }  // namespace attend

@@ -6,9 +6,9 @@
 
 namespace attend {
 
-/// A token as people read it: as Tokenizer::token spells it, except that the characters beyond ASCII that a byte-level
-/// vocabulary spells as bytes are shown as themselves (今天, not ä»Ĭå¤©; Ġthe stays). Tokens that are a part of a
-/// character stay as spelt. Throws ShapeError for an id out of range.
+/// A token in readable form: as Tokenizer::token spells it, but with non-ASCII characters that a byte-level vocabulary
+/// spells as bytes decoded (今天 instead of ä»Ĭå¤©; Ġthe is unchanged). A token that is only a part of a character is
+/// unchanged. Throws ShapeError for an id out of range.
 std::string readable_token(const Tokenizer& tokenizer, int32_t id);
 
 }  // namespace attend
