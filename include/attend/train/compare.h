@@ -10,82 +10,83 @@
 
 #include "attend/train/job.h"
 
-// Models of several architectures, trained alike on the same pairs, and how well each translates sentences of each
-// length: the comparison by which attention became known (Bahdanau et al. 2014, figure 2).
+// Comparison of architectures: trains several models on the same pairs and measures their translations by sentence
+// length, as in Bahdanau et al. 2014, figure 2.
 namespace attend {
 
-/// A setting of a model or of its training that is not the usual one.
+/// A model or training setting that differs from the default.
 struct ComparisonSetting {
-  std::string architecture;  ///< empty: all that have it
-  std::string name, value;   ///< as a user writes them
+  std::string architecture;  ///< empty: all architectures that have the setting
+  std::string name, value;   ///< as on the command line
 };
 
 struct ComparisonJob {
   std::vector<std::string> architectures{"rnn", "rnn-attention", "transformer"};
   std::string preset = "tiny";
   std::vector<ComparisonSetting> settings;
-  DatasetOptions data;         ///< pairs; one tokenizer is made and used by all. Lower-case ones: so is BLEU
-  std::optional<Corpus> test;  ///< without one, the part held out for validation
-  int64_t steps = 3000;        ///< of each model, as many sentences in each step
+  DatasetOptions data;         ///< pairs; all models share one tokenizer. If it is lower-case, so is BLEU
+  std::optional<Corpus> test;  ///< test set; default: the validation set
+  int64_t steps = 3000;        ///< training steps of each model; all models have the same batches
   int64_t batch_tokens = 4096;
-  int64_t buckets = 6;
+  int64_t buckets = 6;  ///< number of length buckets
   int64_t beam = 1;
   int64_t seed = 1;
 };
 
-/// Sentences of like length.
+/// Sentences of similar length.
 struct LengthBucket {
-  int64_t shortest = 0, longest = 0;
-  double mean = 0;
-  std::vector<int64_t> members;  ///< their numbers, ascending
+  int64_t shortest = 0, longest = 0;  ///< in tokens
+  double mean = 0;                    ///< mean length in tokens
+  std::vector<int64_t> members;       ///< indices of the sentences, ascending
 };
-/// Cuts sentences into `count` buckets of about equally many, shortest first. All of one length are in one bucket, so
-/// there may be fewer buckets. Throws ShapeError for a count below 1.
+/// Divides sentences into `count` buckets of about equal size, shortest first. All sentences of the same length are in
+/// one bucket, so there may be fewer buckets. Throws ShapeError if `count` is below 1.
 std::vector<LengthBucket> length_buckets(std::span<const int64_t> lengths, int64_t count);
 
 struct ComparedModel {
   std::string architecture;
   int64_t parameters = 0, steps = 0;
-  double seconds = 0;  ///< of training
+  double seconds = 0;  ///< training time
   double tokens_per_second = 0, validation_loss = 0;
-  std::vector<double> bleu;    ///< of each bucket
-  std::vector<double> thirds;  ///< of each third
+  std::vector<double> bleu;    ///< BLEU of each bucket
+  std::vector<double> thirds;  ///< BLEU of each third
   double bleu_all = 0, chrf_all = 0;
 };
 
 struct Comparison {
-  std::vector<LengthBucket> buckets;  ///< by the length of the source in tokens
+  std::vector<LengthBucket> buckets;  ///< by source length in tokens
   std::vector<LengthBucket> thirds;   ///< the shortest, the middle and the longest third
   std::vector<ComparedModel> models;
   int64_t sentences = 0;
-  bool is_test_given = false;  ///< false: what was held out, which also chose each model's best step
-  std::string signature;       ///< of BLEU
+  bool is_test_given = false;  ///< false: tested on the validation set, which also selected each model's best step
+  std::string signature;       ///< BLEU signature
 };
-/// BLEU against length, a line for each model, as SVG.
+/// A chart of BLEU by length as SVG, with a line for each model.
 std::string comparison_chart(const Comparison& comparison);
-/// All of it but the members of the buckets, as JSON text.
+/// The comparison as JSON text, without the members of the buckets.
 std::string comparison_json(const Comparison& comparison);
 
-/// Who wants to know. All may be empty.
+/// Callbacks. All may be empty.
 struct ComparisonObserver {
-  /// Before a model is trained: gives the observer of that training.
+  /// Called before a model is trained; returns the observer of that training.
   std::function<TrainingObserver(const TrainingFolder&)> training;
   std::function<void(const TrainingFolder&, const TrainingOutcome&, const std::string& path)> trained;
   Progress translating;
 };
 
-/// A folder with a model folder for each architecture.
+/// A comparison in a folder, with a model folder for each architecture.
 class ComparisonFolder {
  public:
-  /// Prepares everything. Throws Error if `folder` is there and not empty, unless `overwrite`, by which only what is
-  /// written here is replaced.
+  /// Creates the folder and prepares the data and the models. Throws Error if `folder` exists and is not empty, unless
+  /// `overwrite` is set. Overwriting replaces only the files that a comparison writes.
   static ComparisonFolder create(const ComparisonJob& job, const std::string& folder, bool overwrite,
                                  const Progress& progress = {});
-  /// One that was created before.
+  /// Opens an existing comparison.
   static ComparisonFolder open(const std::string& folder);
 
-  /// Trains what is not trained yet, translates the test sentences into ARCHITECTURE.txt, and writes compare.svg and
-  /// compare.json. `stop`, once true, ends it with everything saved: then there is no result.
+  /// Trains the models that are not trained yet, translates the test sentences to ARCHITECTURE.txt, and writes
+  /// compare.svg and compare.json. Setting `stop` to true saves everything and ends the comparison; the result is then
+  /// nullopt.
   std::optional<Comparison> run(const ComparisonObserver& observer = {}, const std::atomic<bool>* stop = nullptr);
 
  private:

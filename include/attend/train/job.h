@@ -12,33 +12,34 @@ namespace attend {
 
 class FolderLock;
 
-/// All that makes a model out of files.
+/// The description of a training: model, data and options.
 struct TrainingJob {
   std::string architecture;
   std::string preset = "tiny";
-  std::map<std::string, std::string> model;  ///< settings of the model, as a user writes them
-  std::string from;                          ///< a model folder whose weights and vocabulary to start from
-  std::string task;                          ///< which of that folder's tasks to go on with; see LoadedModel::tasks
+  std::map<std::string, std::string> model;  ///< model settings, as on the command line
+  std::string from;                          ///< model folder whose weights and vocabulary to start from; may be empty
+  std::string task;                          ///< task of that folder to train; see LoadedModel::tasks
   DatasetOptions data;
   TrainingOptions training;
 };
 
-/// A model folder in the making: training data as ids, weights and options. One process at a time may hold one: both
-/// create and open throw Error while another does, and clear away what killed ones left behind.
+/// A model folder that is being trained: token ids, weights and options. Only one process at a time may use a folder:
+/// create() and open() throw Error while another process does. They also remove temporary files of killed processes.
 class TrainingFolder {
  public:
-  /// Prepares everything in a new folder, which appears under its name once it is whole. Throws Error if `folder` is
-  /// there and not empty, unless `overwrite`; SettingError for settings that do not fit together.
+  /// Creates a folder atomically and prepares the training. Throws Error if `folder` exists and is not empty, unless
+  /// `overwrite` is set. Throws SettingError for inconsistent settings.
   static TrainingFolder create(const TrainingJob& job, const std::string& folder, bool overwrite,
                                const Progress& progress = {});
-  /// One that was created before, with its checkpoint; `settings` replace training options. Throws Error if there is no
-  /// checkpoint to continue from, SettingError for settings that cannot be.
+  /// Opens an existing folder to continue from its checkpoint. `settings` override training options. Throws Error if
+  /// there is no checkpoint, and SettingError for invalid settings.
   static TrainingFolder open(const std::string& folder, const std::map<std::string, std::string>& settings = {});
 
   const Model& model() const { return *model_; }
   const Dataset& data() const { return data_; }
   const TrainingOptions& training() const { return options_; }
-  int64_t steps() const;  ///< in all
+  int64_t steps() const;  ///< total number of steps
+  /// Trains the model; see Trainer::run.
   TrainingOutcome run(const TrainingObserver& observer = {}, const std::atomic<bool>* stop = nullptr);
 
  private:

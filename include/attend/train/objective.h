@@ -12,40 +12,41 @@
 
 namespace attend {
 
-/// A batch, ready to be learned from.
+/// A batch and its loss function.
 struct MicroBatch {
-  int64_t tokens = 0;   ///< what the loss is a mean over: words to predict, or labels
-  int64_t read = 0;     ///< tokens the model reads in all, without padding
-  int64_t counted = 0;  ///< tokens of text that the speed of training counts; 0: as many as `tokens`
+  int64_t tokens = 0;   ///< number of predictions over which the loss is averaged: tokens or labels
+  int64_t read = 0;     ///< number of tokens that the model reads, without padding
+  int64_t counted = 0;  ///< number of tokens for the reported training speed; 0: same as `tokens`
   std::function<Tensor(const ForwardPass&)> loss;
 };
 
 struct Evaluation {
-  double loss = 0;  ///< mean negative log-likelihood, without smoothing
+  double loss = 0;  ///< mean negative log-likelihood, without label smoothing
   int64_t tokens = 0;
   std::optional<double> accuracy, bleu, chrf;
 };
 
-/// What the model makes of a validation example.
+/// A validation example and the model's output for it.
 struct Sample {
   std::string source, expected, output;
 };
 
-/// What is learned from what: batches in, a loss out.
+/// The training objective: provides batches with their loss, and evaluates the model.
 class Objective {
  public:
   virtual ~Objective() = default;
   virtual int64_t batches_per_epoch() const = 0;
-  /// Batch number `index`, counted over all epochs from 0: a function of the index alone.
+  /// The batch with this index, counted over all epochs from 0. Depends only on the index.
   virtual MicroBatch batch(int64_t index) const = 0;
-  /// On the validation set. With `text`, also what needs whole sentences to be written.
+  /// Evaluates the model on the validation set. With `text`, also generates text for the metrics that need it.
   virtual Evaluation evaluate(bool text) const = 0;
   virtual std::vector<Sample> samples(int64_t count) const = 0;
-  virtual int64_t left_out() const { return 0; }  ///< training examples that are too long for the model
+  virtual int64_t left_out() const { return 0; }  ///< number of training examples that are too long for the model
 };
 
-/// Chosen by the model's task and the data: translation, running text, classification, or masked words for an encoder
-/// on plain text. Both must outlive the objective. Throws Error where they do not fit.
+/// Creates the objective for the kind of model and data: translation, language modelling, classification, or masked
+/// language modelling for an encoder on plain text. `model` and `data` must outlive the objective. Throws Error if they
+/// do not match.
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options);
 
 }  // namespace attend

@@ -20,13 +20,13 @@ constexpr std::array<std::string_view, 2> names_of(StopMetric) { return {"loss",
 constexpr std::array<std::string_view, 2> names_of(Precision) { return {"f32", "bf16"}; }
 constexpr std::array<std::string_view, 2> former_names_of(Precision) { return {"float32", "bfloat16"}; }
 
-/// Adam divides by 1 − beta.
+/// Largest beta1 and beta2. Adam divides by 1 − beta.
 constexpr double kMostBeta = 0.999999;
 
-/// The largest learning rate: far beyond any that trains.
+/// Largest learning rate, far above any useful one.
 constexpr double kMostRate = 1e6;
 
-/// How a model is trained. The names of the settings are those of the command line and of training.json.
+/// The training settings. Their names are the names on the command line and in training.json.
 struct TrainingOptions {
   int64_t steps = 0;
   double epochs = 0;
@@ -56,42 +56,45 @@ struct TrainingOptions {
 
   static void settings(auto&& visit) {
     using T = TrainingOptions;
-    visit("steps", &T::steps, "updates to make (0: as many as the epochs have)", 1e12);
-    visit("epochs", &T::epochs, "times to go through the corpus, if no steps are given", 1e6);
-    visit("batch_tokens", &T::batch_tokens, "tokens of a batch of sentences, padding included", 2147483648.0);
-    visit("batch", &T::batch, "most sentences of a batch; for running text the windows of one", 1048576);
-    visit("accumulate", &T::accumulate, "batches whose gradients make one update", 65536);
-    visit("optimizer", &T::optimizer, "how gradients change the parameters");
-    visit("lr", &T::lr, "learning rate at its peak (0: by the model's width)", kMostRate);
-    visit("schedule", &T::schedule, "how the learning rate goes after the warm-up");
-    visit("warmup", &T::warmup, "steps in which the learning rate rises", 1e12);
-    visit("lr_end", &T::lr_end, "learning rate at the last step (linear and cosine)", kMostRate);
-    visit("momentum", &T::momentum, "of sgd", 1);
-    visit("beta1", &T::beta1, "of adam and adamw", kMostBeta);
-    visit("beta2", &T::beta2, "of adam and adamw", kMostBeta);
-    visit("weight_decay", &T::weight_decay, "how much matrices shrink at each step");
-    visit("clip", &T::clip, "largest norm of the gradient (0: any)");
-    visit("label_smoothing", &T::label_smoothing, "share of a label spread over all words", kMostDropout);
-    visit("masked", &T::masked, "share of words held out in masked-word training", kMostDropout);
-    visit("precision", &T::precision, "number format of matrix products");
-    visit("log_every", &T::log_every, "steps between lines of the log");
-    visit("validate_every", &T::validate_every, "steps between validations (0: an epoch, at most 500)");
-    visit("average", &T::average, "average this many last checkpoints at the end");
-    visit("patience", &T::patience, "stop after so many validations without a better one (0: never)");
-    visit("stop_on", &T::stop_on, "what a better validation is");
-    visit("samples", &T::samples, "examples to show at each validation");
-    visit("seed", &T::seed, "of all randomness");
+    visit("steps", &T::steps, "Number of optimizer steps (0: set by epochs)", 1e12);
+    visit("epochs", &T::epochs, "Number of epochs, if steps is 0", 1e6);
+    visit("batch_tokens", &T::batch_tokens, "Maximum tokens per batch of sentences, including padding", 2147483648.0);
+    visit("batch", &T::batch, "Maximum sentences per batch (0: no limit); windows per batch for plain text", 1048576);
+    visit("accumulate", &T::accumulate, "Number of batches per optimizer step", 65536);
+    visit("optimizer", &T::optimizer, "Optimizer");
+    visit("lr", &T::lr, "Peak learning rate (0: computed from the model width)", kMostRate);
+    visit("schedule", &T::schedule, "Learning rate schedule after the warm-up");
+    visit("warmup", &T::warmup, "Number of warm-up steps", 1e12);
+    visit("lr_end", &T::lr_end, "Learning rate at the last step (linear and cosine)", kMostRate);
+    visit("momentum", &T::momentum, "Momentum (sgd)", 1);
+    visit("beta1", &T::beta1, "Decay rate of the first moment (adam and adamw)", kMostBeta);
+    visit("beta2", &T::beta2, "Decay rate of the second moment (adam and adamw)", kMostBeta);
+    visit("weight_decay", &T::weight_decay, "Weight decay of matrices");
+    visit("clip", &T::clip, "Maximum gradient norm (0: no clipping)");
+    visit("label_smoothing", &T::label_smoothing, "Label smoothing", kMostDropout);
+    visit("masked", &T::masked, "Fraction of tokens to predict in masked language modelling", kMostDropout);
+    visit("precision", &T::precision, "Precision of matrix products");
+    visit("log_every", &T::log_every, "Steps between log lines");
+    visit("validate_every", &T::validate_every, "Steps between validations (0: one epoch, at most 500 steps)");
+    visit("average", &T::average, "Number of last checkpoints to average at the end (0: no averaging)");
+    visit("patience", &T::patience, "Validations without improvement before training stops (0: no early stopping)");
+    visit("stop_on", &T::stop_on, "Validation metric that selects the best model");
+    visit("samples", &T::samples, "Number of examples to show at each validation");
+    visit("seed", &T::seed, "Random seed");
   }
 };
 
-/// What works for an architecture without tuning.
+/// The default options of an architecture.
 TrainingOptions default_training(std::string_view architecture);
-/// The same for going on from a model that others trained on much more: a few rounds at a low rate, by its width.
+/// The default options for fine-tuning a pretrained model: a few epochs at a low learning rate, which depends on the
+/// model's width.
 TrainingOptions fine_tuning(std::string_view architecture);
-/// The options as JSON text, and back; with_training replaces some by what a user wrote. Throw FormatError or Error
-/// that names the setting.
+/// The options as JSON text.
 std::string training_text(const TrainingOptions& options);
+/// Parses the JSON text of training_text. Throws a FormatError that names the setting.
 TrainingOptions training_from(const std::string& text);
+/// The options with some settings replaced; values are written as on the command line. Throws an Error that names the
+/// setting.
 TrainingOptions with_training(const TrainingOptions& options, const std::map<std::string, std::string>& settings);
 std::vector<SettingInfo> training_settings();
 
