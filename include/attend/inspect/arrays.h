@@ -9,7 +9,7 @@
 #include "attend/base/shape.h"
 #include "attend/inspect/run.h"
 
-// The numbers of a run by name: what the page draws, and what docs/inspect-format.md describes.
+// The arrays of a run by name, as docs/inspect-format.md describes them. The web page draws them.
 namespace attend {
 
 struct Array {
@@ -17,34 +17,35 @@ struct Array {
   std::vector<float> values;
 };
 
-/// A part of a matrix; an end of none is the last.
+/// A range of rows and columns of a matrix. Without an end, the range extends to the last row or column.
 struct ArrayPart {
   int64_t first_row = 0, first_column = 0;
   std::optional<int64_t> end_row, end_column;
 };
 
-/// The most numbers given at once.
+/// Maximum number of values in a result.
 constexpr int64_t kMostArrayValues = int64_t{1} << 24;
 
-/// Computed now, in time and memory of what is asked for. With attention A, head H (of queries) of the run:
-///   weights/A/H     [queries, keys]      the weights the pass used
-///   scores/A/H      [queries, keys]      before the softmax: scaled, biased; −∞ where a query may not look
+/// Computes an array of a run. Time and memory depend only on the size of the requested part. A is the index of an
+/// attention in the run, and H the index of a query head:
+///   weights/A/H     [queries, keys]      attention weights of the forward pass
+///   scores/A/H      [queries, keys]      scores before the softmax, with scale and bias; −∞ for masked keys
 ///   q/A/H, k/A/H, v/A/H                  [queries, head_dim], [keys, head_dim], [keys, value_dim]
-///   additive/A      [hidden]             v of Bahdanau's score, where q is W s and k is U h
-///   average/A       [queries, keys]      the mean over heads
+///   additive/A      [state_dim]          v of the additive score, where q is W s and k is U h
+///   average/A       [queries, keys]      weights averaged over the heads
 ///   values/NAME     [rows, dim]          a hidden state, NAME as in Run::values
-///   thumbnails/S/A  [heads, ≤ S, ≤ S]    weights, each cell the largest of those it stands for
-///   tile/A/H/L/R/C  at most 256 × 256 cells of the matrix at level L, where a cell is the largest of 2^L × 2^L
-///                   weights: cells 256 R … and 256 C …
+///   thumbnails/S/A  [heads, ≤ S, ≤ S]    weights; each cell is the maximum of the weights it covers
+///   tile/A/H/L/R/C  at most 256 × 256 cells of the matrix at level L, where a cell is the maximum of 2^L × 2^L
+///                   weights; the first cell is (256 R, 256 C)
 ///   rollout/STACK   [queries, keys]      see attend/inspect/heads.h
-/// `part` chooses rows and columns of those that are matrices. Throws ShapeError for a name or a part that is not
-/// there, and for more than kMostArrayValues numbers.
+/// `part` selects rows and columns of a matrix. Throws ShapeError if the name or the part does not exist, or the result
+/// has more than kMostArrayValues values.
 Array run_array(const Run& run, std::string_view name, const ArrayPart& part = {});
 
-/// The names of a whole run's arrays, the most telling first; no tiles.
+/// The names of all arrays of a run except tiles, in order of importance.
 std::vector<std::string> array_names(const Run& run);
 
-/// How many numbers an array has, without computing it.
+/// Number of values of an array. Does not compute the array.
 int64_t array_size(const Run& run, std::string_view name);
 
 }  // namespace attend

@@ -11,19 +11,19 @@
 namespace attend {
 
 struct PlanePoint {
-  int32_t id = 0;  ///< of the token, or the position
+  int32_t id = 0;  ///< token id or position
   std::string text;
   double x = 0, y = 0;
 };
-/// Vectors on the plane in which they differ most: their first two principal components.
+/// Vectors projected to their first two principal components.
 struct Plane {
   std::vector<PlanePoint> points;
-  std::array<double, 2> explained{};  ///< each component's share of the variance
+  std::array<double, 2> explained{};  ///< fraction of the variance that each component explains
 };
 
-/// The first `limit` tokens of the vocabulary. Throws ShapeError unless 1 ≤ limit ≤ 20,000.
+/// Projects the embeddings of the first `limit` tokens. Throws ShapeError unless 1 ≤ limit ≤ 20,000.
 Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit = 2000);
-/// Learned or sinusoidal positions. Throws Error for a model that has no vectors for them.
+/// Projects learned or sinusoidal position vectors. Throws Error if the model has no position vectors.
 Plane position_plane(const Model& model, int64_t limit = 2000);
 
 struct TokenNeighbour {
@@ -32,9 +32,10 @@ struct TokenNeighbour {
 };
 struct TokenNeighbours {
   ShownToken token;
-  std::vector<TokenNeighbour> dot, cosine;  ///< largest first, without the token itself
+  std::vector<TokenNeighbour> dot, cosine;  ///< by dot product and by cosine, descending, without the token itself
 };
-/// Throws ShapeError for a token that is not there, or unless 1 ≤ count ≤ 100.
+/// The tokens whose embeddings are most similar to that of `id`. Throws ShapeError for an id out of range, or unless 1
+/// ≤ count ≤ 100.
 TokenNeighbours token_neighbours(const Model& model, const Tokenizer& tokenizer, int32_t id, int64_t count = 12);
 
 }  // namespace attend

@@ -9,26 +9,26 @@
 namespace attend {
 
 struct PictureOptions {
-  std::optional<int64_t> attention;  ///< place in Run::attention; none: all of them
-  std::optional<int64_t> head;       ///< none: all of them
-  // Of a model that reads pictures:
-  int64_t query = 0;        ///< the token whose looks are shown; 0 is [CLS]
-  bool is_rollout = false;  ///< what reaches it through all layers, see rollout() in attend/inspect/heads.h
+  std::optional<int64_t> attention;  ///< index in Run::attention; default: all
+  std::optional<int64_t> head;       ///< default: all
+  // For image models only:
+  int64_t query = 0;        ///< index of the query token; 0 is [CLS]
+  bool is_rollout = false;  ///< draw attention rollout instead of weights, see rollout() in attend/inspect/heads.h
 };
 
-/// The weights as heat maps, dark where they are large, above a bar of the colours. One head: each weight a cell, rows
-/// are queries, with tokens at both sides where there are at most 128. Otherwise a grid: attentions downwards, heads
-/// across, as thumbnails. For a picture each map is the picture itself, patches lit as far as the query looks at them,
-/// 1 being the one it looks at most. Text may be any; nothing is loaded from elsewhere. Throws ShapeError for what is
-/// not there.
+/// Draws attention weights as heat maps with a colour bar; dark cells are large weights. For one head, each weight is a
+/// cell and each row a query, labelled with tokens if there are at most 128. For several heads, a grid of thumbnails
+/// with a row for each attention and a column for each head. For an image model, each map is the image, with the
+/// brightness of a patch proportional to the query's weight; the largest weight has full brightness. Text may contain
+/// any bytes. The SVG is self-contained. Throws ShapeError if the attention, the head or the query does not exist.
 std::string picture_svg(const Run& run, const PictureOptions& options = {});
 
 struct PngPicture {
-  std::string bytes;    ///< the file
-  std::string warning;  ///< one line that names characters no installed font has, and what to install; else empty
+  std::string bytes;    ///< the PNG file
+  std::string warning;  ///< one line that lists characters without an installed font, and what to install; may be empty
 };
-/// The same picture as PNG, in twice the resolution where it then has at most 16 million pixels. Text is drawn with the
-/// fonts installed on this machine, found by fontconfig: other fonts give other pixels.
+/// The same drawing as PNG, at twice the resolution if that gives at most 16 million pixels. Text is drawn with
+/// installed fonts, found by fontconfig; the pixels therefore depend on the machine's fonts.
 PngPicture picture_png(const Run& run, const PictureOptions& options = {});
 
 }  // namespace attend

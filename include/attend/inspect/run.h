@@ -14,56 +14,58 @@
 #include "attend/nn/observer.h"
 #include "attend/text/tokenizer.h"
 
-// One forward pass of a model over a text, kept so that everything about it can be asked for afterwards.
+// A captured forward pass of a model, for inspection.
 namespace attend {
 
 struct AblatedHead {
-  int64_t attention = 0;  ///< place in Run::attention
+  int64_t attention = 0;  ///< index in Run::attention
   int64_t head = 0;
 };
 struct AblatedToken {
-  int64_t side = 0;   ///< place in Run::sides
-  int64_t index = 0;  ///< of the token
+  int64_t side = 0;   ///< index in Run::sides
+  int64_t index = 0;  ///< index of the token
 };
 
 struct RunOptions {
-  std::string text;                   ///< of a picture its name
-  std::optional<std::string> target;  ///< of a pair model; none: what the model itself writes, as translate() does
-  int64_t most_written = 0;           ///< tokens of a target that the model writes; 0: as many as it translates with
-  std::optional<std::string> second;  ///< of an encoder: the second text of a pair
-  std::vector<AblatedHead> heads;     ///< switched off: their part of the output is 0
-  std::vector<AblatedToken> tokens;   ///< held out: nothing may look at them
-  int64_t candidates = 5;             ///< words shown for each place of the output
-  int64_t longest = 16384;            ///< most tokens of a text
-  GenerationRules rules{};            ///< what the model's folder says beside its tokenizer
-  std::shared_ptr<const Image> picture{};  ///< what a model of pictures reads
+  std::string text;                        ///< input text; for an image model, the image's name
+  std::optional<std::string> target;       ///< target of a translation model; default: generated as by translate()
+  int64_t most_written = 0;                ///< maximum tokens of a generated target; 0: the search's default
+  std::optional<std::string> second;       ///< second text of a pair, for an encoder
+  std::vector<AblatedHead> heads;          ///< heads to switch off: their part of the output is 0
+  std::vector<AblatedToken> tokens;        ///< tokens that no query may attend to
+  int64_t candidates = 5;                  ///< number of candidates per output position
+  int64_t longest = 16384;                 ///< maximum tokens per text
+  GenerationRules rules{};                 ///< generation settings of the model's folder
+  std::shared_ptr<const Image> picture{};  ///< input of an image model
 };
 
-/// A picture in the size that the model saw, and its patches: token 0 stands for the whole, then they come row by row.
+/// The resized input of an image model, and its number of patches. Token 0 represents the whole image; the patches
+/// follow row by row.
 struct RunPicture {
   Image image;
-  int64_t rows = 0, columns = 0;
+  int64_t rows = 0, columns = 0;  ///< number of patches
 };
 
 struct RunSide {
   std::string name;  ///< "source", "target", "text" or "image"
   std::string text;
   std::vector<ShownToken> tokens;
-  std::optional<RunPicture> picture{};  ///< of an image
+  std::optional<RunPicture> picture{};  ///< for "image" only
 };
 
 struct RowRange {
   int64_t begin = 0, end = 0;
 };
 
-/// One attention module of the model and what it did. A recurrent decoder's steps are the rows of one.
+/// One attention module and its trace. The steps of a recurrent decoder are the rows of one module.
 struct RunAttention {
-  std::string stack;      ///< "encoder", "decoder", "stack" or "rnn"
-  int64_t layer = 0;      ///< of its stack
-  bool is_cross = false;  ///< looks at another side than it stands on
-  int64_t query_side = 0, key_side = 0;
-  std::vector<int64_t> off;  ///< heads that were switched off
-  /// With batch 1. For Bahdanau's score, v · tanh(W s + U h): q is W s, k is U h, and `additive` v, [hidden].
+  std::string stack;                     ///< "encoder", "decoder", "stack" or "rnn"
+  int64_t layer = 0;                     ///< layer in the stack
+  bool is_cross = false;                 ///< cross-attention: query_side and key_side differ
+  int64_t query_side = 0, key_side = 0;  ///< indices in Run::sides
+  std::vector<int64_t> off;              ///< heads that were switched off
+  /// The trace, with a batch of 1. For the additive score v · tanh(W s + U h), q is W s, k is U h, and `additive` is v
+  /// [state_dim].
   AttentionTrace trace;
   Tensor additive;
 
@@ -71,7 +73,7 @@ struct RunAttention {
   int64_t queries() const { return trace.q.dim(2); }
   int64_t keys() const { return trace.k.dim(2); }
   double scale() const;
-  /// The weights the pass used, computed now: [1, heads, rows, keys]. No heads: all.
+  /// Computes the attention weights of the forward pass: [1, heads, rows, keys]. An empty `heads` means all heads.
   Tensor weights(const std::vector<int64_t>& heads, RowRange rows) const;
 };
 
@@ -83,30 +85,31 @@ struct ShownCandidate {
 struct RunOutput {
   enum class Kind { none, tokens, labels };
   Kind kind = Kind::none;
-  int64_t side = 0;                                    ///< whose next tokens the rows are
-  std::vector<std::vector<ShownCandidate>> rows;       ///< for each place the likeliest tokens after it
-  std::vector<std::pair<std::string, double>> labels;  ///< likeliest first
-  bool are_values = false;                             ///< the labels' numbers are no probabilities
+  int64_t side = 0;                                    ///< index in Run::sides of the predicted tokens
+  std::vector<std::vector<ShownCandidate>> rows;       ///< candidates for the next token at each position
+  std::vector<std::pair<std::string, double>> labels;  ///< labels and scores, best first
+  bool are_values = false;                             ///< the labels' scores are not probabilities
 };
 
 class HeadSummaries;
 
-/// Memory is linear in the lengths: q, k, v and lse of each attention, and hidden states, but no weights.
+/// A captured forward pass. Stores q, k, v and lse of each attention, and hidden states, but no weights: memory is
+/// linear in the lengths.
 struct Run {
   std::vector<RunSide> sides;
-  std::vector<RunAttention> attention;  ///< in the order of the pass
-  std::vector<NamedTensor> values;      ///< hidden states, "encoder.layers.0.attention:residual" as [rows, dim]
+  std::vector<RunAttention> attention;  ///< in the order of computation
+  std::vector<NamedTensor> values;      ///< hidden states [rows, dim], such as "encoder.layers.0.attention:residual"
   RunOutput output;
-  double milliseconds = 0;
+  double milliseconds = 0;                   ///< time of the forward pass
   std::shared_ptr<HeadSummaries> summaries;  ///< a bounded cache, see attend/inspect/heads.h
 
-  int64_t bytes() const;  ///< of all tensors
+  int64_t bytes() const;  ///< size of all tensors
 };
 
-/// Runs the model once. Throws ShapeError for a text longer than the model's context or `longest`, or for a head or
-/// token that is not there; FormatError for a text that is not UTF-8.
+/// Runs the model and captures the forward pass. Throws ShapeError if a text is longer than the model's context or
+/// `longest`, or a head or token to switch off does not exist. Throws FormatError if a text is not UTF-8.
 Run capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options);
-/// The same for a picture. Throws Error if there is none.
+/// Runs an image model. Throws Error if `options` has no picture.
 Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options);
 
 }  // namespace attend

@@ -11,17 +11,17 @@
 #include "attend/inspect/document.h"
 #include "attend/serve/training_feed.h"
 
-// What the page asks for, without HTTP: requests in, responses out. docs/inspect-format.md describes them.
+// The API of the web page, independent of HTTP. docs/inspect-format.md describes the requests and responses.
 namespace attend {
 
 struct ApiRequest {
   std::string method = "GET";
-  std::string path;                          ///< decoded, without the query
-  std::map<std::string, std::string> query;  ///< decoded
+  std::string path;                          ///< URL-decoded, without the query
+  std::map<std::string, std::string> query;  ///< URL-decoded
   std::string body;
 };
 
-/// Passes on a piece of a streamed response; false: nobody listens any more.
+/// Sends a piece of a streamed response. Returns false if the client has disconnected.
 using SendPiece = std::function<bool(std::string_view piece)>;
 
 struct ApiResponse {
@@ -29,33 +29,34 @@ struct ApiResponse {
   std::string type = "application/json";
   std::string body;
   std::map<std::string, std::string> headers;
-  std::function<void(const SendPiece&)> stream;  ///< instead of a body
+  std::function<void(const SendPiece&)> stream;  ///< if set, sends the response instead of `body`
 };
 
 struct ApiOptions {
   std::string version;
-  std::string page;         ///< packed by gzip; empty: a line that says there is none
-  int64_t longest = 16384;  ///< most tokens of a text
-  size_t most_runs = 32;    ///< runs that are remembered: so many, or so many bytes
-  int64_t most_run_bytes = int64_t{1} << 31;
-  int most_waiting = 8;   ///< requests that wait for the model; more get 503
-  int most_figures = 12;  ///< requests that wait for figures of a run, which are computed one at a time; more get 503
-  int most_streams = 6;   ///< that are open, or about to be; more get 503
+  std::string page;         ///< the web page, compressed with gzip; if empty, a one-line message is served instead
+  int64_t longest = 16384;  ///< maximum tokens per text
+  size_t most_runs = 32;    ///< maximum number of stored runs; the oldest are removed first
+  int64_t most_run_bytes = int64_t{1} << 31;  ///< maximum total size of stored runs
+  int most_waiting = 8;                       ///< maximum requests waiting for the model; more get status 503
+  int most_figures = 12;  ///< maximum requests waiting for figures of a run, computed one at a time; more get 503
+  int most_streams = 6;   ///< maximum open streams; more get 503
 };
 
-/// Safe to use from many threads. Forward passes run one at a time. Responses with a stream must not outlive it.
+/// Handles requests of the web page. Thread-safe. Forward passes run one at a time. Responses with a stream must not
+/// outlive the Api.
 class Api {
  public:
   Api(std::vector<InspectedModel> models, ApiOptions options);
   ~Api();
 
-  /// Never throws: what is wrong with a request is a status from 400 on and {"error": "one line"}.
+  /// Handles a request. Never throws: errors have a status of at least 400 and the body {"error": "one line"}.
   ApiResponse handle(const ApiRequest& request);
-  /// What /api/training tells.
+  /// Sets the source of /api/training.
   void set_training(std::shared_ptr<TrainingFeed> feed);
-  /// Later passes use this model: the same one, further trained.
+  /// Replaces a model by a further trained version, which later forward passes use.
   void replace_model(size_t index, std::shared_ptr<const Model> model);
-  /// Ends streams; call it before the server stops.
+  /// Ends all streams. Call it before the server stops.
   void close();
 
  private:

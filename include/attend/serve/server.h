@@ -8,31 +8,32 @@
 namespace attend {
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";  ///< the address to listen at
-  int port = 8757;                 ///< 0: any that is free
-  bool other_port = true;          ///< take another one if that is taken
+  std::string host = "127.0.0.1";  ///< address to listen on
+  int port = 8757;                 ///< 0: any free port
+  bool other_port = true;          ///< use another port if this one is in use
 };
 
-/// An Api over HTTP, for browsers on this machine: requests that come from a page of somebody else, or under a name
-/// that is not ours, are refused.
+/// Serves an Api over HTTP to browsers on this machine. Rejects requests that come from a page of another origin, or
+/// are addressed to another host name.
 class Server {
  public:
-  /// Takes the port. Throws Error if it is taken or the host is not an address of this machine.
+  /// Binds the port. Throws Error if the port is in use or the host is not a local address.
   Server(Api& api, const ServerOptions& options);
-  ~Server();  ///< stops it
+  ~Server();  ///< calls stop()
 
   int port() const;
   std::string address() const;  ///< http://127.0.0.1:8757/
-  void start();                 ///< answers from now on, in threads of its own
-  void stop();                  ///< ends streams, and returns when all threads have
+  void start();                 ///< starts to serve, in background threads
+  void stop();                  ///< ends streams and waits for all threads
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Whether a request with these headers may come from our own page: the host is an address, localhost or `own`, and the
-/// origin, if there is one, is that host. A name that an attacker points at this machine is neither.
+/// Whether a request with these headers may come from this server's page: the host is an IP address, localhost or
+/// `own`, and the origin, if any, is the same host. This rejects DNS rebinding, where an attacker's host name resolves
+/// to this machine.
 bool is_own_request(const std::string& host, const std::string& origin, const std::string& own);
 
 }  // namespace attend

@@ -20,34 +20,35 @@ struct WatchedSentence {
   std::optional<std::string> target;
 };
 
-/// How training goes, and what the model made of one sentence on the way. Safe to use from many threads: one trains,
-/// others ask.
+/// The progress of a training, and snapshots of the model's forward pass over one sentence. Thread-safe: one thread
+/// trains, others read.
 class TrainingFeed {
  public:
-  /// A training in progress, with the steps it will have.
+  /// The feed of a training in progress with `total` steps.
   TrainingFeed(int64_t total, WatchedSentence sentence);
-  /// One that has ended, from its training.jsonl; null if there is no such file. Throws FormatError if that is not
-  /// a regular file.
+  /// The feed of a finished training, from its training.jsonl; null if there is no such file. Throws FormatError if it
+  /// is not a regular file.
   static std::shared_ptr<TrainingFeed> from_log(const std::string& folder);
 
   void add(const StepReport& report);
   void add(const ValidationReport& report);
-  /// Keeps at most 48 snapshots, of at most 256 MiB: older ones are thinned out, the first and last stay. The
-  /// last few thinned out are no longer listed, but can still be had: a page may be about to ask for one.
+  /// Adds a snapshot. Keeps at most 48 snapshots and 256 MiB: removes some of the older ones, but never the first or
+  /// the last. The most recently removed snapshots are not listed but can still be read, because a page may be about to
+  /// request one.
   void add_snapshot(int64_t step, Run run);
   void finish();
 
   bool is_running() const;
-  std::string json() const;  ///< what /api/training answers
-  /// A snapshot by its id, "t0", "t1", …; null if it is not there (any more).
+  std::string json() const;  ///< the response of /api/training
+  /// The snapshot with this id, "t0", "t1", …; null if it does not exist or was removed.
   std::shared_ptr<const Run> snapshot(const std::string& id) const;
 
   WatchedSentence sentence() const;
   void set_sentence(WatchedSentence sentence);
 
-  /// Events are numbered; the first that a new listener gets is the one after `next_event()`.
+  /// Number of the next event. A new listener starts with this event.
   size_t next_event() const;
-  /// The event of this number as JSON, waiting for it; nothing if it does not come in time.
+  /// Waits for the event with this number and returns it as JSON; nullopt if it does not occur within `patience`.
   std::optional<std::string> event(size_t number, std::chrono::milliseconds patience);
 
  private:
@@ -68,8 +69,8 @@ class TrainingFeed {
   WatchedSentence sentence_;
   std::vector<std::string> steps_, validations_;  // as JSON
   std::vector<Snapshot> snapshots_;
-  std::deque<Snapshot> leaving_;    // the last ones thinned out: a page that was told of one may still ask for it
-  std::deque<std::string> events_;  // the last few
+  std::deque<Snapshot> leaving_;    // the most recently removed snapshots, which a page may still request
+  std::deque<std::string> events_;  // the most recent events
   size_t first_event_ = 0;          // number of events_[0]
 };
 

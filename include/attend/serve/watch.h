@@ -11,12 +11,12 @@ namespace attend {
 struct WatchOptions {
   ServerOptions server{};
   std::string version, page;  ///< as in ApiOptions
-  std::string name;           ///< of the model
-  std::string text;           ///< the sentence to follow; empty: a validation example
+  std::string name;           ///< name of the model
+  std::string text;           ///< sentence to watch; empty: a validation example
 };
 
-/// The page of a model while it is trained. What it shows is a copy of the model, made after a step: training itself
-/// neither waits for the page nor changes by a bit.
+/// Serves the web page of a model during training. The page shows a copy of the model, made after a step. Training does
+/// not wait for the page, and its results are bitwise identical with and without the page.
 class TrainingWatch {
  public:
   /// Throws Error as Server does.
@@ -24,9 +24,9 @@ class TrainingWatch {
   ~TrainingWatch();
 
   std::string address() const;
-  /// Passes everything on to `inner`, and takes snapshots: often at first, then at each validation.
+  /// An observer that calls `inner` and takes snapshots: often at first, then at each validation.
   TrainingObserver observer(TrainingObserver inner);
-  /// Training has ended; the page stays until this is destroyed.
+  /// Marks the training as finished. The page is served until this object is destroyed.
   void finish();
 
  private:
