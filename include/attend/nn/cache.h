@@ -41,7 +41,7 @@ struct RowMoves {
 /// row that continues another row needs only those keys and values copied.
 class RowHistory {
  public:
-  /// Row i has read counts[i] more tokens.
+  /// Records that row i has read counts[i] more tokens.
   void append(std::span<const int64_t> counts);
   /// Replaces row i by the former row order[i], and returns the copies that the caches need. Rows may be repeated,
   /// moved and dropped.
