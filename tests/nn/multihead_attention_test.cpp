@@ -189,7 +189,7 @@ TEST(MultiheadAttention, ErrorsSayWhatWasExpected) {
       [&] {
         module.forward_traced({zeros({2, 3, 4}), zeros({2, 3, 4}), zeros({2, 1, 4})});
       },
-      "MultiheadAttention: there are 3 keys but 1 values");
+      "MultiheadAttention: got 3 keys but 1 values");
 }
 
 TEST(Masks, Logic) {

@@ -17,7 +17,7 @@ struct EncoderConfig {
   int64_t dim = 256;
   int64_t heads = 4;
   int64_t layers = 4;
-  int64_t ffn_dim = 0;
+  int64_t ffn_dim = 0;  ///< 0: 4 · dim
   Activation activation = Activation::gelu;
   bool norm_first = true;
   double eps = 1e-5;
@@ -39,7 +39,7 @@ struct EncoderConfig {
     visit("dim", &C::dim, "Model width", kMostWidth);
     visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
     visit("layers", &C::layers, "Number of layers", kMostLayers);
-    visit("ffn_dim", &C::ffn_dim, "Feed-forward width (0: 4 · dim)", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width", kMostWidth);
     visit("activation", &C::activation, "Activation of the feed-forward network");
     visit("norm_first", &C::norm_first, "Norm before each residual branch instead of after");
     visit("eps", &C::eps, "Epsilon in norms", kMostEps);

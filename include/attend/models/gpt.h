@@ -15,7 +15,7 @@ struct GptConfig {
   int64_t heads = 6;
   int64_t key_heads = 0;
   int64_t layers = 6;
-  int64_t ffn_dim = 0;
+  int64_t ffn_dim = 0;  ///< 0: 4 · dim
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
   bool rms_norm = false;
@@ -48,7 +48,7 @@ struct GptConfig {
     visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
     visit("key_heads", &C::key_heads, "Number of key and value heads, a divisor of heads (0: heads)", kMostWidth);
     visit("layers", &C::layers, "Number of layers", kMostLayers);
-    visit("ffn_dim", &C::ffn_dim, "Feed-forward width (0: 4 · dim)", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width", kMostWidth);
     visit("activation", &C::activation, "Activation of the feed-forward network");
     visit("gated", &C::gated, "Gated feed-forward network");
     visit("rms_norm", &C::rms_norm, "RMSNorm instead of LayerNorm");

@@ -47,7 +47,7 @@ struct TransformerModelConfig {
     visit("heads", &C::heads, "Number of attention heads, a divisor of dim", kMostWidth);
     visit("key_heads", &C::key_heads, "Number of key and value heads, a divisor of heads (0: heads)", kMostWidth);
     visit("head_dim", &C::head_dim, "Width of a head (0: dim / heads)", kMostWidth);
-    visit("ffn_dim", &C::ffn_dim, "Feed-forward width", kMostWidth);
+    visit("ffn_dim", &C::ffn_dim, "Feed-forward width (gpt, encoder: 0 means 4 · dim)", kMostWidth);
     visit("encoder_layers", &C::encoder_layers, "Number of encoder layers", kMostLayers);
     visit("decoder_layers", &C::decoder_layers, "Number of decoder layers", kMostLayers);
     visit("decoder_heads", &C::decoder_heads, "Number of attention heads in the decoder (0: heads)", kMostWidth);
