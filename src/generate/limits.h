@@ -7,9 +7,8 @@
 
 namespace attend {
 
-/// Maximum number of new tokens: `requested` if it is set, else the rules' max_new, else the room that the rules'
-/// max_length leaves after `read` tokens, but at most `usual`. Without any of these, or if the rules leave no room,
-/// `usual`. 0 stands for "not set" in `requested`.
+/// Maximum number of new tokens: `requested` unless it is 0, else the rules' max_new, else `usual`. In the last case
+/// the rules' max_length also applies, unless `read` tokens alone reach it.
 inline int64_t token_limit(const GenerationRules& rules, int64_t requested, int64_t read, int64_t usual) {
   if (requested > 0) return requested;
   if (rules.max_new > 0) return rules.max_new;

@@ -22,7 +22,7 @@ struct TokenRange {
 /// The range of tokens of encode(text) for each word. A word ends where the tokens of the text up to its end do.
 std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, const std::string& text,
                                     const std::vector<WordPlace>& words);
-/// Which of the tokens `ids`, whose text is decode(ids), make up each word.
+/// The range of tokens in `ids` for each word of the text decode(ids).
 std::vector<TokenRange> word_tokens(const Tokenizer& tokenizer, std::span<const int32_t> ids,
                                     const std::vector<WordPlace>& words);
 

@@ -29,10 +29,10 @@ struct WrittenNode {
   double log_probability = 0;  // of all tokens so far
   double counted = 0;          // log_probability after the rules, by which the search compares
   bool is_finished = false;
-  bool is_cut = false;  // the limit ended the text
+  bool is_cut = false;  // the text reached the limit
 };
 
-/// Chooses the tokens of one sequence: a row of the batch for each hypothesis, one token more at each step.
+/// Chooses the tokens of one sequence. Each hypothesis is a row of the batch, which grows by one token in each step.
 class Writer {
  public:
   virtual ~Writer() = default;
@@ -60,7 +60,7 @@ struct WriterConfig {
   uint32_t copy = 0;                ///< index of the sample
   std::span<const int32_t> before;  ///< see RuledText; both must outlive the writer
   std::span<const int32_t> source;
-  bool counts_prompt = false;  ///< `before` is a prompt, whose tokens a sampler's repetition penalty counts
+  bool counts_prompt = false;  ///< `before` is a prompt, to which a sampler's repetition penalty applies
 
   /// The rules for a text with at most `limit` tokens.
   ScoreRules rules() const;

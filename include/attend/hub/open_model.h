@@ -11,11 +11,11 @@
 
 namespace attend {
 
-/// A model ready for use: with its tokenizer and its generation settings.
+/// A model with its tokenizer and its generation settings.
 struct OpenedModel {
   std::string path;  ///< the folder or file of the model itself
   std::unique_ptr<Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for a model that reads pictures
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for an image model
   // As in LoadedModel.
   GenerationRules rules;
   std::map<std::string, GenerationRules> tasks;
@@ -24,7 +24,7 @@ struct OpenedModel {
 };
 
 struct OpenOptions {
-  WeightFormat format = WeightFormat::f32;  ///< in which matrices are held; see attend/nn/weight_formats.h
+  WeightFormat format = WeightFormat::f32;  ///< format of the matrices; see attend/nn/weight_formats.h
   bool keep_bf16 = true;                    ///< with f32: bf16 matrices of the files stay bf16, with the same results
 };
 
@@ -35,11 +35,11 @@ struct OpenOptions {
 ///   const auto& model = dynamic_cast<const PairModel&>(*opened.model);
 ///   translate(model, *opened.tokenizer, lines, search_by(opened.rules));
 ///
-/// Throws FormatError that names the folder and what is wrong with it.
+/// Throws a FormatError that names the folder and the problem.
 OpenedModel open_model(const std::string& path, const OpenOptions& options = {});
 
-/// The same to describe a model, not to compute with it: weights without a place in the model are listed in `unused`,
-/// and a tokenizer that is missing or does not fit is a note.
+/// open_model() for a description of the model, not for inference: tensors that the model does not use are listed in
+/// `unused`, and a tokenizer that is missing or does not match the model is reported in `notes`.
 OpenedModel describe_model(const std::string& path);
 
 }  // namespace attend

@@ -43,8 +43,8 @@ class Decoding {
   /// Replaces each row by `rows` consecutive copies, one for each hypothesis of a sentence. Computations before
   /// spread() are shared by all hypotheses.
   virtual void spread(int64_t rows) = 0;
-  /// Takes the rows of `other` behind its own: a decoding of the same model and class, with as many rows per sentence.
-  /// Rows may then hold different numbers of tokens, and read one token at a time.
+  /// Appends the rows of `other`, a decoding of the same model and class with the same number of rows per sentence. If
+  /// rows then have different numbers of tokens, each step must read one token per row.
   virtual void join(Decoding& other) = 0;
 };
 

@@ -46,7 +46,7 @@ class RowHistory {
   /// Replaces row i by the former row order[i], and returns the copies that the caches need. Rows may be repeated,
   /// moved and dropped.
   RowMoves select(std::span<const int64_t> order);
-  /// Adds the rows of `other` behind its own.
+  /// Appends the rows of `other`.
   void join(const RowHistory& other);
 
  private:
@@ -64,7 +64,7 @@ class KeyValueCache {
   KeyValues append(const KeyValues& fresh, const CacheStep& step);
   /// Performs the copies that RowHistory::select returned.
   void move(const RowMoves& moves);
-  /// Adds the rows of `other` behind its own.
+  /// Appends the rows of `other`.
   void join(const KeyValueCache& other);
 
  private:
@@ -77,8 +77,8 @@ std::vector<int64_t> repeated_rows(int64_t rows, int64_t times);
 /// A copy of rows order[0], order[1], … of x. Not recorded.
 Tensor select_rows(const Tensor& x, std::span<const int64_t> order);
 
-/// The rows of a, then those of b, copied. Along `axis`, if it is not 0, the shorter of the two is padded with zeros. Not
-/// recorded.
+/// A copy of the rows of a followed by the rows of b. If `axis` is not 0, the shorter tensor is padded with zeros along
+/// `axis`. Not recorded.
 Tensor join_rows(const Tensor& a, const Tensor& b, int64_t axis = 0);
 
 }  // namespace attend
