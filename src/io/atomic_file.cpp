@@ -20,13 +20,13 @@ std::string folder_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-/// Where the system shows an open file; empty where it does not.
+/// The path of an open file under /proc, or an empty string if /proc does not show it.
 std::string place_of(int file) {
   const std::string place = "/proc/self/fd/" + std::to_string(file);
   return access(place.c_str(), F_OK) == 0 ? place : "";
 }
 
-/// A file in the folder of `path` that has no name yet; -1 where there is no such thing.
+/// Opens a file without a name in the folder of `path`. Returns −1 if the file system does not support this.
 int create_nameless(const std::string& path) {
   const int file = open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   if (file < 0 || !place_of(file).empty()) return file;
@@ -34,7 +34,8 @@ int create_nameless(const std::string& path) {
   return -1;
 }
 
-/// The new name itself reaches the disk with its folder. Not every file system can sync one, hence no error.
+/// Syncs the folder, so that the new name reaches the disk as well. Some file systems cannot sync a folder: errors are
+/// ignored.
 void sync_folder(const std::string& path) {
   const int folder = open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;
@@ -45,7 +46,7 @@ void sync_folder(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  // A rename would put a plain file in the place of a device: as root, for everyone.
+  // A rename would replace a device such as /dev/null by a plain file, for every process if run as root.
   std::error_code unknown;
   const auto status = std::filesystem::status(path_, unknown);
   require<Error>(!std::filesystem::is_directory(status), path_, ": cannot create: a folder has this name");
@@ -68,7 +69,7 @@ void AtomicFile::make_scratch() {
 
 std::string AtomicFile::scratch_path() const { return scratch_->path() + "/file"; }
 
-/// Gives a nameless file its own name, where nothing has it yet.
+/// Links a nameless file to its path. Fails if the path exists.
 bool AtomicFile::take_free_name() const {
   return linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
@@ -90,7 +91,7 @@ void AtomicFile::write(const void* data, size_t bytes) {
 void AtomicFile::commit() {
   if (fsync(file_) != 0) fail("sync");
   if (scratch_ || !take_free_name()) {
-    if (!scratch_) {  // a name can be given only where there is none yet; a rename can replace
+    if (!scratch_) {  // linkat() cannot replace a file, rename() can
       make_scratch();
       const int linked = linkat(AT_FDCWD, place_of(file_).c_str(), AT_FDCWD, scratch_path().c_str(), AT_SYMLINK_FOLLOW);
       if (linked != 0) fail("name");

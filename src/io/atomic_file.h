@@ -8,10 +8,10 @@ namespace attend {
 
 class ScratchFolder;
 
-/// A file that appears whole or not at all: it is written without a name (or, where the file system cannot do that, in
-/// a scratch folder beside its place) and takes its own in commit(). A link that has the name is replaced, not
-/// followed. Destroyed before that it leaves no trace, and a killed process at most a scratch folder, which carries its
-/// mark. Every failure throws Error naming the path.
+/// A file that appears whole or not at all. The content goes to a file without a name or, if the file system does not
+/// support that, to a scratch folder beside `path`; commit() gives it its name. A symbolic link at `path` is replaced,
+/// not followed. Destroying the object before commit() leaves nothing behind. A killed process leaves at most a scratch
+/// folder, which carries a mark (see ScratchFolder). Every failure throws Error, which names the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -14,7 +14,7 @@ namespace {
 constexpr double kTitleSize = 17, kTextSize = 13, kLegendRow = 20, kKey = 18, kMargin = 16, kMeanColumn = 6;
 constexpr size_t kColours = 8, kMarkedPoints = 40;
 
-/// Okabe and Ito's colours, told apart with any kind of sight, in a darker and a lighter form.
+/// The palette of Okabe and Ito, which colour-blind readers can tell apart, in a darker and a lighter variant.
 constexpr const char* kStyle = R"(
 .attend-chart { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "DejaVu Sans",
   "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "Noto Sans CJK SC", "Source Han Sans SC", sans-serif; }
@@ -44,7 +44,7 @@ constexpr const char* kStyle = R"(
 
 std::string number(double value) { return fixed(value, 1); }
 
-/// Draws one chart: decides the places first, then writes them out from back to front.
+/// Draws one chart: lays out its parts first, then writes them from back to front.
 class Drawing {
  public:
   explicit Drawing(const Chart& chart) : chart_(chart) {
@@ -70,7 +70,8 @@ class Drawing {
   double height() const { return chart_.height; }
   double title_height() const { return chart_.title.empty() ? 0 : kTitleSize + 10; }
 
-  /// One entry after the other, in as many rows as it takes. A single series without a name needs none.
+  /// Places the legend's entries from left to right in as many rows as needed. If no series has a name, there is no
+  /// legend.
   void place_legend() {
     Point at{kMargin, kMargin + title_height() + kLegendRow / 2};
     for (const ChartSeries& series : chart_.series) {
@@ -109,7 +110,8 @@ class Drawing {
     x_ticks_ = ticks(x_, std::clamp(static_cast<int>((right_ - left_) / 80), 2, 12));
   }
 
-  /// The bounds asked for before the rest is rounded, and a range that keeps its order with them.
+  /// Applies y_min and y_max to `range` before it is rounded. If a bound would leave the range empty, moves the other
+  /// end.
   Range with_bounds(Range range) const {
     const auto away = [&](double value, int direction) {
       if (range.logarithmic) return direction > 0 ? value * 10 : value / 10;
@@ -136,7 +138,7 @@ class Drawing {
             number(to.x) + "\" y2=\"" + number(to.y) + "\"/>\n";
   }
 
-  /// Colours come again from the ninth series on, dashed.
+  /// The CSS class of a series. There are eight colours; series 9 to 16 repeat them with dashed lines.
   static std::string kind_of(size_t series) {
     std::string kind = "c";
     kind += std::to_string(series % kColours);
@@ -169,7 +171,7 @@ class Drawing {
   bool is_shown(const ChartPoint& point) const {
     return can_show(point.x, chart_.log_x) && can_show(point.y, chart_.log_y);
   }
-  /// What lies beyond bounds that were asked for is drawn at the edge.
+  /// A point outside y_min … y_max is drawn at the edge of the plot.
   Point place(const ChartPoint& point) const { return {to_x(point.x), std::clamp(to_y(point.y), top_, bottom_)}; }
 
   void path(const std::string& places, const std::string& kind) {
@@ -211,7 +213,7 @@ class Drawing {
 
   const Chart& chart_;
   std::string out_;
-  std::vector<Point> keys_;  // the left end of each entry of the legend
+  std::vector<Point> keys_;  // the left end of each legend entry
   double legend_bottom_ = 0, left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;
   Range x_, y_;
   std::vector<Tick> x_ticks_, y_ticks_;

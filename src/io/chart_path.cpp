@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// Calls visit(begin, end) for each run of points within one column of so many pixels.
+/// Calls visit(begin, end) for each run of points that lie within one column of `column` pixels.
 template <class Visit>
 void for_each_column(const std::vector<Point>& points, double column, Visit&& visit) {
   for (size_t begin = 0, end = 0; begin < points.size(); begin = end) {
@@ -58,7 +58,7 @@ std::string path_through(const std::vector<Point>& points) {
     path.append(command).append(fixed(point.x, 1)).append(" ").append(fixed(point.y, 1));
     command = "L";
   }
-  if (points.size() == 1) path += "h0";  // a line without length has round ends: a dot
+  if (points.size() == 1) path += "h0";  // a zero-length line with round caps is drawn as a dot
   return path;
 }
 

@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-constexpr double kLargest = 1e150;  // so that differences and ratios are finite too
+constexpr double kLargest = 1e150;  // keeps differences and ratios of two values finite
 
 /// The step of 1, 2 or 5 times a power of ten that cuts `span` into about `wanted` pieces.
 double nice_step(double span, int wanted) {
@@ -29,7 +29,8 @@ std::string scientific(double value) {
   return {buffer, end};
 }
 
-/// Numbers on an axis share their unit (k, M, G) and, but for zeros at the end, their decimals.
+/// The unit (k, M, G) that all labels of an axis share. Labels also share their number of decimals, apart from trailing
+/// zeros, which are removed.
 struct Unit {
   double size = 1;
   const char* name = "";
@@ -60,7 +61,7 @@ std::vector<Tick> linear_ticks(const Range& range, int wanted) {
   return result;
 }
 
-/// Powers of ten; between them 2 and 5 where there is room.
+/// Ticks at powers of ten, and at 2 and 5 times them where there is room.
 std::vector<Tick> decade_ticks(const Range& range, int wanted) {
   const double low = std::log10(range.low), high = std::log10(range.high), decades = high - low;
   const double stride = std::max(1.0, std::ceil(decades / wanted));
@@ -97,7 +98,7 @@ Range range_of(const std::vector<double>& values, bool logarithmic) {
   }
   if (low > high) return {logarithmic ? 1.0 : 0.0, logarithmic ? 10.0 : 1.0, logarithmic};
   if (logarithmic) return low < high * (1 - 1e-9) ? Range{low, high, true} : Range{low / 2, high * 2, true};
-  // Values too close for doubles to divide the space between them are one value.
+  // Treat values as equal if doubles cannot resolve the space between them.
   const double size = std::max(std::abs(low), std::abs(high));
   if (high - low > 1e-9 * size && size > 1 / kLargest) return {low, high, false};
   const double margin = size > 1 / kLargest ? size / 2 : 1;

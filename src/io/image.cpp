@@ -16,10 +16,10 @@ bool begins_with(std::span<const std::byte> bytes, std::initializer_list<int> fi
 bool is_png(std::span<const std::byte> bytes) { return begins_with(bytes, {0x89, 'P', 'N', 'G', 0xd, 0xa, 0x1a, 0xa}); }
 bool is_jpeg(std::span<const std::byte> bytes) { return begins_with(bytes, {0xff, 0xd8, 0xff}); }
 
-/// The picture upright: Exif's orientation says how the camera was held.
+/// Rotates and mirrors the image as the Exif orientation says.
 Image upright(Image image, int orientation) {
   if (orientation == 1) return image;
-  const bool is_turned = orientation >= 5;  // rows and columns change places
+  const bool is_turned = orientation >= 5;  // rows and columns swap
   Image result{.width = is_turned ? image.height : image.width,
                .height = is_turned ? image.width : image.height,
                .pixels = std::vector<uint8_t>(image.pixels.size())};
@@ -40,9 +40,9 @@ Image upright(Image image, int orientation) {
 }  // namespace
 
 void check_image_size(int64_t width, int64_t height, int64_t most_pixels) {
-  require<FormatError>(width >= 1 && height >= 1, "a picture of ", width, " × ", height, " pixels is empty");
-  require<FormatError>(width <= most_pixels / height, "a picture of ", width, " × ", height,
-                       " pixels is too large; at most ", most_pixels, " are read");
+  require<FormatError>(width >= 1 && height >= 1, "image of ", width, " × ", height, " pixels is empty");
+  require<FormatError>(width <= most_pixels / height, "image of ", width, " × ", height,
+                       " pixels is too large; the limit is ", most_pixels, " pixels");
 }
 
 bool is_image(std::span<const std::byte> bytes) { return is_png(bytes) || is_jpeg(bytes); }
@@ -64,11 +64,11 @@ Image read_image(const std::string& path) {
 
 Image center_cropped(const Image& image, ImageSize size) {
   require<ShapeError>(size.width >= 1 && size.height >= 1 && size.width <= kMostPixels / size.height,
-                      "image: cannot be cropped to ", size.width, " × ", size.height, " pixels");
+                      "image: cannot crop to ", size.width, " × ", size.height, " pixels");
   Image result{.width = size.width,
                .height = size.height,
                .pixels = std::vector<uint8_t>(static_cast<size_t>(size.width * size.height * 3))};
-  // As transformers does: the half pixel of an odd difference goes to the left and to the top.
+  // The offset is ⌊difference / 2⌋, also where the image is smaller than the crop, as in transformers.
   const auto floor_half = [](int64_t value) { return value >= 0 ? value / 2 : -((1 - value) / 2); };
   const int64_t left = floor_half(image.width - size.width), top = floor_half(image.height - size.height);
   for (int64_t y = 0; y < size.height; ++y) {

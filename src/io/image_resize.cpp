@@ -6,8 +6,8 @@
 #include "attend/io/image.h"
 #include "io/image_codecs.h"
 
-// Pillow's resampling (src/libImaging/Resample.c): separable filters that widen when a picture shrinks, weights as
-// whole numbers of 22 bits, each pass rounded to bytes. The same arithmetic gives the same pixels.
+// Resampling as in Pillow (src/libImaging/Resample.c): separable filters that widen when an image shrinks, weights as
+// 22-bit fixed-point numbers, each pass rounded to bytes. The same arithmetic gives the same pixels.
 namespace attend {
 namespace {
 
@@ -48,10 +48,10 @@ Filter filter_of(Resampling resampling) {
     case Resampling::nearest:
       break;
   }
-  throw ShapeError("image: there is no such filter");
+  throw ShapeError("image: unknown resampling filter");
 }
 
-/// The pixels that one new pixel is made of.
+/// The source pixels that contribute to one new pixel, with their weights.
 struct Window {
   int64_t first = 0;
   std::vector<int32_t> weights;
@@ -81,7 +81,7 @@ std::vector<Window> windows_of(int64_t from, int64_t to, const Filter& filter) {
   return windows;
 }
 
-/// Along rows where `step` is 3, along columns where it is the bytes of a row.
+/// One row or column to resample. The steps are in bytes: 3 along a row, the size of a row along a column.
 struct Line {
   const uint8_t* from;
   uint8_t* to;
@@ -124,7 +124,7 @@ Image nearest(const Image& image, ImageSize size) {
 
 Image resized(const Image& image, ImageSize size, Resampling resampling) {
   require<ShapeError>(size.width >= 1 && size.height >= 1 && size.width <= kMostPixels / size.height,
-                      "image: cannot be resized to ", size.width, " × ", size.height, " pixels");
+                      "image: cannot resize to ", size.width, " × ", size.height, " pixels");
   if (size.width == image.width && size.height == image.height) return image;
   if (resampling == Resampling::nearest) return nearest(image, size);
   const Filter filter = filter_of(resampling);

@@ -2,9 +2,9 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
-// libjpeg wants stdio first.
+// jpeglib.h needs <cstdio> before it.
 #include <jpeglib.h>
-// and jerror.h that.
+// jerror.h needs jpeglib.h before it.
 #include <jerror.h>
 
 #include "attend/base/error.h"
@@ -13,9 +13,9 @@
 namespace attend {
 namespace {
 
-/// libjpeg's way of failing, with a place to jump to.
+/// libjpeg's error handler, with the place to jump to on an error.
 struct Failure {
-  jpeg_error_mgr manager;  // first: libjpeg hands back its address
+  jpeg_error_mgr manager;  // must be the first member: libjpeg passes its address back
   std::jmp_buf place;
   char message[JMSG_LENGTH_MAX] = "";
 };
@@ -25,25 +25,25 @@ struct Failure {
   failure.manager.format_message(jpeg, failure.message);
   const int code = failure.manager.msg_code;
   if (code == JERR_NO_BACKING_STORE || code == JERR_OUT_OF_MEMORY) {
-    std::strncpy(failure.message, "it takes too much memory", sizeof failure.message - 1);
+    std::strncpy(failure.message, "decoding needs too much memory", sizeof failure.message - 1);
   }
-  std::longjmp(failure.place, 1);  // libjpeg is C: no exception may cross it
+  std::longjmp(failure.place, 1);  // libjpeg is C: no exception may pass through it
 }
 
-/// Warnings are about damaged data, which would give gray where the picture was.
+/// Warnings report damaged data, which libjpeg would decode to gray areas: treat them as errors.
 void on_message(j_common_ptr jpeg, int level) {
   if (level < 0) on_error(jpeg);
 }
 
-/// The most scans of a picture, which libjpeg reads as many times. Encoders write about ten.
+/// Limits on the scans of a progressive image: each scan is a pass over the whole image. Encoders write about ten.
 constexpr int kMostScans = 100, kUsualScans = 16;
-constexpr int64_t kMostScannedPixels = int64_t{1} << 30;  // by all scans together
-// A progressive picture is held as coefficients, 2 bytes for each, until its last scan has come.
+constexpr int64_t kMostScannedPixels = int64_t{1} << 30;  // of all scans together
+// libjpeg holds a progressive image as coefficients of 2 bytes each until the last scan has been read.
 constexpr int64_t kCoefficientBytes = 4, kOtherBytes = 16 << 20;
 
 /// Progress callback of libjpeg.
 struct Progress {
-  jpeg_progress_mgr manager;  // first: libjpeg hands back its address
+  jpeg_progress_mgr manager;  // must be the first member: libjpeg passes its address back
   int most_scans = 0;
 };
 
@@ -52,7 +52,7 @@ void on_progress(j_common_ptr jpeg) {
   const auto& decompress = *reinterpret_cast<const jpeg_decompress_struct*>(jpeg);
   if (decompress.input_scan_number <= progress.most_scans) return;
   auto& failure = *reinterpret_cast<Failure*>(jpeg->err);
-  std::snprintf(failure.message, sizeof failure.message, "it has more than %d scans", progress.most_scans);
+  std::snprintf(failure.message, sizeof failure.message, "more than %d scans", progress.most_scans);
   std::longjmp(failure.place, 1);
 }
 
@@ -79,7 +79,7 @@ struct Decoder {
   Decoder& operator=(const Decoder&) = delete;
 };
 
-// The functions with setjmp hold nothing that needs a destructor: a jump over one would be undefined.
+// Functions that call setjmp hold no object with a destructor: jumping over a destructor is undefined behaviour.
 
 bool read_header(Decoder& decoder, std::span<const std::byte> bytes) {
   if (setjmp(decoder.failure.place)) return false;
@@ -101,7 +101,7 @@ bool read_rows(Decoder& decoder, uint8_t* pixels, size_t row_bytes) {
   return true;
 }
 
-/// Numbers of the TIFF inside Exif, which says itself which end comes first.
+/// Reads numbers from the TIFF block inside Exif, in the byte order that the block declares.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::byte> bytes) : bytes_(bytes), is_little_(bytes.size() > 1 && byte(0) == 'I') {}
@@ -135,11 +135,11 @@ int orientation_in(std::span<const std::byte> tiff) {
 
 Image decode_jpeg(std::span<const std::byte> bytes, int64_t most_pixels) {
   Decoder decoder;
-  const auto refused = [&] { return std::string("not a JPEG that can be read: ") + decoder.failure.message; };
+  const auto refused = [&] { return std::string("cannot read this JPEG: ") + decoder.failure.message; };
   if (!read_header(decoder, bytes)) throw FormatError(refused());
   const J_COLOR_SPACE colours = decoder.jpeg.jpeg_color_space;
   require<FormatError>(colours != JCS_CMYK && colours != JCS_YCCK,
-                       "a JPEG in the colours of printing (CMYK) cannot be read; save it as RGB");
+                       "CMYK JPEGs are not supported; save the image as RGB");
   Image image{.width = decoder.jpeg.image_width, .height = decoder.jpeg.image_height, .pixels = {}};
   check_image_size(image.width, image.height, most_pixels);
   decoder.limit_work(image, most_pixels);

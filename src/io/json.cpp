@@ -11,10 +11,10 @@
 
 namespace attend {
 
-/// The members in the order they were added; above kIndexedFrom of them, found by a table of their hashes.
+/// The members in insertion order. Above kIndexedFrom members, a hash table finds them by key.
 class JsonObject {
  public:
-  std::vector<std::unique_ptr<Json::Member>> members;  ///< each by itself, so that references to it stay valid
+  std::vector<std::unique_ptr<Json::Member>> members;  ///< allocated one by one, so that references stay valid
 
   JsonObject() = default;
   JsonObject(const JsonObject& other) : slots_(other.slots_) {
@@ -45,7 +45,7 @@ class JsonObject {
  private:
   static constexpr size_t kIndexedFrom = 16;
 
-  /// Number of the member with this key, or how many there are.
+  /// Index of the member with this key, or the number of members if there is none.
   size_t place_of(std::string_view key) const {
     if (slots_.empty()) {
       const auto found = std::ranges::find_if(members, [key](const auto& member) { return member->key == key; });
@@ -73,7 +73,7 @@ class JsonObject {
     for (size_t place = 0; place < members.size(); ++place) note(place);
   }
 
-  std::vector<size_t> slots_;  ///< open addressing: 1 + a member's number, or 0
+  std::vector<size_t> slots_;  ///< open addressing: 1 + the index of a member, or 0 for an empty slot
 };
 
 namespace {
@@ -125,7 +125,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  std::vector<Json*> open_;  ///< their elements are only added to the last one, so that none of them moves
+  std::vector<Json*> open_;  ///< open containers. Elements are added only to the last one, so that none of these moves
   Json* slot_ = nullptr;
   size_t byte_ = 0;
 };
@@ -241,7 +241,7 @@ Json& Json::operator=(const Json& other) {
         if constexpr (std::is_same_v<decltype(value), const std::shared_ptr<JsonObject>&>) {
           value_ = std::make_shared<JsonObject>(*value);
         } else {
-          decltype(value_) copy(value);  // other may be part of this
+          decltype(value_) copy(value);  // `other` may be a part of *this
           value_ = std::move(copy);
         }
       },
@@ -249,7 +249,7 @@ Json& Json::operator=(const Json& other) {
   return *this;
 }
 Json& Json::operator=(Json&& other) noexcept {
-  auto value = std::exchange(other.value_, std::monostate());  // other may be part of this
+  auto value = std::exchange(other.value_, std::monostate());  // `other` may be a part of *this
   value_ = std::move(value);
   return *this;
 }

@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// What reads and writes JSON recurs, so deep nesting ends in a stack overflow; files as we know them nest about eight
-/// deep.
+/// Maximum nesting depth of JSON. The reader and the writer recurse, so deeper nesting could overflow the stack. Known
+/// files nest about eight levels.
 constexpr int kDeepestJson = 32;
-/// The byte at which JSON text becomes nested deeper than that, if it does.
+/// Offset of the byte at which JSON text exceeds kDeepestJson levels, or nullopt if it does not.
 std::optional<size_t> deep_json_at(std::string_view text);
 inline bool is_shallow_json(std::string_view text) { return !deep_json_at(text); }
 

@@ -15,8 +15,8 @@
 namespace attend {
 namespace {
 
-/// An entry of the list of mappings. A signal handler walks it without a lock: entries are never freed, only used
-/// again, and the path of one changes only while its size is 0.
+/// An entry of the list of mappings. A signal handler walks the list without a lock. Entries are therefore reused but
+/// never freed, and the path of an entry changes only while its size is 0.
 struct Mapping {
   std::atomic<uintptr_t> begin{0};
   std::atomic<size_t> size{0};
@@ -56,7 +56,7 @@ MappedFile map_file(const std::string& path, Links links) {
   const int looked = fstat(file.get(), &status);
   require<FormatError>(looked == 0, path, ": cannot read: ", std::strerror(errno));
   const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) return {{}, std::make_shared<char>()};  // nothing can be mapped of an empty file
+  if (size == 0) return {{}, std::make_shared<char>()};  // mmap refuses a length of 0
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   require<FormatError>(address != MAP_FAILED, path, ": cannot map: ", std::strerror(errno));
   Mapping* mapping = add_mapping(address, size, path);
@@ -71,7 +71,7 @@ const char* mapped_path_of(const void* address) {
   const auto place = reinterpret_cast<uintptr_t>(address);
   for (const Mapping* mapping = first_mapping.load(); mapping != nullptr; mapping = mapping->next) {
     const size_t size = mapping->size.load();
-    if (place - mapping->begin.load() < size) return mapping->path.c_str();  // below it, the difference wraps
+    if (place - mapping->begin.load() < size) return mapping->path.c_str();  // wraps if `place` is below `begin`
   }
   return nullptr;
 }
@@ -79,7 +79,7 @@ const char* mapped_path_of(const void* address) {
 void drop_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
-  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;  // neighbours keep theirs
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;  // whole pages only
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 

@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// A matrix of f32 [rows, width] as a file of NumPy's format, version 1.0.
+/// An f32 matrix [rows, width] as the bytes of a NumPy .npy file, version 1.0.
 std::string npy_bytes(std::span<const float> values, int64_t rows, int64_t width);
 
 }  // namespace attend

@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// What libpng's callbacks need: where it reads, and what went wrong.
+/// State of libpng's callbacks: the input, the read position and the error message.
 struct Source {
   std::span<const std::byte> bytes;
   size_t next = 0;
@@ -19,7 +19,7 @@ struct Source {
 
 void read_bytes(png_structp png, png_bytep out, size_t count) {
   auto& source = *static_cast<Source*>(png_get_io_ptr(png));
-  if (count > source.bytes.size() - source.next) png_error(png, "it ends too soon");
+  if (count > source.bytes.size() - source.next) png_error(png, "unexpected end of file");
   std::memcpy(out, source.bytes.data() + source.next, count);
   source.next += count;
 }
@@ -27,7 +27,7 @@ void read_bytes(png_structp png, png_bytep out, size_t count) {
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
   auto& source = *static_cast<Source*>(png_get_error_ptr(png));
   std::strncpy(source.message, message, sizeof source.message - 1);
-  std::longjmp(png_jmpbuf(png), 1);  // libpng is C: no exception may cross it
+  std::longjmp(png_jmpbuf(png), 1);  // libpng is C: no exception may pass through it
 }
 
 void on_warning(png_structp, png_const_charp) {}
@@ -47,7 +47,7 @@ struct Decoder {
   Decoder& operator=(const Decoder&) = delete;
 };
 
-// The functions with setjmp hold nothing that needs a destructor: a jump over one would be undefined.
+// Functions that call setjmp hold no object with a destructor: jumping over a destructor is undefined behaviour.
 
 bool read_header(Decoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
@@ -74,25 +74,25 @@ bool read_rows(Decoder& decoder, png_bytep* rows) {
 Image decode_png(std::span<const std::byte> bytes, int64_t most_pixels) {
   Source source{.bytes = bytes};
   Decoder decoder(source);
-  require<Error>(decoder.info != nullptr, "there is no memory for a PNG");
-  require<FormatError>(read_header(decoder), "not a PNG that can be read: ", source.message);
+  require<Error>(decoder.info != nullptr, "out of memory while reading a PNG");
+  require<FormatError>(read_header(decoder), "cannot read this PNG: ", source.message);
   Image image{.width = png_get_image_width(decoder.png, decoder.info),
               .height = png_get_image_height(decoder.png, decoder.info),
               .pixels = {}};
   check_image_size(image.width, image.height, most_pixels);
   const auto row_bytes = static_cast<size_t>(image.width) * 3;
-  require<FormatError>(png_get_rowbytes(decoder.png, decoder.info) == row_bytes, "not a PNG that can be read");
+  require<FormatError>(png_get_rowbytes(decoder.png, decoder.info) == row_bytes, "cannot read this PNG");
   image.pixels.resize(row_bytes * static_cast<size_t>(image.height));
   std::vector<png_bytep> rows;
   for (int64_t y = 0; y < image.height; ++y) rows.push_back(image.pixels.data() + static_cast<size_t>(y) * row_bytes);
-  require<FormatError>(read_rows(decoder, rows.data()), "not a PNG that can be read: ", source.message);
+  require<FormatError>(read_rows(decoder, rows.data()), "cannot read this PNG: ", source.message);
   return image;
 }
 
 std::string encode_png(const Image& image) {
   require<ShapeError>(
       image.width >= 1 && image.height >= 1 && std::ssize(image.pixels) == image.width * image.height * 3,
-      "image: ", image.pixels.size(), " bytes are no picture of ", image.width, " × ", image.height);
+      "image: expected ", image.width, " × ", image.height, " × 3 bytes, got ", image.pixels.size());
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   png.width = static_cast<png_uint_32>(image.width);
@@ -102,7 +102,7 @@ std::string encode_png(const Image& image) {
   png_image_write_to_memory(&png, nullptr, &size, 0, image.pixels.data(), 0, nullptr);
   std::string out(size, '\0');
   const int done = png_image_write_to_memory(&png, out.data(), &size, 0, image.pixels.data(), 0, nullptr);
-  require<Error>(done != 0, "image: cannot be written: ", png.message);
+  require<Error>(done != 0, "image: cannot write the PNG: ", png.message);
   out.resize(size);
   return out;
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kLongest = 80;
 
-/// Length in bytes of the character `text` begins with, or 0 if it is not valid UTF-8.
+/// Length in bytes of the first character of `text`, or 0 if it is not valid UTF-8.
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
   const uint32_t lead = byte(0);

@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// 'text' for a one-line message: control characters escaped, long text cut. Outside bytes may hold anything.
+/// `text` in single quotes for a one-line message: control characters escaped, long text cut. Accepts arbitrary bytes.
 std::string in_quotes(std::string_view text);
 
 /// Length of the longest prefix of `text` that is valid UTF-8 (shortest forms only, no surrogates).

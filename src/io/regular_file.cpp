@@ -12,7 +12,7 @@
 namespace attend {
 namespace {
 
-/// Bytes read, 0 at the end.
+/// Returns the number of bytes read, 0 at the end of the file.
 size_t read_some(const Descriptor& file, char* to, size_t size, const std::string& path) {
   ssize_t count = -1;
   do {
@@ -22,7 +22,7 @@ size_t read_some(const Descriptor& file, char* to, size_t size, const std::strin
   return static_cast<size_t>(count);
 }
 
-/// Asked before opening, too: merely to open a device may do something.
+/// Called before opening as well, because opening a device can have side effects.
 template <class E>
 void check_kind(const struct stat& status, const std::string& path) {
   require<E>(!S_ISLNK(status.st_mode), path, ": expected a regular file, got a symbolic link");
@@ -42,7 +42,7 @@ Descriptor::~Descriptor() {
 
 Descriptor open_regular(const std::string& path, Links links) {
   struct stat status {};
-  const int found = look_up(path, links, status);  // before errno is asked for
+  const int found = look_up(path, links, status);  // a separate statement: errno is read below
   require<FormatError>(found == 0, path, ": cannot open: ", std::strerror(errno));
   check_kind<FormatError>(status, path);
   const int no_links = links == Links::refuse ? O_NOFOLLOW : 0;

@@ -8,11 +8,11 @@
 
 namespace attend {
 
-/// Whether the last part of a path may be a symbolic link. Downloaded models are folders of links into a cache; the
-/// state of a training run never is.
+/// Whether the last component of a path may be a symbolic link. Downloaded models are folders of links into a cache.
+/// The state of a training run never contains links.
 enum class Links { follow, refuse };
 
-/// An open file, closed with this object.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -30,17 +30,19 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// Opens a regular file for reading. A pipe or a device is never waited for. Throws FormatError that names the path.
+/// Opens a regular file for reading. Never blocks on a pipe or a device. Throws FormatError, which names the path.
 Descriptor open_regular(const std::string& path, Links links = Links::follow);
-/// Opens a regular file for appending, made if it is not there. A link is refused. Throws Error that names the path.
+/// Opens a regular file for appending and creates it if it does not exist. Refuses a symbolic link. Throws Error, which
+/// names the path.
 Descriptor open_for_appending(const std::string& path);
 
-/// The whole of a regular file. Throws FormatError if it is not one, cannot be read or has more than `limit` bytes.
+/// Reads a whole regular file. Throws FormatError if the path is not a regular file, if it cannot be read, or if it has
+/// more than `limit` bytes.
 std::string read_regular(const std::string& path, int64_t limit, Links links);
 
-/// Longer lines of a log are skipped.
+/// Log lines longer than this are skipped.
 constexpr size_t kLongestLogLine = size_t{1} << 20;
-/// Calls `visit` with each line of a log. False if there is no such file. Throws as open_regular does.
+/// Calls `visit` with each line of a log. Returns false if the file does not exist. Throws as open_regular() does.
 bool for_each_log_line(const std::string& path, Links links, const std::function<void(std::string_view)>& visit);
 
 }  // namespace attend

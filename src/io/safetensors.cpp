@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 
-/// Any other byte read as a bool is undefined behaviour.
+/// Throws unless every byte is 0 or 1: reading another byte as a bool is undefined behaviour.
 void check_booleans(std::span<const std::byte> bytes, const std::string& file, const std::string& name) {
   const auto bad = std::ranges::find_if(bytes, [](std::byte value) { return value > std::byte{1}; });
   require<FormatError>(bad == bytes.end(), file, ": tensor ", in_quotes(name), ": booleans must be 0 or 1, element ",
@@ -27,7 +27,7 @@ void check_text(std::string_view text, const char* what) {
                       " is not valid UTF-8");
 }
 
-/// Dense host tensors in the order they are written.
+/// The tensors as contiguous host tensors, in the order in which they are written.
 std::vector<NamedTensor> arranged(std::span<const NamedTensor> tensors) {
   std::vector<NamedTensor> result;
   std::unordered_set<std::string_view> names;

@@ -25,9 +25,9 @@ constexpr std::array<std::pair<DType, const char*>, 10> kDTypes{{{DType::f32, "F
                                                                  {DType::u8, "U8"},
                                                                  {DType::boolean, "BOOL"}}};
 
-/// Receives the JSON piece by piece and accepts only what the format allows at each place. Since no place of the format
-/// is deeper than root → tensor → list, nesting is bounded without any recursion, and nothing is stored that is not
-/// needed. The member functions are those nlohmann's parser calls.
+/// A SAX handler that accepts only the values the format allows at each place. The format has only three levels (root,
+/// tensor, list), so the nesting is bounded without recursion, and only the needed values are stored. nlohmann's parser
+/// calls the overridden functions.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(std::string file, SafetensorsHeader& header) : file_(std::move(file)), header_(header) {}
@@ -63,12 +63,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   SafetensorsHeader& header_;
   Place place_ = Place::outside;
   std::unordered_set<std::string> names_;
-  std::string name_, field_;  // the tensor and its field, or __metadata__ and its key
+  std::string name_, field_;  // the current tensor and its field, or __metadata__ and its key
   std::optional<std::string> dtype_;
   std::optional<std::vector<uint64_t>> shape_, offsets_;
 };
 
-/// A value that does not belong where it stands.
+/// Reports a value of the wrong type at the current place.
 bool HeaderReader::refuse(const std::string& got) const {
   switch (place_) {
     case Place::outside:
@@ -178,7 +178,7 @@ void HeaderReader::finish_tensor() {
   offsets_.reset();
 }
 
-/// The bytes a tensor of this shape needs; nothing if it, or one of the strides, does not fit 63 bits.
+/// The size in bytes of a tensor of this shape, or nullopt if it or one of the strides exceeds 63 bits.
 std::optional<size_t> byte_size(const TensorInfo& info) {
   auto bytes = static_cast<int64_t>(size_of(info.dtype));
   for (int64_t dim : info.shape) {
@@ -200,7 +200,8 @@ void check_sizes(const TensorInfo& info, size_t data_bytes, const std::string& f
   }
 }
 
-/// Sorted by place, each tensor must begin where the one before ends, and the last where the file does.
+/// In the order of their data, each tensor must begin where the previous one ends, and the last must end where the file
+/// ends.
 void check_coverage(const std::vector<TensorInfo>& tensors, size_t data_bytes, const std::string& file) {
   size_t covered = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -26,7 +26,7 @@ std::string name_of(const std::string& folder) { return fs::path(folder).filenam
 
 std::string mark_for(const std::string& name) { return kMagic + name + "\n"; }
 
-/// What the mark of a folder says; empty if there is none, or another file has its name.
+/// The content of a folder's mark file. Empty if there is no such file or if it is not a mark.
 std::string mark_of(const std::string& folder) {
   try {
     const std::string text = read_regular(folder + kMarkFile, kMostMark, Links::refuse);
@@ -42,7 +42,7 @@ bool is_removable(const std::string& folder) {
   return name_of(folder).starts_with(kScratchPrefix) || is_marked(folder);
 }
 
-/// A name with kScratchPrefix beside `path`.
+/// A new name beside `path` that begins with kScratchPrefix.
 std::string scratch_name(const std::string& path) {
   static std::atomic<int> count = 0;
   const fs::path parent = fs::path(path).parent_path();
@@ -64,7 +64,7 @@ bool is_at(const Descriptor& folder, const std::string& path) {
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder) {
-  // Another folder may take this one's name between opening and locking: then the new one is to be locked.
+  // Another folder may take this name between open() and flock(); then lock the new folder instead.
   do {
     folder_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder_) return;
@@ -91,7 +91,7 @@ ScratchFolder::ScratchFolder(const std::string& prefix, const std::string& compl
     std::error_code error;
     fs::remove_all(made, error);
     if (is_marked_now && why == EEXIST) name = first + "-" + std::to_string(number);
-    // Another process may have removed it before it was locked.
+    // ENOENT: another process removed the folder before it was locked.
     const bool is_worth_a_try = (is_marked_now && why == EEXIST) || (why == ENOENT && number < kMostTries);
     require<Error>(is_worth_a_try, complaint, ": ", std::strerror(why));
   }
@@ -109,7 +109,7 @@ FolderLock ScratchFolder::release() {
 
 bool add_mark(const std::string& folder, const std::string& name) {
   const std::string path = folder + kMarkFile, text = mark_for(name);
-  remove_mark(folder);  // one that a killed process left
+  remove_mark(folder);  // a killed process may have left one
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   return file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
@@ -132,7 +132,7 @@ void remove_folder(const std::string& folder) {
 
 bool rename_to_free(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
-  if (errno != EINVAL && errno != ENOSYS) return false;  // the file system cannot ask and rename at once
+  if (errno != EINVAL && errno != ENOSYS) return false;  // these two: the file system has no RENAME_NOREPLACE
   std::error_code error;
   if (fs::exists(fs::symlink_status(to, error))) return errno = EEXIST, false;
   return std::rename(from.c_str(), to.c_str()) == 0;

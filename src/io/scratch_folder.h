@@ -7,15 +7,16 @@
 
 namespace attend {
 
-/// How the names of folders begin that are about to be marked or removed.
+/// Prefix of the names of folders that are being created (not yet marked) or removed.
 inline constexpr const char* kScratchPrefix = ".attend-temporary-5f1c9b7e-";
 
-/// The lock of a folder, held until this object or its process ends. It follows the folder when that is renamed.
+/// An exclusive lock on a folder, held until this object is destroyed or the process ends. Renaming the folder does not
+/// release it.
 class FolderLock {
  public:
-  FolderLock() = default;  ///< of no folder
-  /// Never waits. is_held() is false where another process holds the lock (then is_busy() is true), where there is no
-  /// such folder, and where the file system has no locks.
+  FolderLock() = default;  ///< holds no lock
+  /// Never waits. is_held() is false if another process holds the lock (then is_busy() is true), if the folder does not
+  /// exist, or if the file system does not support locks.
   explicit FolderLock(const std::string& folder);
 
   bool is_held() const { return bool(folder_); }
@@ -26,19 +27,21 @@ class FolderLock {
   bool is_busy_ = false;
 };
 
-/// A folder for what is not finished yet. It holds a file, the mark, that says who made it and under which name, and is
-/// locked by its process: what a killed process left can be told from a folder of the user's, whatever its name. Until
-/// the mark is in it, and once it is to be removed, it has a name with kScratchPrefix, which nobody else gives.
+/// A folder for unfinished files. It contains a mark file, which records the process that created the folder and the
+/// folder's name, and the process holds its lock. The mark and the lock distinguish a folder that a killed process left
+/// from a user's folder, whatever its name. Before the mark is written, and during removal, the name of the folder
+/// begins with kScratchPrefix, which nothing else uses.
 class ScratchFolder {
  public:
-  /// Makes PREFIX-PROCESS, or PREFIX-PROCESS-NUMBER where that name is taken. Throws Error: `complaint`, and why.
+  /// Creates PREFIX-PROCESS, or PREFIX-PROCESS-NUMBER if that name is taken. On failure throws Error with the message
+  /// `complaint`, a colon and the reason.
   ScratchFolder(const std::string& prefix, const std::string& complaint);
   ~ScratchFolder();  ///< removes the folder, unless it was released
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Has got another name, or was removed: its lock goes to the caller.
+  /// Hands the lock to the caller, who has renamed or removed the folder. The destructor then removes nothing.
   FolderLock release();
 
  private:
@@ -46,16 +49,16 @@ class ScratchFolder {
   FolderLock lock_;
 };
 
-/// Marks a folder as one to be removed once it has the name `name`. False if that fails, with the reason in errno.
+/// Marks a folder as removable while its name is `name`. Returns false on failure, with the reason in errno.
 bool add_mark(const std::string& folder, const std::string& name);
-/// Takes the mark away, if there is one.
+/// Removes the mark, if there is one.
 void remove_mark(const std::string& folder);
-/// Removes a folder that carries the mark for its own name, or kScratchPrefix in it, and that no process holds; leaves
-/// any other alone.
+/// Removes a folder that no process has locked, if its mark names it or its name begins with kScratchPrefix. Leaves any
+/// other folder alone.
 void remove_if_abandoned(const std::string& folder);
-/// Removes a folder of which nothing is left under its name, even if the process is killed meanwhile.
+/// Removes a folder. It is renamed first, so that a process killed meanwhile leaves nothing under the original name.
 void remove_folder(const std::string& folder);
-/// Gives `from` the name `to`, which nothing may have. False with the reason in errno.
+/// Renames `from` to `to`, which must not exist. Returns false on failure, with the reason in errno.
 bool rename_to_free(const std::string& from, const std::string& to);
 
 }  // namespace attend

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-/// U+FFFE and U+FFFF are valid UTF-8 but no XML.
+/// U+FFFE and U+FFFF are valid UTF-8, but XML does not allow them.
 bool is_noncharacter(std::string_view bytes) { return bytes == "\xef\xbf\xbe" || bytes == "\xef\xbf\xbf"; }
 
 size_t character_bytes(unsigned char lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4; }
@@ -57,7 +57,7 @@ double text_width(std::string_view text) {
       width += 0.9;
     else if (byte < 0x80)
       width += byte >= 'A' && byte <= 'Z' ? 0.68 : 0.56;
-    else if (byte >= 0xe3)  // lead bytes from U+3000 on: full width
+    else if (byte >= 0xe3)  // lead bytes of U+3000 and above: full width
       width += 1;
     else if (byte >= 0xc2)
       width += 0.6;

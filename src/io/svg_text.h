@@ -5,10 +5,10 @@
 
 namespace attend {
 
-/// Text as XML may hold it: <, >, & and quotes escaped; control characters and what is not UTF-8 as U+FFFD.
+/// Escapes text for XML: <, >, & and quotes become entities; control characters and invalid UTF-8 become U+FFFD.
 std::string xml_text(std::string_view text);
 
-/// How wide the text will be, roughly, in units of the font's size: fonts differ, so leave room.
+/// Approximate width of the text in units of the font size. Fonts differ, so leave some room.
 double text_width(std::string_view text);
 
 }  // namespace attend

@@ -125,13 +125,13 @@ TEST(Image, DamagedFilesAreRefusedInOneLine) {
   EXPECT_EQ(message("GIF89a"), "x: expected a PNG or a JPEG");
   EXPECT_EQ(message(""), "x: expected a PNG or a JPEG");
   const std::string png = png_of(std::vector<uint8_t>(300 * 200 * 3, 9), 300, 200, PNG_FORMAT_RGB);
-  EXPECT_EQ(message(png.substr(0, 60)), "x: not a PNG that can be read: it ends too soon");
-  EXPECT_EQ(message(png.substr(0, 10)), "x: not a PNG that can be read: it ends too soon");
+  EXPECT_EQ(message(png.substr(0, 60)), "x: cannot read this PNG: unexpected end of file");
+  EXPECT_EQ(message(png.substr(0, 10)), "x: cannot read this PNG: unexpected end of file");
   const std::string jpeg = jpeg_of(halves(64, 64), 64, 64, 3);
-  EXPECT_TRUE(message(jpeg.substr(0, jpeg.size() / 2)).starts_with("x: not a JPEG that can be read: "));
-  EXPECT_TRUE(message(jpeg.substr(0, 30)).starts_with("x: not a JPEG that can be read: "));
+  EXPECT_TRUE(message(jpeg.substr(0, jpeg.size() / 2)).starts_with("x: cannot read this JPEG: "));
+  EXPECT_TRUE(message(jpeg.substr(0, 30)).starts_with("x: cannot read this JPEG: "));
   EXPECT_EQ(message(jpeg_of(std::vector<uint8_t>(256, 9), 8, 8, 4)),
-            "x: a JPEG in the colours of printing (CMYK) cannot be read; save it as RGB");
+            "x: CMYK JPEGs are not supported; save the image as RGB");
   // A picture is whole once its last row is there, with or without the mark of the end behind it.
   for (size_t cut = 0; cut + 20 < png.size(); cut += 7) EXPECT_NE(message(png.substr(0, cut)), "") << cut;
   for (size_t cut = 0; cut + 2 < jpeg.size(); cut += 7) EXPECT_NE(message(jpeg.substr(0, cut)), "");
@@ -143,7 +143,7 @@ TEST(Image, AnAbsurdSizeIsRefusedBeforeAnythingIsReserved) {
   uint32_t sum = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(&png[12]), 17));
   for (int i = 0; i < 4; ++i) png[static_cast<size_t>(29 + i)] = static_cast<char>(sum >> (24 - 8 * i));
   expect_error<FormatError>([&] { decode(png); },
-                            "x: a picture of 1048575 × 1048575 pixels is too large; at most 134217728 are read");
+                            "x: image of 1048575 × 1048575 pixels is too large; the limit is 134217728 pixels");
 }
 
 /// A plain picture in scans of a single coefficient each, after one for the mean.
@@ -182,7 +182,7 @@ TEST(Image, AJpegOfManyScansIsRefused) {
   const auto decode = [](const std::string& jpeg) { return decode_image(std::as_bytes(std::span(jpeg)), "x"); };
   EXPECT_EQ(decode(progressive_jpeg(16, 1, 60)).at(3, 3, 0), 99);
   expect_error<FormatError>([&] { decode(progressive_jpeg(16, 1, 120)); },
-                            "x: not a JPEG that can be read: it has more than 100 scans");
+                            "x: cannot read this JPEG: more than 100 scans");
 }
 
 TEST(Image, AJpegThatTakesTooMuchMemoryIsRefused) {
@@ -190,9 +190,9 @@ TEST(Image, AJpegThatTakesTooMuchMemoryIsRefused) {
   const std::string jpeg = progressive_jpeg(kSize, 3, 2);
   const auto bytes = std::as_bytes(std::span(jpeg));
   expect_error<FormatError>([&] { decode_image(bytes, "x", kSize * kSize); },
-                            "x: not a JPEG that can be read: it takes too much memory");
+                            "x: cannot read this JPEG: decoding needs too much memory");
   expect_error<FormatError>([&] { decode_image(bytes, "x", kSize * kSize - 1); },
-                            "x: a picture of 3200 × 3200 pixels is too large; at most 10239999 are read");
+                            "x: image of 3200 × 3200 pixels is too large; the limit is 10239999 pixels");
   EXPECT_EQ(decode_image(bytes, "x").at(7, 7, 1), 99);
 }
 
@@ -243,11 +243,7 @@ TEST(Image, EveryFilterKeepsAPlainPicture) {
   }
   const Image same = resized(pattern(4, 4), {4, 4}, Resampling::bilinear);
   EXPECT_EQ(same.pixels, pattern(4, 4).pixels);
-  expect_error<ShapeError>(
-      [&] {
-        resized(plain, {0, 3}, Resampling::box);
-      },
-      "image: cannot be resized to 0 × 3 pixels");
+  expect_error<ShapeError>([&] { resized(plain, {0, 3}, Resampling::box); }, "image: cannot resize to 0 × 3 pixels");
 }
 
 TEST(Image, TheMiddleIsCutOut) {
