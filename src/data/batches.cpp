@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kNoLabel = -100;
 
-/// Sequences side by side in one matrix of ids.
+/// A matrix of ids with one sequence in each row.
 class Grid {
  public:
   Grid(int64_t rows, int64_t columns, int64_t fill)

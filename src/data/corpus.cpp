@@ -27,13 +27,13 @@ std::string without_blanks_around(std::string_view text) {
 }
 
 void check(const Corpus& corpus) {
-  require<ShapeError>(!corpus.files.empty(), "corpus: no file is given");
+  require<ShapeError>(!corpus.files.empty(), "corpus: expected at least one file");
   const size_t targets = corpus.kind == CorpusKind::pairs ? corpus.files.size() : 0;
   require<ShapeError>(corpus.targets.size() == targets, "corpus: expected ", targets, " target files for ",
                       corpus.files.size(), " source files, got ", corpus.targets.size());
   const auto standard_inputs =
       std::ranges::count(corpus.files, std::string("-")) + std::ranges::count(corpus.targets, std::string("-"));
-  require<ShapeError>(standard_inputs <= 1, "corpus: the standard input can be read once only, '-' is given ",
+  require<ShapeError>(standard_inputs <= 1, "corpus: standard input ('-') can be read only once, got it ",
                       standard_inputs, " times");
 }
 
@@ -58,7 +58,7 @@ struct CorpusReader::State {
     before = counts;
   }
 
-  /// False at the end of the file. An example with a blank side may come out.
+  /// Returns false at the end of the file. One side of the example may be blank.
   bool read(Example& example) {
     switch (corpus.kind) {
       case CorpusKind::pairs:
@@ -81,7 +81,7 @@ struct CorpusReader::State {
     while (target->skip()) {
     }
     throw FormatError(source->name() + " has " + std::to_string(source->lines()) + " lines but " + target->name() +
-                      " has " + std::to_string(target->lines()) + ": aligned files need equally many");
+                      " has " + std::to_string(target->lines()) + ": aligned files must have the same number of lines");
   }
 
   bool read_columns(Example& example) {
@@ -126,7 +126,7 @@ struct CorpusReader::State {
   bool next_file() {
     const int64_t lines = source->lines();
     require<FormatError>(lines > 0, source->name(), ": is empty");
-    require<FormatError>(counts.examples > before.examples, source->name(), ": has no example, all of its ", lines,
+    require<FormatError>(counts.examples > before.examples, source->name(), ": no example: all ", lines,
                          " lines have a blank side");
     if (file + 1 == corpus.files.size()) return false;
     ++file;
@@ -138,7 +138,7 @@ struct CorpusReader::State {
   size_t file = 0;
   std::optional<LineReader> source, target;
   std::string line;
-  CorpusCounts counts, before;  // `before` the present file
+  CorpusCounts counts, before;  // `before`: at the start of the current file
 };
 
 CorpusReader::CorpusReader(Corpus corpus) : state_(std::make_unique<State>(std::move(corpus))) {}

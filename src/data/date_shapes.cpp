@@ -21,7 +21,7 @@ constexpr Weekdays kWochentage{"Montag", "Dienstag", "Mittwoch", "Donnerstag", "
 constexpr std::array<std::string_view, 10> kChineseDigits{"〇", "一", "二", "三", "四", "五", "六", "七", "八", "九"};
 constexpr std::array<std::string_view, 10> kWideDigits{"０", "１", "２", "３", "４", "５", "６", "７", "８", "９"};
 
-/// Takes small choices off a random number, one after the other.
+/// Splits a random number into a sequence of small choices.
 class Choices {
  public:
   explicit Choices(uint64_t bits) : bits_(bits) {}
@@ -53,7 +53,7 @@ std::string ordinal(int day) {
   return std::to_string(day) + ending;
 }
 
-/// With four digits, or with two after an apostrophe now and then.
+/// The year with four digits, or sometimes with two digits after an apostrophe.
 std::string western_year(const Date& date, Choices& choices) {
   if (!choices.one_in(5)) return std::to_string(date.year);
   std::string text = "'";
@@ -137,7 +137,7 @@ std::string german(const Date& date, Choices& choices) {
   }
 }
 
-/// 〇 … 三十一 as months and days are written: 十, 十二, 二十, 二十三.
+/// 〇 … 三十一 in the form used for months and days: 十, 十二, 二十, 二十三.
 std::string chinese_number(int number) {
   if (number < 10) return entry(kChineseDigits, number);
   const std::string tens = number < 20 ? "" : entry(kChineseDigits, number / 10);
@@ -151,7 +151,7 @@ std::string with_digits(const std::string& number, const Digits& digits) {
   return text;
 }
 
-/// 二〇二五年五月三日, at times with 零 for 〇 or two digits of the year.
+/// 二〇二五年五月三日, sometimes with 零 for 〇 or a two-digit year.
 std::string chinese_numerals(const Date& date, Choices& choices) {
   auto digits = kChineseDigits;
   if (choices.one_in(3)) digits[0] = "零";
@@ -171,7 +171,7 @@ std::string arabic_numerals(const Date& date, Choices& choices) {
          (choices.one_in(4) ? "号" : "日");
 }
 
-/// 2025/5/3, 2025.05.03, 2025-5-3: the year first, so that no order is in doubt.
+/// 2025/5/3, 2025.05.03, 2025-5-3: the year comes first, so that day and month cannot be confused.
 std::string year_first(const Date& date, Choices& choices) {
   constexpr std::array<std::string_view, 3> kMarks{"/", ".", "-"};
   const std::string mark = entry(kMarks, static_cast<int>(choices.of(3)));

@@ -12,7 +12,7 @@ struct Date {
   int weekday = 0;  ///< Monday is 0
 };
 
-/// The date as someone might write it; `choice` chooses the language, the shape and its details.
+/// The date as a person might write it. `choice` selects the language, the format and its details.
 std::string write_date(const Date& date, uint64_t choice);
 
 }  // namespace attend

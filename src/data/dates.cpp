@@ -34,7 +34,7 @@ bool is_held_out(int64_t day) {
 
 DatePair date_pair(uint64_t seed, uint64_t index, DatePart part) {
   constexpr auto kDays = static_cast<uint64_t>((kEnd - kFirst).count());
-  // Draws days until one belongs to the part; the rounds from 1 on are never the round of is_held_out.
+  // Draws days until one belongs to the requested part. Rounds start at 1: is_held_out() uses round 0.
   RandomSource random{.seed = seed, .purpose = DataStream::dates, .round = 1};
   sys_days day;
   do {

@@ -20,7 +20,7 @@ constexpr size_t kBuffer = size_t{1} << 17;
 constexpr size_t kLongestLine = size_t{1} << 28;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// Bytes of a file or of what it packs: zlib passes on unchanged what does not begin as gzip does.
+/// The bytes of a file, decompressed if it is gzip: zlib passes other content through unchanged.
 class Bytes {
  public:
   Bytes(const std::string& path, const std::string& name) : name_(name) {
@@ -38,15 +38,15 @@ class Bytes {
   Bytes(const Bytes&) = delete;
   Bytes& operator=(const Bytes&) = delete;
 
-  /// 0 at the end.
+  /// Returns the number of bytes read, 0 at the end.
   size_t read(char* to, size_t size) {
     const int count = gzread(file_, to, static_cast<unsigned>(size));
     if (count > 0) return static_cast<size_t>(count);
     int code = Z_OK;
     gzerror(file_, &code);
     require<FormatError>(code != Z_ERRNO, name_, ": cannot read: ", std::strerror(errno));
-    require<FormatError>(code != Z_BUF_ERROR, name_, ": the gzip data ends too early");
-    require<FormatError>(count == 0 && code == Z_OK, name_, ": damaged gzip data");
+    require<FormatError>(code != Z_BUF_ERROR, name_, ": gzip data is truncated");
+    require<FormatError>(count == 0 && code == Z_OK, name_, ": gzip data is damaged");
     return 0;
   }
 
@@ -67,7 +67,7 @@ struct LineReader::State {
     return end > 0;
   }
 
-  /// Reads up to and including the next LF; keep(piece) gets the bytes before it, in one or several pieces.
+  /// Reads up to and including the next LF. Calls keep(piece) with the bytes before it, in one or several pieces.
   template <class Keep>
   bool advance(Keep&& keep) {
     if (begin == end && !fill()) return false;
@@ -86,7 +86,7 @@ struct LineReader::State {
   LineOptions options;
   Bytes bytes;
   std::string buffer;
-  size_t begin = 0, end = 0;  // what of the buffer is still to be read
+  size_t begin = 0, end = 0;  // the unread part of the buffer
   int64_t lines = 0, replaced = 0;
   bool line_feed = false;
 };
@@ -100,8 +100,8 @@ bool LineReader::next(std::string& line) {
   State& state = *state_;
   line.clear();
   const bool found = state.advance([&](std::string_view piece) {
-    require<FormatError>(line.size() + piece.size() <= kLongestLine, state.name, ':', state.lines,
-                         ": a line of more than ", kLongestLine >> 20, " MiB");
+    require<FormatError>(line.size() + piece.size() <= kLongestLine, state.name, ':', state.lines, ": line exceeds ",
+                         kLongestLine >> 20, " MiB");
     line += piece;
   });
   if (!found) return false;

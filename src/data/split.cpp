@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// How many examples to validate with: at least one, and one is left for training.
+/// Number of validation examples: at least one, and at least one is left for training.
 int64_t validation_count(int64_t count, const SplitOptions& options) {
   const auto share = static_cast<int64_t>(std::llround(static_cast<double>(count) * options.validation));
   return std::clamp<int64_t>(std::min(share, options.at_most), 1, count - 1);
@@ -24,7 +24,7 @@ Split split_examples(int64_t count, const SplitOptions& options) {
                       options.validation);
   const RandomSource random{options.seed, DataStream::split};
   Split split;
-  // Chooses k of n in order: each is taken with probability (still wanted) / (still to come).
+  // Selects k of n in order: each example is taken with probability (number still wanted) / (number remaining).
   int64_t wanted = validation_count(count, options);
   split.validation.reserve(static_cast<size_t>(wanted));
   split.training.reserve(static_cast<size_t>(count - wanted));

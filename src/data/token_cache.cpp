@@ -19,23 +19,24 @@ void check(bool ok, const std::string& path, const char* what) {
   require<FormatError>(ok, path, ": damaged token cache: ", what);
 }
 
-/// The footer of a file whose size fits what it says. Every product and sum is bounded before it is computed.
+/// Reads the footer and checks that the file has the size that the footer implies. Bounds every number before products
+/// and sums of it are computed.
 Footer read_footer(std::span<const std::byte> bytes, const std::string& path) {
   uint64_t magic = 0;
   if (bytes.size() >= sizeof magic) std::memcpy(&magic, bytes.data(), sizeof magic);
   require<FormatError>(magic == kMagic, path, ": expected a token cache, got another kind of file");
-  check(bytes.size() >= sizeof magic + sizeof(Footer) && bytes.size() % 8 == 0, path, "it is cut off");
+  check(bytes.size() >= sizeof magic + sizeof(Footer) && bytes.size() % 8 == 0, path, "the file is truncated");
   Footer footer;
   std::memcpy(&footer, bytes.data() + bytes.size() - sizeof footer, sizeof footer);
-  check(footer.magic == kMagic, path, "it is cut off");
+  check(footer.magic == kMagic, path, "the file is truncated");
   const uint64_t words = bytes.size() / 8;
   const bool in_bounds = footer.columns >= 1 && footer.columns <= cache_format::kMaxColumns &&
                          footer.examples <= words && footer.ids <= 2 * words &&
                          footer.fingerprint_bytes <= cache_format::kMaxFingerprint && footer.largest_id <= INT32_MAX;
-  check(in_bounds, path, "its footer is impossible");
+  check(in_bounds, path, "invalid footer");
   const uint64_t expected = sizeof magic + padded(footer.ids * 4) + (footer.examples * footer.columns + 1) * 8 +
                             padded(footer.fingerprint_bytes) + sizeof footer;
-  check(expected == bytes.size(), path, "its size is not what its footer says");
+  check(expected == bytes.size(), path, "the file size does not match the footer");
   return footer;
 }
 
@@ -53,7 +54,8 @@ TokenCache TokenCache::open(const std::string& path, std::optional<std::string_v
   const auto index = file.bytes.subspan(sizeof kMagic + padded(ids_bytes), index_bytes);
   const auto name =
       file.bytes.subspan(sizeof kMagic + padded(ids_bytes) + index_bytes, padded(footer.fingerprint_bytes));
-  check(cache_format::index_checksum(index, name, footer) == footer.index_checksum, path, "its index has changed");
+  check(cache_format::index_checksum(index, name, footer) == footer.index_checksum, path,
+        "wrong checksum of the index");
 
   TokenCache cache;
   cache.examples_ = static_cast<int64_t>(footer.examples);
@@ -64,7 +66,7 @@ TokenCache TokenCache::open(const std::string& path, std::optional<std::string_v
   cache.offsets_ = as<uint64_t>(index);
   const bool ordered = cache.offsets_.front() == 0 && cache.offsets_.back() == footer.ids &&
                        std::is_sorted(cache.offsets_.begin(), cache.offsets_.end());
-  check(ordered, path, "its index is impossible");  // a checksum is no proof against malice
+  check(ordered, path, "invalid index");  // a checksum does not detect a deliberate change
   cache.path_ = path;
   cache.fingerprint_.assign(as<char>(name).data(), footer.fingerprint_bytes);
   cache.owner_ = file.owner;
@@ -94,9 +96,9 @@ int64_t TokenCache::tokens(int64_t column) const {
 }
 
 void TokenCache::verify() const {
-  check(cache_format::checksum(0, ids_.data(), ids_.size_bytes()) == checksum_, path_, "its ids have changed");
+  check(cache_format::checksum(0, ids_.data(), ids_.size_bytes()) == checksum_, path_, "wrong checksum of the ids");
   const bool in_range = std::ranges::all_of(ids_, [&](int32_t id) { return id >= 0 && id <= largest_id_; });
-  check(in_range, path_, "its ids are impossible");
+  check(in_range, path_, "invalid ids");
 }
 
 }  // namespace attend

@@ -29,7 +29,7 @@ constexpr size_t kBufferedIds = size_t{1} << 18;
 
 void check(std::span<const int32_t> ids) {
   const int32_t smallest = ids.empty() ? 0 : *std::ranges::min_element(ids);
-  require<ShapeError>(smallest >= 0, "token cache: expected ids from 0 on, got ", smallest);
+  require<ShapeError>(smallest >= 0, "token cache: expected ids of at least 0, got ", smallest);
   require<ShapeError>(ids.size() <= 0xffffffffu, "token cache: a sequence of ", ids.size(), " ids is too long");
 }
 
@@ -82,7 +82,7 @@ TokenCacheWriter::TokenCacheWriter(TokenCacheWriter&&) noexcept = default;
 TokenCacheWriter& TokenCacheWriter::operator=(TokenCacheWriter&&) noexcept = default;
 
 void TokenCacheWriter::add(std::initializer_list<std::span<const int32_t>> columns) {
-  require<ShapeError>(!state_->finished, "token cache: nothing may be added after finish");
+  require<ShapeError>(!state_->finished, "token cache: add() was called after finish()");
   require<ShapeError>(columns.size() == state_->footer.columns, "token cache: expected ", state_->footer.columns,
                       " columns, got ", columns.size());
   for (const std::span<const int32_t> ids : columns) check(ids);
@@ -99,7 +99,7 @@ void TokenCacheWriter::set_fingerprint(std::string fingerprint) {
 }
 
 void TokenCacheWriter::finish() {
-  require<ShapeError>(!state_->finished, "token cache: finish may be called once only");
+  require<ShapeError>(!state_->finished, "token cache: finish() was called twice");
   State& state = *state_;
   state.flush();
   if (state.footer.ids % 2 != 0) {

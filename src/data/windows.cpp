@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kNoLabel = -100;
 
-/// context + 1 tokens of each row into ids and labels; rows shorter than that were filled with kNoLabel.
+/// Splits each row of context + 1 tokens into ids and labels. Shorter rows are filled with kNoLabel.
 TextBatch make_batch(std::span<const int64_t> tokens, int64_t rows, int64_t context) {
   TextBatch batch{.ids = empty({rows, context}, {.dtype = DType::i64}),
                   .labels = empty({rows, context}, {.dtype = DType::i64})};
@@ -20,7 +20,7 @@ TextBatch make_batch(std::span<const int64_t> tokens, int64_t rows, int64_t cont
   const auto width = static_cast<size_t>(context);
   for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
     const auto from = tokens.subspan(row * (width + 1), width + 1);
-    // Where nothing follows the id is never looked at by a label, but has to be one.
+    // Positions after the end of the text have no label: their id does not matter, but it must be valid.
     std::ranges::transform(from.first(width), ids.begin() + static_cast<std::ptrdiff_t>(row * width),
                            [](int64_t id) { return id == kNoLabel ? 0 : id; });
     std::ranges::copy(from.last(width), labels.begin() + static_cast<std::ptrdiff_t>(row * width));
@@ -32,11 +32,10 @@ TextBatch make_batch(std::span<const int64_t> tokens, int64_t rows, int64_t cont
 }  // namespace
 
 TextWindows::TextWindows(TokenCache cache, const WindowOptions& options) : cache_(std::move(cache)), options_(options) {
-  require<ShapeError>(options.batch >= 1 && options.context >= 1,
-                      "windows: expected a batch and a context of at least 1, got ", options.batch, " and ",
-                      options.context);
+  require<ShapeError>(options.batch >= 1 && options.context >= 1, "windows: expected batch ≥ 1 and context ≥ 1, got ",
+                      options.batch, " and ", options.context);
   require<ShapeError>(options.from >= 0 && options.from < options.to && options.to <= 1,
-                      "windows: expected a part within 0 … 1, got ", options.from, " … ", options.to);
+                      "windows: expected 0 ≤ from < to ≤ 1, got ", options.from, " and ", options.to);
   starts_.reserve(static_cast<size_t>(cache_.size()) + 1);
   starts_.push_back(0);
   for (int64_t example = 0; example < cache_.size(); ++example) {
@@ -63,8 +62,8 @@ void TextWindows::read(int64_t position, std::span<int64_t> tokens) const {
 }
 
 TextBatch TextWindows::window(int64_t step) const {
-  require<ShapeError>(tokens() > options_.context, "windows: expected a text of more than ", options_.context,
-                      " tokens, the context, got ", tokens());
+  require<ShapeError>(tokens() > options_.context, "windows: expected more tokens than the context of ",
+                      options_.context, ", got ", tokens());
   const RandomSource random{options_.seed, DataStream::windows, static_cast<uint64_t>(step)};
   const auto width = static_cast<size_t>(options_.context) + 1, rows = static_cast<size_t>(options_.batch);
   std::vector<int64_t> cells(rows * width);
@@ -80,7 +79,8 @@ int64_t TextWindows::rows() const { return (tokens() - 1 + options_.context - 1)
 int64_t TextWindows::blocks() const { return (rows() + options_.batch - 1) / options_.batch; }
 
 TextBatch TextWindows::block(int64_t index) const {
-  require<ShapeError>(index >= 0 && index < blocks(), "windows: there is no block ", index, " among ", blocks());
+  require<ShapeError>(index >= 0 && index < blocks(), "windows: expected a block from 0 to ", blocks() - 1, ", got ",
+                      index);
   const int64_t first = index * options_.batch, count = std::min(options_.batch, rows() - first);
   const auto width = static_cast<size_t>(options_.context) + 1;
   std::vector<int64_t> cells(static_cast<size_t>(count) * width, kNoLabel);

@@ -174,7 +174,7 @@ TEST(Compare, MistakesAreOneLineAndLeaveNothing) {
       {1, {corpus, "-o", shorter}, shorter + ": is a file, expected a folder to make"},
       {1,
        {corpus, shorter, "-o", output},
-       corpus + " has 30 lines but " + shorter + " has 1: aligned files need equally many"},
+       corpus + " has 30 lines but " + shorter + " has 1: aligned files must have the same number of lines"},
   };
   for (const auto& [code, words, message] : cases) {
     Words all{"compare", "--quiet"};

@@ -45,8 +45,9 @@ class TrainRefuses : public ::testing::Test {
 
 TEST_F(TrainRefuses, CorporaThatAreNone) {
   const Words tiny = kTinyTransformer + output();
-  expect(Words{"transformer", file("ten"), file("nine")} + tiny, 1,
-         file("ten") + " has 10 lines but " + file("nine") + " has 9: aligned files need equally many");
+  expect(
+      Words{"transformer", file("ten"), file("nine")} + tiny, 1,
+      file("ten") + " has 10 lines but " + file("nine") + " has 9: aligned files must have the same number of lines");
   expect(Words{"transformer", file("empty"), file("empty")} + tiny, 1, file("empty") + ": is empty");
   expect(Words{"transformer", file("bad"), file("two")} + tiny, 1, file("bad") + ":2: not UTF-8");
   expect(Words{"transformer", file("nowhere"), file("two")} + tiny, 1,

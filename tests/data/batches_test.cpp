@@ -119,7 +119,7 @@ TEST(BatchPlan, WhatCannotBePlanned) {
   expect_error<ShapeError>([&] { BatchPlan(cache, {.tokens = 0}); },
                            "batches: expected tokens ≥ 1, sentences ≥ 0, max_length ≥ 0, got 0, 0, 0");
   expect_error<ShapeError>([&] { BatchPlan(cache, BatchOptions{}).epoch(0)[1]; },
-                           "batches: there is no batch 1 among 1");
+                           "batches: expected a batch from 0 to 0, got 1");
 }
 
 TEST(PairBatch, WhatTheDecoderReadsAndAnswers) {

@@ -50,11 +50,12 @@ TEST(Corpus, PairsOfAlignedFiles) {
 TEST(Corpus, UnequalFilesAreRefusedWithBothCounts) {
   const Files files;
   const std::string three = files.write("three", "1\n2\n3\n"), five = files.write("five", "1\n2\n3\n4\n\xff\n");
-  expect_error<FormatError>([&] { read({.kind = CorpusKind::pairs, .files = {three}, .targets = {five}}); },
-                            three + " has 3 lines but " + five + " has 5: aligned files need equally many");
+  expect_error<FormatError>(
+      [&] { read({.kind = CorpusKind::pairs, .files = {three}, .targets = {five}}); },
+      three + " has 3 lines but " + five + " has 5: aligned files must have the same number of lines");
   expect_error<FormatError>(
       [&] { read({.kind = CorpusKind::pairs, .files = {five}, .targets = {three}, .lossy = true}); },
-      five + " has 5 lines but " + three + " has 3: aligned files need equally many");
+      five + " has 5 lines but " + three + " has 3: aligned files must have the same number of lines");
 }
 
 TEST(Corpus, ColumnsOfATable) {
@@ -120,18 +121,17 @@ TEST(Corpus, NothingInAFileIsAnError) {
                     text = files.write("t", "a\n");
   expect_error<FormatError>([&] { read({.files = {empty}}); }, empty + ": is empty");
   expect_error<FormatError>([&] { read({.files = {text, empty}}); }, empty + ": is empty");
-  expect_error<FormatError>([&] { read({.files = {blank}}); },
-                            blank + ": has no example, all of its 2 lines have a blank side");
+  expect_error<FormatError>([&] { read({.files = {blank}}); }, blank + ": no example: all 2 lines have a blank side");
   expect_error<FormatError>([&] { read({.kind = CorpusKind::pairs, .files = {empty}, .targets = {empty}}); },
                             empty + ": is empty");
 }
 
 TEST(Corpus, WhatDoesNotFitTogether) {
-  expect_error<ShapeError>([] { read({}); }, "corpus: no file is given");
+  expect_error<ShapeError>([] { read({}); }, "corpus: expected at least one file");
   expect_error<ShapeError>([] { read({.kind = CorpusKind::pairs, .files = {"a"}}); },
                            "corpus: expected 1 target files for 1 source files, got 0");
   expect_error<ShapeError>([] { read({.kind = CorpusKind::pairs, .files = {"-"}, .targets = {"-"}}); },
-                           "corpus: the standard input can be read once only, '-' is given 2 times");
+                           "corpus: standard input ('-') can be read only once, got it 2 times");
   EXPECT_EQ(corpus_kind("labelled"), CorpusKind::labelled);
   expect_error<Error>([] { corpus_kind("xml"); }, "corpus: expected pairs, tsv, labelled or text, got 'xml'");
 }

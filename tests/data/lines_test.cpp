@@ -97,11 +97,11 @@ TEST(Lines, GzipIsKnownByItsFirstBytes) {
   EXPECT_EQ(TextFile(packed).lines(), (Lines{"今天", "天气"}));
   EXPECT_EQ(TextFile(packed + gzip("更多\n")).lines(), (Lines{"今天", "天气", "更多"})) << "several members";
   const TextFile cut(packed.substr(0, packed.size() - 6));
-  expect_error<FormatError>([&] { cut.lines(); }, cut.path() + ": the gzip data ends too early");
+  expect_error<FormatError>([&] { cut.lines(); }, cut.path() + ": gzip data is truncated");
   std::string spoilt = packed;
   spoilt[packed.size() - 5] = static_cast<char>(~spoilt[packed.size() - 5]);
   const TextFile damaged(spoilt);
-  expect_error<FormatError>([&] { damaged.lines(); }, damaged.path() + ": damaged gzip data");
+  expect_error<FormatError>([&] { damaged.lines(); }, damaged.path() + ": gzip data is damaged");
 }
 
 TEST(Lines, DamagedGzipIsReadOrRefused) {

@@ -77,7 +77,7 @@ TEST(TokenCache, AppearsWholeOrNotAtAll) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "an unfinished writer leaves no trace";
   TokenCacheWriter writer(folder.file("ids"), 2, "");
   expect_error<ShapeError>([&] { writer.add({Ids{1}}); }, "token cache: expected 2 columns, got 1");
-  expect_error<ShapeError>([&] { writer.add({Ids{1}, Ids{-1}}); }, "token cache: expected ids from 0 on, got -1");
+  expect_error<ShapeError>([&] { writer.add({Ids{1}, Ids{-1}}); }, "token cache: expected ids of at least 0, got -1");
   EXPECT_THROW(TokenCacheWriter(folder.file("no/such/folder"), 1, ""), Error);
   EXPECT_THROW(TokenCacheWriter(folder.file("ids"), 0, ""), ShapeError);
 }
@@ -135,7 +135,7 @@ TEST(TokenCache, AnyDamageIsFound) {
   expect_error<FormatError>([&] { open("something else entirely"); },
                             path + ": expected a token cache, got another kind of file");
   expect_error<FormatError>([&] { open(bytes.substr(0, bytes.size() - 8)); },
-                            path + ": damaged token cache: it is cut off");
+                            path + ": damaged token cache: the file is truncated");
 }
 
 /// Whoever can change the index can change its checksum too: no offset may lead out of the file.
@@ -158,7 +158,7 @@ TEST(TokenCache, AnIndexMadeUpWithItsChecksumIsRefused) {
   const std::vector<std::array<uint64_t, kOffsets>> impossible{
       {0, 3, 4, 5, 9}, {1, 3, 4, 5, 8}, {0, 9, 4, 5, 8}, {0, 3, ~uint64_t{0}, 5, 8}, {0, 3, 4, 5, 7}};
   for (const auto& offsets : impossible) {
-    expect_error<FormatError>([&] { open_with(offsets); }, path + ": damaged token cache: its index is impossible");
+    expect_error<FormatError>([&] { open_with(offsets); }, path + ": damaged token cache: invalid index");
   }
 }
 

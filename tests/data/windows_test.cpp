@@ -118,14 +118,14 @@ TEST(TextWindows, WhatCannotBeRead) {
   const CacheFile file = counting(10);
   const auto windows = [&](const WindowOptions& options) { return TextWindows(file.open(), options); };
   expect_error<ShapeError>([&] { windows({.context = 10}).window(0); },
-                           "windows: expected a text of more than 10 tokens, the context, got 10");
+                           "windows: expected more tokens than the context of 10, got 10");
   EXPECT_EQ(windows({.batch = 1, .context = 9}).window(0).labels.to_vector<int64_t>().back(), 9);
   expect_error<ShapeError>([&] { windows({.context = 0}); },
-                           "windows: expected a batch and a context of at least 1, got 12 and 0");
+                           "windows: expected batch ≥ 1 and context ≥ 1, got 12 and 0");
   expect_error<ShapeError>([&] { windows({.from = 0.9}); }, "windows: expected at least 2 tokens of text, got 1");
   expect_error<ShapeError>([&] { windows({.from = 0.5, .to = 0.5}); },
-                           "windows: expected a part within 0 … 1, got 0.5 … 0.5");
-  expect_error<ShapeError>([&] { windows({}).block(1); }, "windows: there is no block 1 among 1");
+                           "windows: expected 0 ≤ from < to ≤ 1, got 0.5 and 0.5");
+  expect_error<ShapeError>([&] { windows({}).block(1); }, "windows: expected a block from 0 to 0, got 1");
 }
 
 }  // namespace
