@@ -7,12 +7,12 @@
 #include "attend/base/random.h"
 #include "attend/base/view.h"
 
-// What a device must provide. Ops check shapes and dtypes, then call these; kernels trust what they are given. A null
-// entry means "not on this device" and is reported by name (see kernels()). Every kernel takes f32 and f64 and is
-// deterministic: the same inputs give the same bits on any number of threads.
+// The interface of a device. Ops check shapes and dtypes, then call these kernels; kernels trust their arguments. A
+// null entry means that the device does not implement the kernel; calling it throws an error with the kernel's name.
+// Every kernel supports f32 and f64 and is deterministic: the same inputs give the same bits on any number of threads.
 namespace attend {
 
-/// A kernel pointer that throws DeviceError with its own name when the device does not have it.
+/// A pointer to a kernel. Calling it throws DeviceError, which names the kernel, if the device does not implement it.
 template <class Signature>
 class Kernel;
 template <class Result, class... Args>
@@ -25,17 +25,17 @@ class Kernel<Result(Args...)> {
     return function_(args...);
   }
 
- private:  // this pair, and nothing else: tests/backend/table_test.cpp reads a table as an array of them
+ private:  // exactly these two members: tests/backend/table_test.cpp reads a table as an array of such pairs
   Result (*function_)(Args...) = nullptr;
   const char* name_ = "";
 };
 
 struct MemoryKernels {
-  Kernel<void*(size_t bytes)> allocate{"memory.allocate"};  ///< 64-byte aligned; throws DeviceError when there is none
+  Kernel<void*(size_t bytes)> allocate{"memory.allocate"};  ///< 64-byte aligned; throws DeviceError if out of memory
   Kernel<void(void* data, size_t bytes)> release{"memory.release"};
   Kernel<void(void* to, const void* from_host, size_t bytes)> upload{"memory.upload"};
   Kernel<void(void* to_host, const void* from, size_t bytes)> download{"memory.download"};
-  Kernel<size_t()> live_bytes{"memory.live_bytes"};  ///< held by tensors and kernels' scratch
+  Kernel<size_t()> live_bytes{"memory.live_bytes"};  ///< bytes held by tensors and by scratch memory of kernels
   Kernel<size_t()> peak_bytes{"memory.peak_bytes"};  ///< the largest live_bytes since reset_peak
   Kernel<void()> reset_peak{"memory.reset_peak"};
 };
@@ -44,7 +44,7 @@ enum class UnaryKind { relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log };
 enum class BinaryKind { add, subtract, multiply, divide };
 
 struct ElementwiseKernels {
-  Kernel<void(ConstView x, View y)> copy{"elementwise.copy"};  ///< any strides, converting between dtypes
+  Kernel<void(ConstView x, View y)> copy{"elementwise.copy"};  ///< any strides; converts between dtypes
   Kernel<void(View y, double value)> fill{"elementwise.fill"};
   Kernel<void(ConstView x, double scale, double shift, View y)> affine{
       "elementwise.affine"};                                               ///< y = scale · x + shift
@@ -57,30 +57,30 @@ struct ElementwiseKernels {
 };
 
 struct ReduceKernels {
-  Kernel<void(ConstView x, View y)> sum{"reduce.sum"};  ///< y has x's rank, size 1 on the summed axes
+  Kernel<void(ConstView x, View y)> sum{"reduce.sum"};  ///< y has the rank of x, with size 1 on the summed axes
   Kernel<double(ConstRows x)> sum_of_squares{"reduce.sum_of_squares"};
 };
 
 struct MatmulOptions {
   bool accumulate = false;  ///< c += a b instead of c = a b
-  ConstView bias;           ///< [n], added to each row; empty for none
-  bool bf16 = false;        ///< round f32 operands to bf16 and add up in f32; small products may stay exact
+  ConstView bias;           ///< [n], added to each row; empty: no bias
+  bool bf16 = false;        ///< round f32 operands to bf16 and add in f32; small products may stay exact
 };
 inline constexpr const char* kNoBf16 =
     "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";
 struct MatmulKernels {
-  /// c[…, m, n] = a[…, m, k] · b[…, k, n]; leading axes equal or stride 0; any strides on a and b, unit last stride on
-  /// c.
+  /// c[…, m, n] = a[…, m, k] · b[…, k, n]. Leading axes are equal or have stride 0. a and b may have any strides; the
+  /// last stride of c is 1.
   Kernel<void(ConstView a, ConstView b, View c, const MatmulOptions& options)> multiply{"matmul.multiply"};
-  Kernel<bool()> has_bf16{"matmul.has_bf16"};  ///< whether MatmulOptions::bf16 may be asked for
+  Kernel<bool()> has_bf16{"matmul.has_bf16"};  ///< whether MatmulOptions::bf16 is supported
 };
 
-/// Weights as they are held for inference, [out, in] with contiguous rows: f32, bf16, or i8 where row j stands for
+/// Weights in the format held for inference, [out, in] with contiguous rows: f32, bf16, or i8, where row j represents
 /// scales[j] · values[j].
 struct WeightMatrix {
   ConstRows values;
-  const float* scales = nullptr;  ///< of i8: one for each row
-  const int32_t* sums = nullptr;  ///< of i8: the sum of each row's values
+  const float* scales = nullptr;  ///< only for i8: one per row
+  const int32_t* sums = nullptr;  ///< only for i8: the sum of each row's values
 };
 /// One of several products of the same x.
 struct WeightProduct {
@@ -89,17 +89,16 @@ struct WeightProduct {
   Rows y;          ///< f32 [rows, out]
 };
 struct WeightProductOptions {
-  bool bf16 = false;             ///< round x to bf16 where the weights are bf16; small products may stay exact
-  bool batch_invariant = false;  ///< a row of y has the same bits however many rows x has
+  bool bf16 = false;             ///< round x to bf16 if the weights are bf16; small products may stay exact
+  bool batch_invariant = false;  ///< the bits of a row of y do not depend on the number of rows of x
 };
 struct WeightKernels {
-  /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened on the way and give the
-  /// bits that the same weights in f32 give. With i8 each row of x is rounded to 255 steps of max |x| / 127 first, and
-  /// the sums are exact.
+  /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened to f32 and give the same
+  /// bits as f32 weights of the same values. With i8 weights, each row of x is first rounded to 255 steps of
+  /// max |x| / 127, and the sums are exact.
   Kernel<void(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options)> multiply{
       "weights.multiply"};
-  /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums the steps up. A row with NaN or infinity has scale
-  /// NaN.
+  /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums each row of i8. A row with NaN or ∞ gets scale NaN.
   Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
   /// y[i] = row index[i] of the table, in f32.
   Kernel<void(const WeightMatrix& table, ConstRows index, Rows y)> take_rows{"weights.take_rows"};
@@ -110,7 +109,7 @@ struct SoftmaxKernels {
   Kernel<void(ConstRows dy, ConstRows y, Rows dx)> backward{"softmax.backward"};
   Kernel<void(ConstRows x, Rows y)> log_forward{"softmax.log_forward"};
   Kernel<void(ConstRows dy, ConstRows y, Rows dx)> log_backward{"softmax.log_backward"};
-  /// terms [rows, 2]: what log_forward subtracts from a row, one after the other.
+  /// terms [rows, 2]: the two numbers that log_forward subtracts from a row, one after the other.
   Kernel<void(ConstRows x, Rows terms)> log_terms{"softmax.log_terms"};
 };
 
@@ -131,7 +130,8 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;
 };
 struct CrossEntropyKernels {
-  /// Mean over the rows that are not ignored, and each row's log-sum-exp. target is i64 [rows]. Returns that count.
+  /// The mean loss over the rows that are not ignored, and the log-sum-exp of each row. target is i64 [rows]. Returns
+  /// the number of rows that are not ignored.
   Kernel<int64_t(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse)> forward{
       "cross_entropy.forward"};
   /// dloss is one element; dx = dloss / count · (softmax − smoothed target), 0 on ignored rows. dx may be x itself.
@@ -141,7 +141,7 @@ struct CrossEntropyKernels {
 };
 
 struct IndexKernels {
-  /// Throws ShapeError naming `op` unless all of index (i64) are in [0, limit).
+  /// Throws ShapeError, which names `op`, unless all elements of index (i64) are in [0, limit).
   Kernel<void(ConstRows index, int64_t limit, const char* op)> check{"index.check"};
   Kernel<void(ConstRows table, ConstRows index, Rows y)> take_rows{"index.take_rows"};  ///< y[i] = table[index[i]]
   Kernel<void(ConstRows dy, ConstRows index, Rows dtable)> take_rows_backward{
@@ -151,15 +151,15 @@ struct IndexKernels {
       "index.gather_last_backward"};  ///< dx[r, index[r, i]] += dy[r, i]
 };
 
-/// Any element can be had alone: element i (row-major) uses word w_i = word i mod 4 of philox(seed, i / 4, stream).
-/// Values are computed in double precision and rounded, so f32 and f64 agree.
+/// Elements are independent of each other: element i (row-major) uses w_i = word i mod 4 of philox(seed, i / 4,
+/// stream). Values are computed in double precision and rounded, so f32 and f64 agree.
 struct RandomKernels {
-  /// low + (high − low) · uniform_from_bits(w_i); `high` itself only by rounding.
+  /// low + (high − low) · uniform_from_bits(w_i). `high` itself occurs only through rounding.
   Kernel<void(RandomStream stream, double low, double high, Rows y)> uniform{"random.uniform"};
-  /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where (a, b) are the
-  /// words of the even element of i's pair and of the odd one.
+  /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where a and b are the
+  /// words of the even and the odd element of i's pair.
   Kernel<void(RandomStream stream, double mean, double deviation, Rows y)> normal{"random.normal"};
-  /// y = x / (1 − p) where w_i >= drop_threshold(p), else 0; its own backward.
+  /// y = x / (1 − p) if w_i >= drop_threshold(p), else 0. The backward pass is the same kernel applied to dy.
   Kernel<void(RandomStream stream, double p, ConstRows x, Rows y)> dropout{"random.dropout"};
 };
 
@@ -168,51 +168,52 @@ struct RotaryOptions {
   double base = 10000.0;
   int64_t offset = 0;  ///< position of the first row
   RotaryLayout layout = RotaryLayout::half;
-  int64_t dims = 0;      ///< how many leading features of each row turn; 0 = all
-  bool inverse = false;  ///< turn back: the gradient
+  int64_t dims = 0;      ///< number of leading features of each row to rotate; 0: all
+  bool inverse = false;  ///< rotate backwards, for the gradient
 };
 struct PositionKernels {
-  /// x and y are […, length, dim]; `frequencies` (f64, dims / 2) replaces base's when given; `positions` (i64,
-  /// [length]) replaces offset + row when given.
+  /// x and y are […, length, dim]. `frequencies` (f64, dims / 2), if given, replaces the frequencies computed from
+  /// base. `positions` (i64, [length]), if given, replaces offset + row.
   Kernel<void(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y)> rotary{
       "position.rotary"};
 };
 
-/// One attention call, forward or backward: see attend/ops/attention.h for what each option means.
+/// One attention call, forward or backward. attend/ops/attention.h documents the options.
 struct AttentionProblem {
   ConstView q, k, v;    ///< [batch, heads, length, dim], unit last stride
-  ConstView mask;       ///< u8 or boolean, broadcast to [batch, heads, q, k] by stride 0; empty: all may attend
-  ConstView bias;       ///< q's dtype, broadcast likewise; empty: none
-  ConstView lengths;    ///< i64 [batch]: how many keys are real; empty: all
+  ConstView mask;       ///< u8 or boolean, broadcast to [batch, heads, q, k] by stride 0; empty: no mask
+  ConstView bias;       ///< q's dtype, broadcast likewise; empty: no bias
+  ConstView lengths;    ///< i64 [batch]: number of keys without padding; empty: all
   ConstView q_offsets;  ///< i64 [sequences + 1] into the length axis (batch must be 1); empty: not packed
-  ConstView k_offsets;  ///< likewise for keys
-  ConstView alibi;      ///< q's dtype, [heads]; empty: none
+  ConstView k_offsets;  ///< the same for keys
+  ConstView alibi;      ///< q's dtype, [heads]; empty: no ALiBi
   bool causal = false;
-  bool bottom_right = false;  ///< query i stands at position i + (keys − queries) instead of i
+  bool bottom_right = false;  ///< query i is at position i + (keys − queries) instead of i
   int64_t window = 0;         ///< 0: no window
   double scale = 1;
-  double softcap = 0;  ///< 0: none
+  double softcap = 0;  ///< 0: no softcap
   double dropout = 0;
   RandomStream random;
-  bool batch_invariant = false;  ///< a query has the same bits however many queries stand beside it
+  bool batch_invariant = false;  ///< the bits of a query's output do not depend on the number of queries
 };
 struct AttentionGradients {
-  ConstView y, dy, lse;  ///< the forward's results and the upstream gradient
+  ConstView y, dy, lse;  ///< the results of the forward pass and the upstream gradient
   View dq, dk, dv;       ///< each may be empty; written, not accumulated
-  View dbias;            ///< bias's own (unbroadcast) shape, with stride 0 where it was broadcast; may be empty
+  View dbias;            ///< the shape of bias before broadcasting, stride 0 where it was broadcast; may be empty
 };
-/// Which weights are wanted: rows × heads of the full [batch, heads, q, k], all of each row or its largest few.
+/// The requested weights: rows × heads of the full [batch, heads, q, k], each row whole or only its largest entries.
 struct AttentionSelection {
-  ConstView heads;  ///< i64, chosen head numbers
-  ConstView rows;   ///< i64, chosen query rows
-  int64_t top = 0;  ///< 0: whole rows
+  ConstView heads;  ///< i64, requested heads
+  ConstView rows;   ///< i64, requested query rows
+  int64_t top = 0;  ///< number of largest entries per row; 0: whole rows
 };
 struct AttentionKernels {
   /// lse: q's dtype, [batch, heads, q].
   Kernel<void(const AttentionProblem& problem, View y, View lse)> forward{"attention.forward"};
   Kernel<void(const AttentionProblem& problem, const AttentionGradients& gradients)> backward{"attention.backward"};
-  /// values: [batch, chosen heads, chosen rows, k or top], what the forward pass multiplied v by; with top in falling
-  /// order, and places (i64, same shape) their keys. Working memory does not grow with the number of rows.
+  /// values: [batch, requested heads, requested rows, k or top], the factors by which the forward pass multiplied v.
+  /// With `top`, values are in descending order, and `places` (i64, same shape) holds their keys. Working memory does
+  /// not grow with the number of rows.
   Kernel<void(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
               View places)>
       weights{"attention.weights"};
@@ -223,12 +224,12 @@ struct AdamOptions {
   double weight_decay = 0;
   bool decoupled = false;  ///< AdamW: decay the parameter itself rather than the gradient
   int64_t step = 1;        ///< counted from 1
-  double grad_scale = 1;   ///< multiplies the gradient (clipping)
+  double grad_scale = 1;   ///< multiplies the gradient (for clipping)
 };
 struct SgdOptions {
   double lr = 0, momentum = 0, weight_decay = 0, dampening = 0;
   bool nesterov = false;
-  bool first = false;  ///< the buffer has no history yet
+  bool first = false;  ///< first step: the buffer has no history yet
   double grad_scale = 1;
 };
 struct OptimKernels {
@@ -253,7 +254,7 @@ struct Kernels {
   OptimKernels optim;
 };
 
-/// The table of a device; throws DeviceError when there is no such device in this build or machine.
+/// The kernels of a device. Throws DeviceError if this build or machine does not have the device.
 const Kernels& kernels(Device device);
 
 }  // namespace attend

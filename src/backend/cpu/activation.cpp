@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// Each function f(x) and its slope f'(x). Where f is x times something that vanishes at −∞, x is clamped at the point
-// from which the product is 0 (of either sign), so that −∞ gives 0 rather than NaN.
+// Each function f(x) and its slope f'(x). Where f is x times a factor that vanishes at −∞, x is clamped at a point
+// below which the product rounds to ±0, so that −∞ gives 0 rather than NaN.
 template <class T>
 constexpr T kNormalTail = sizeof(T) == 8 ? T{40} : T{14};
 template <class T>
@@ -42,8 +42,8 @@ struct Relu {
   }
 };
 
-// x Φ(x) = max(x, 0) − a Φ(−a) with a = |x|: one form for both signs, and nothing cancels. Its slope is that of the
-// tail where x < 0, and by symmetry 1 minus it where x > 0.
+// x Φ(x) = max(x, 0) − a Φ(−a) with a = |x|: one form for both signs, without cancellation. For x < 0 the slope is the
+// slope of the tail; for x > 0 it is 1 minus that, by symmetry.
 struct Gelu {
   template <class D, class V>
   HWY_INLINE V value(D d, V x) const {
@@ -144,7 +144,7 @@ struct LogFunction {
   }
 };
 
-/// Calls f with the function that `kind` names.
+/// Calls f with the function object for `kind`.
 template <class F>
 void WithFunction(UnaryKind kind, F&& f) {
   switch (kind) {
@@ -167,9 +167,9 @@ void WithFunction(UnaryKind kind, F&& f) {
   }
 }
 
-// What bounds these: relu by memory; the rest by multiplier-class instructions, 2 a cycle on AVX2. gelu has about 31
-// for a vector forward, so 16 cycles for 64 bytes moved (measured 18), where 20 GB/s of one core's memory would
-// take 10.
+// Bottlenecks: relu is limited by memory bandwidth, the other functions by instructions of the multiplier class, two
+// per cycle on AVX2. The forward pass of gelu has about 31 of them per vector, hence 16 cycles for 64 bytes of traffic
+// (measured: 18). Memory at 20 GB/s per core would take 10 cycles.
 template <class T, class Function>
 void ApplyPiece(Function function, const T* HWY_RESTRICT x, T* HWY_RESTRICT y, int64_t count) {
   const hn::ScalableTag<T> d;

@@ -3,7 +3,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/strided.h"
 
-// Copies and arithmetic on strided views. All of it is bound by memory, so plain loops that the compiler vectorises do.
+// Copies and arithmetic on strided views. All of them are limited by memory bandwidth, so plain loops that the compiler
+// vectorises are fast enough.
 namespace attend::cpu {
 namespace {
 
@@ -23,7 +24,7 @@ To convert(From value) {
     return static_cast<To>(value);
 }
 
-/// y[i] = f(x[i]) with unit strides where both have them: only then does the compiler vectorise.
+/// y[i] = f(x[i]), with separate loops for unit strides: the compiler vectorises only those.
 template <class X, class Y, class F>
 void map_piece(const X* x, int64_t x_step, Y* y, int64_t y_step, int64_t count, F f) {
   if (x_step == 1 && y_step == 1) {

@@ -2,10 +2,10 @@
 
 #include "backend/kernels.h"
 
-// The CPU's kernels: what each does is said in backend/kernels.h.
+// The CPU kernels. Their contracts are in backend/kernels.h.
 namespace attend::cpu {
 
-const Kernels& table();  ///< throws DeviceError where ATTEND_CPU is wrong: see instruction_set()
+const Kernels& table();  ///< throws DeviceError if ATTEND_CPU is invalid, see instruction_set()
 
 void copy(ConstView x, View y);
 void fill(View y, double value);
@@ -53,7 +53,7 @@ void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
-/// The forward pass for a handful of queries, bound by reading k and v once.
+/// The forward pass for a few queries, limited by the time to read k and v once.
 void attention_decode(const AttentionProblem& problem, View y, View lse);
 void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                        View places);

@@ -18,11 +18,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// Floor: memory. Forward streams the logits once, backward reads them and writes the gradient once; e^ and the sums,
-// about 8 cycles for each 32 bytes, hide behind that where a core's memory gives less than 13 GB/s and cost the rest
-// beyond.
+// Lower bound: memory bandwidth. The forward pass reads the logits once; the backward pass reads them and writes the
+// gradient once. Exponentials and sums take about 8 cycles for 32 bytes. They overlap with memory accesses up to 13
+// GB/s per core and dominate beyond that.
 
-/// Classes handled at a time, 16 KiB: they stay in L1 should they be needed twice.
+/// Bytes of logits processed at a time: a chunk stays in L1 in case it is needed twice.
 inline constexpr int64_t kChunkBytes = 16384;
 
 /// Sums over one chunk of logits.
@@ -31,7 +31,7 @@ struct ChunkSums {
   T max, powers, plain;
 };
 
-/// max x, Σ e^(x − shift) and, if asked for, Σ x in one pass, so that the arithmetic hides behind the memory.
+/// Computes max x, Σ e^(x − shift) and, if kPlain, Σ x in one pass, so that arithmetic overlaps with memory accesses.
 template <bool kPlain, class T>
 ChunkSums<T> SumChunk(const T* x, int64_t count, T shift) {
   const hn::ScalableTag<T> d;
@@ -52,8 +52,9 @@ struct RowSums {
   double log_sum_exp = 0, plain = 0;
 };
 
-/// log Σ e^x of a row of any length, read from memory once. Powers are taken relative to a reference that need not be
-/// the maximum: it may fall short by kSlack before a chunk is done again with a larger one and the sum so far rescaled.
+/// log Σ e^x of a row of any length, read from memory once. The exponentials are relative to a reference, which may be
+/// below the maximum by up to kSlack. If a chunk exceeds that, it is computed again with a larger reference and the sum
+/// so far is rescaled.
 template <bool kPlain, class T>
 RowSums SumRow(const T* x, int64_t count) {
   constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
@@ -62,7 +63,7 @@ RowSums SumRow(const T* x, int64_t count) {
   double powers = 0, plain = 0;
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t size = std::min(kChunk, count - begin);
-    // While all was −∞ there is no reference yet: the chunk's own maximum, or any number if it is −∞ as well.
+    // There is no reference while all logits were −∞. Take the chunk's maximum, or 0 if that is −∞ as well.
     const bool first = !(shift > -std::numeric_limits<T>::infinity());
     if (first) shift = MaxOfRow(hn::ScalableTag<T>(), x + begin, size);
     const T reference = first && std::isinf(shift) && shift < 0 ? T{0} : shift;
@@ -78,7 +79,7 @@ RowSums SumRow(const T* x, int64_t count) {
   return {static_cast<double>(shift) + std::log(powers), plain};
 }
 
-// With the target spread as t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
+// With smoothed targets t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
 int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse) {
   const auto* targets = static_cast<const int64_t*>(target.data);
   const Scratch<double> losses(x.rows);
@@ -107,7 +108,7 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
   return counted;
 }
 
-/// From this size on a gradient is written past the caches: whoever reads it next would not find it there anyway.
+/// Gradients of at least this size are written past the caches: they would be evicted before their next use anyway.
 inline constexpr int64_t kStreamingBytes = int64_t{32} << 20;
 
 template <class T>
@@ -116,7 +117,7 @@ struct GradientScale {
   bool streaming;
 };
 
-/// dx = factor (e^(x − lse) − spread), the target's own share taken off afterwards.
+/// dx = factor (e^(x − lse) − spread). The caller subtracts the target's share afterwards.
 template <class T>
 void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
   const hn::ScalableTag<T> d;

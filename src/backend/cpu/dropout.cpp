@@ -15,13 +15,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// y = x · scale where the element's word reaches the threshold, else 0 (NaN and ∞ included).
+/// y = x · scale if the element's random word is at least the threshold, else 0 (also if x is NaN or ∞).
 template <class T>
 void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
   const hn::ScalableTag<T> d;
   const hn::Rebind<uint32_t, decltype(d)> dw;
   const auto factor = hn::Set(d, scale);
-  Sweep(d, count, [&](auto place) {  // `words` has room for a whole vector past its end
+  Sweep(d, count, [&](auto place) {  // `words` is padded by a whole vector
     const auto row = hn::LoadU(dw, words + place.at);
     const auto scaled = hn::Mul(place.load(x), factor);
     if constexpr (sizeof(T) == 4) {

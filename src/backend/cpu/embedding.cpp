@@ -4,12 +4,12 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/strided.h"
 
-// Rows and elements chosen by i64 indices, and the additions back to where they came from.
+// Gathers rows and elements by i64 indices, and adds gradients back to where they were gathered from.
 namespace attend::cpu {
 namespace {
 
-/// The additions of one table row are all made by one task, in rising order of the index: tasks share a table by
-/// row number modulo kBuckets, so that neighbouring (frequent) rows go to different tasks, and by columns.
+/// One task makes all additions to a table row, in the order of the index. Tasks divide a table by columns and by row
+/// number modulo kBuckets, so that neighbouring rows, which are often all frequent, go to different tasks.
 constexpr int64_t kBuckets = 8;
 constexpr int64_t kColumns = 256;
 

@@ -19,10 +19,10 @@ namespace {
 
 using enum InstructionSet;
 
-/// Those that ATTEND_CPU may name.
+/// The sets that ATTEND_CPU can name.
 constexpr InstructionSet kNamed[] = {sse4, avx2, avx512, avx512bf16, amx};
 
-/// "a, b or c"; "nothing else" for none.
+/// Lists the sets in the form "a, b or c", where `last` is the last separator.
 std::string listed(std::span<const InstructionSet> sets, const char* last) {
   std::string text;
   for (size_t i = 0; i < sets.size(); ++i) {
@@ -36,7 +36,7 @@ std::string listed(std::span<const InstructionSet> sets, const char* last) {
 
 bool has_avx512bf16() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl"); }
 
-/// AMX's tile registers are large, so Linux hands them out only to processes that ask.
+/// The tile registers of AMX are large, so Linux grants them only to processes that request them.
 bool has_amx() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
@@ -45,7 +45,7 @@ bool has_amx() {
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-/// A set counts only where Highway's kernels were compiled for it: HWY_TARGETS are this build's.
+/// A set counts only if Highway's kernels were compiled for it; HWY_TARGETS lists the targets of this build.
 std::vector<InstructionSet> find_sets() {
   const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
   std::vector<InstructionSet> sets{baseline};
@@ -59,7 +59,7 @@ std::vector<InstructionSet> find_sets() {
   return sets;
 }
 
-/// Highway's targets beyond a set: a better target has a lower bit.
+/// Highway's targets beyond a set. A better target has a lower bit.
 int64_t targets_beyond(InstructionSet set) {
   switch (set) {
     case baseline:

@@ -23,9 +23,9 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `steps` rounds of 12 multiply-adds that do not depend on each other: enough to fill two units of four cycles'
-/// latency with 16 registers. Each starts from its own value, or the compiler would compute one and copy it. Returns
-/// the number of floating-point operations and leaves the sum in `sink` so that none can be left out.
+/// `steps` rounds of 12 independent multiply-adds: enough to keep two units with a latency of four cycles busy, using
+/// 16 registers. Each chain starts from its own value; otherwise the compiler would compute one and copy it. Returns
+/// the number of floating-point operations and stores the sum in `sink`, so that the compiler cannot remove the work.
 double SpinFma(int64_t steps, float* sink) {
   const hn::ScalableTag<float> d;
   constexpr int kChains = 12;
@@ -41,7 +41,7 @@ double SpinFma(int64_t steps, float* sink) {
   return 2.0 * kChains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(steps);
 }
 
-/// The sum of `count` floats, a multiple of eight vectors, in eight chains.
+/// The sum of `count` floats in eight chains. `count` is a multiple of eight vectors.
 float SumFloats(const float* x, int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -68,7 +68,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The best rate of several tries: `work` per second, in billions.
+/// The best rate of several tries, in units of 10⁹ `work` per second.
 template <class F>
 double best_rate(int tries, double work, F&& run) {
   double best = 0;
@@ -81,26 +81,27 @@ double best_rate(int tries, double work, F&& run) {
   return best;
 }
 
-/// How long a spin is measured. A try of 1 to 2 ms is far longer than a sleeping worker takes to wake, and short enough
-/// to fall between two turns of a neighbour.
+/// Length of a measurement. A try takes 1 to 2 ms: far longer than a sleeping worker takes to wake, and short enough to
+/// fall between two time slices of another process.
 struct Spins {
   int64_t steps = 100000;
   int tries = 10;
 };
 
-/// The rate of spin(steps, sink), which returns the operations it did, on all threads.
+/// The rate of spin(steps, sink) on all threads, from the number of operations that it returns.
 template <class T, class F>
 double spin_peak(F&& spin, Spins spins = {}) {
-  const int tasks = 8 * threads();  // several for each thread, so that one held up does not hold up the rest
+  const int tasks = 8 * threads();  // several per thread, so that one delayed thread does not delay the others
   std::unique_ptr<T[]> sinks = std::make_unique<T[]>(static_cast<size_t>(tasks) * 16);
   const double operations = spin(1, sinks.get()) * static_cast<double>(spins.steps) * tasks;
   return best_rate(spins.tries, operations,
                    [&] { parallel_for(tasks, [&](int64_t task) { spin(spins.steps, sinks.get() + task * 16); }); });
 }
 
-constexpr int64_t kPiece = int64_t{1} << 18;  // floats summed by one task: 1 MiB
+constexpr int64_t kPiece = int64_t{1} << 18;  // floats per task: 1 MiB
 
-/// Twice the last-level cache, but 256 to 512 MiB; filled once, kept for the next measurement.
+/// Twice the size of the last-level cache, at least 256 and at most 512 MiB. Filled once and kept for later
+/// measurements.
 class ColdBuffer {
  public:
   ColdBuffer() : pieces_(wanted_pieces()), floats_(pieces_ * kPiece) {
@@ -137,7 +138,7 @@ double bf16_peak_gflops() {
 }
 
 double int8_peak_gops() {
-  return spin_peak<int32_t>(int8_unit().spin, {.steps = 40000, .tries = 25});  // with twice the sums of the others
+  return spin_peak<int32_t>(int8_unit().spin, {.steps = 40000, .tries = 25});  // a step has twice as many sums
 }
 
 double read_bandwidth_gbs() {

@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallest = 256;
-constexpr size_t kMedium = size_t{64} << 10;  // from here on, and below a huge page, blocks are cut out of slabs
+constexpr size_t kMedium = size_t{64} << 10;  // blocks from this size up to a huge page are cut out of slabs
 constexpr size_t kSlab = 4 * kHugePage;
 constexpr size_t kCacheLimit = size_t{2} << 30;  // idle bytes kept for reuse
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kCaching = false;  // let the sanitizer see every use after free
+constexpr bool kCaching = false;  // lets the sanitizer detect every use after free
 #else
 constexpr bool kCaching = true;
 #endif
@@ -37,7 +37,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-/// The place of a size that size_class made among all of them.
+/// The index of a size class; `bytes` must be a result of size_class().
 size_t class_index(size_t bytes) {
   return static_cast<size_t>(std::bit_width(bytes) - 1) * 8 + (bytes - std::bit_floor(bytes)) / class_step(bytes);
 }
@@ -46,11 +46,11 @@ struct Cache {
   std::mutex mutex;
   std::array<std::vector<void*>, 64 * 8> blocks;  // by class_index
   size_t idle = 0;
-  std::byte* slab = nullptr;  // what is left of the last one
+  std::byte* slab = nullptr;  // the unused part of the last slab
   size_t slab_left = 0;
 };
 
-/// Never destroyed: tensors with static lifetime are released after any destructor of ours would have run.
+/// Never destroyed: tensors with static lifetime may be released after the destructors of this library's statics.
 Cache& cache() {
   static Cache* instance = new Cache;
   return *instance;
@@ -81,8 +81,8 @@ void* huge_block(size_t bytes) {
   return data;
 }
 
-/// Part of a slab, so that a small model's matrices lie on huge pages too: read in a stream, 4 KiB pages cost a fifth.
-/// Such a block is never given back to the system, only used again.
+/// Cuts a block out of a slab, so that the matrices of a small model lie on huge pages, too: streaming reads from 4 KiB
+/// pages are a fifth slower. Such blocks are reused but never returned to the system.
 void* slab_block(size_t bytes) {
   std::lock_guard lock(cache().mutex);
   if (cache().slab_left < bytes) {

@@ -5,8 +5,8 @@
 
 namespace attend::cpu {
 
-/// Host memory, 64-byte aligned, on huge pages where large. Freed blocks are kept for reuse: fresh pages from the
-/// system cost more to zero than most kernels take to fill them.
+/// Allocates host memory, 64-byte aligned; large blocks lie on huge pages. Released blocks are kept for reuse, because
+/// zeroing fresh pages from the system takes longer than most kernels need to fill them.
 void* allocate(size_t bytes);
 void release(void* data, size_t bytes);
 
@@ -14,7 +14,7 @@ size_t live_bytes();
 size_t peak_bytes();
 void reset_peak();
 
-/// Uninitialised working memory of a kernel, counted like any other.
+/// Uninitialised working memory of a kernel. It counts towards live_bytes() and peak_bytes().
 template <class T>
 class Scratch {
  public:

@@ -17,16 +17,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// Floor: memory. Forward reads x and writes y; backward reads dy and x and writes dx, all other passes are over L1.
-// Both run at the rate of L3 while the tensors fit there.
+// Lower bound: memory bandwidth. Forward reads x and writes y; backward reads dy and x and writes dx. All other passes
+// run over L1. While the tensors fit into L3, both run at L3 bandwidth.
 
-/// One row's statistics; RMS norm has mean 0.
+/// Statistics of one row. RMS norm has mean 0.
 template <class T>
 struct RowStatistics {
   T mean = 0, rstd = 0;
 };
 
-/// The mean first, then Σ (x − mean)²: the row is in L1 by then, and nothing cancels.
+/// Computes the mean first, then Σ (x − mean)², which avoids cancellation. The row is in L1 for the second pass.
 template <bool kCentred, class T>
 RowStatistics<T> Measure(const T* x, int64_t count, double eps) {
   const hn::ScalableTag<T> d;
@@ -75,15 +75,15 @@ void NormForward(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows
   });
 }
 
-/// Where one task of the backward pass adds up its rows' shares of dweight (dy · x̂) and dbias (dy); null: not wanted.
+/// Sums of one task of the backward pass over its rows: dweight (dy · x̂) and dbias (dy); null: not needed.
 template <class T>
 struct ParameterSums {
   T* weight = nullptr;
   T* bias = nullptr;
 };
 
-/// Σ g and Σ g (x − mean) of a row, with g = dy · weight, and the row's shares of the parameters' gradients: everything
-/// that needs dy and x, in the one pass that brings them into L1.
+/// Σ g and Σ g (x − mean) of a row, with g = dy · weight. The pass that computes them brings dy and x into L1 and also
+/// adds the row's shares of the parameter gradients.
 template <class T>
 struct UpstreamSums {
   T plain, moment;
@@ -140,8 +140,8 @@ void InputGradientRow(const T* dy, const T* x, const T* weight, RowStatistics<T>
     Sweep(d, count, [&](auto place) { write(place, place.load(dy)); });
 }
 
-/// Rows in one task of a backward pass: each keeps its own sums for the parameters, and at most 64 of those are added
-/// up afterwards, in order. Cut by shape alone.
+/// Rows of one task of a backward pass. Each task has its own sums of parameter gradients; at most 64 of them are added
+/// up afterwards, in order. The cut depends on the shape alone.
 inline int64_t RowsPerBlock(int64_t rows) { return std::max<int64_t>(16, (rows + 63) / 64); }
 
 /// total[c] = Σ_b partial[b, c].

@@ -13,8 +13,9 @@
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
-// Both updates read and write every parameter once and are bound by memory. Adam's root and quotient would not be, four
-// lanes at a time: it is written in vectors. SGD is a plain loop that the compiler vectorises.
+// Both updates read and write every parameter once and are limited by memory bandwidth. Adam is written with explicit
+// vectors: with four lanes at a time, its square root and division would be the bottleneck. SGD is a plain loop that
+// the compiler vectorises.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
@@ -89,7 +90,7 @@ void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict para
     for (int64_t i = 0; i < count; ++i) param[i] -= lr * (grad[i] * scale + decay * param[i]);
     return;
   }
-  // The first step sets the buffer to the gradient itself, without dampening, whatever it held (NaN included).
+  // The first step sets the buffer to the gradient, without dampening, whatever the buffer held (even NaN).
   if (o.first) std::fill(buffer, buffer + count, T{0});
   const T ahead = static_cast<T>(o.nesterov ? o.momentum : 1), own = static_cast<T>(o.nesterov ? 1 : 0);
   for (int64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Philox4x32-10 in lanes: the same words as attend/base/random.h. Included once for each instruction set.
+// Philox4x32-10 in vector lanes: gives the same words as attend/base/random.h. Included once for each instruction set.
 #if defined(ATTEND_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_PHILOX_INL_H_
 #undef ATTEND_PHILOX_INL_H_
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Both halves of the 64-bit products factor · x, lane by lane.
+/// The high and low halves of the 64-bit products factor · x, lane by lane.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void MultiplyWide(D d, V x, uint32_t factor, V& high, V& low) {
   const hn::RepartitionToWide<D> wide;
@@ -28,12 +28,12 @@ HWY_INLINE void MultiplyWide(D d, V x, uint32_t factor, V& high, V& low) {
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
 }
 
-/// The four words of a block, one vector each.
+/// The four words of a Philox block, one vector each.
 template <class V>
 using FourWords = std::array<V, 4>;
 
-/// One round on two sets of lanes that do not depend on each other: a round is a chain of multiplications, and one set
-/// alone leaves the units idle.
+/// Ten rounds on kSets independent sets of lanes. A round is a chain of multiplications, so a single set leaves the
+/// execution units idle.
 template <int kSets, class D, class V = hn::Vec<D>>
 HWY_INLINE void PhiloxRounds(D d, RandomStream random, FourWords<V> (&c)[kSets]) {
   auto k0 = static_cast<uint32_t>(random.seed), k1 = static_cast<uint32_t>(random.seed >> 32);
@@ -48,7 +48,8 @@ HWY_INLINE void PhiloxRounds(D d, RandomStream random, FourWords<V> (&c)[kSets])
   }
 }
 
-/// Four words for each lane's 64-bit counter (low and high half), with the stream as the counter's upper part.
+/// The four words for each lane's 64-bit counter (given as low and high halves). The stream is the upper part of the
+/// 128-bit counter.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE FourWords<V> PhiloxLanes(D d, RandomStream random, V counter_low, V counter_high) {
   FourWords<V> c[1] = {{counter_low, counter_high, hn::Set(d, static_cast<uint32_t>(random.stream)),
@@ -57,8 +58,8 @@ HWY_INLINE FourWords<V> PhiloxLanes(D d, RandomStream random, V counter_low, V c
   return c[0];
 }
 
-/// Counters first, first + step, first + 2 step, …, one for each lane of T, and the words `offset` further on in each
-/// of their sequences, held as integers of T's width.
+/// One counter for each lane of T: first, first + step, first + 2 step, … Also gives the words `offset` counters
+/// further on, as integers of T's width.
 template <class DT>
 class LaneCounters {
  public:
@@ -91,15 +92,15 @@ class LaneCounters {
   }
 
  private:
-  HWY_ALIGN Integer low_[hn::MaxLanes(DT())];   // all of the counter where T has 64 bits
-  HWY_ALIGN Integer high_[hn::MaxLanes(DT())];  // its upper half where T has 32
+  HWY_ALIGN Integer low_[hn::MaxLanes(DT())];   // the whole counter if T has 64 bits
+  HWY_ALIGN Integer high_[hn::MaxLanes(DT())];  // the upper half if T has 32 bits
 };
 
-/// Blocks that PhiloxBlocks writes when asked for `blocks`: whole vectors.
+/// Number of blocks that PhiloxBlocks writes for `blocks` requested blocks: rounded up to whole vectors.
 constexpr int64_t RoundUpBlocks(int64_t blocks) { return (blocks + 15) / 16 * 16; }
 
-/// Writes the four words of each of `blocks` consecutive counters from `first`, in order; `words` has room for
-/// 4 · RoundUpBlocks(blocks).
+/// Writes the four words of each of `blocks` consecutive counters from `first` on, in order. `words` must have room for
+/// 4 · RoundUpBlocks(blocks) words.
 inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint32_t> d;
   using V = hn::Vec<decltype(d)>;
@@ -127,7 +128,7 @@ inline void PhiloxBlocks(RandomStream random, uint64_t first, int64_t blocks, ui
   store(c[0], block);
 }
 
-/// True where a word says "keep": word >= threshold.
+/// Whether each element is kept: word >= threshold.
 template <class DT, class V>
 HWY_INLINE hn::Mask<DT> KeepMask(DT d, V words, uint32_t threshold) {
   const hn::Rebind<hwy::MakeUnsigned<hn::TFromD<DT>>, DT> di;
@@ -136,14 +137,15 @@ HWY_INLINE hn::Mask<DT> KeepMask(DT d, V words, uint32_t threshold) {
   return hn::RebindMask(d, hn::Eq(hn::Max(words, limit), words));
 }
 
-/// Elements whose words are made at a time: they stay in L1.
+/// Elements whose words are generated at a time: they fit into L1.
 inline constexpr int64_t kBatch = 1024;
 
-/// Calls use(words, at, count) over the elements first … first + count − 1 of a stream: words[i] belongs to element
-/// first + at + i, and words[-1] and words[count] to its neighbours where it shares a block with them.
+/// Calls use(words, at, count) for consecutive parts of the elements first … first + count − 1 of a stream. words[i]
+/// belongs to element first + at + i. words[-1] and words[count] belong to the elements before and after the part if
+/// these share a Philox block with it.
 template <class F>
 void ForWords(RandomStream stream, int64_t first, int64_t count, F&& use) {
-  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1) + 16];  // and a vector more, to be read but not used
+  HWY_ALIGN uint32_t words[4 * RoundUpBlocks(kBatch / 4 + 1) + 16];  // one vector more, which may be read but not used
   for (int64_t at = 0; at < count; at += kBatch) {
     const int64_t size = std::min(kBatch, count - at), begin = first + at, block = begin / 4;
     PhiloxBlocks(stream, static_cast<uint64_t>(block), (begin + size + 3) / 4 - block, words);

@@ -28,7 +28,7 @@ void TurnHalves(const T* x, const T* cosine, const T* sine, T* y, int64_t half) 
   });
 }
 
-/// The same for neighbours (2i, 2i + 1).
+/// The same rotation for pairs (2i, 2i + 1).
 template <class T>
 void TurnNeighbours(const T* x, const T* cosine, const T* sine, T* y, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
@@ -38,7 +38,8 @@ void TurnNeighbours(const T* x, const T* cosine, const T* sine, T* y, int64_t ha
   }
 }
 
-/// cos and sin of every position · frequency, [length, 2, half], in double and then rounded: angles grow with position.
+/// cos and sin of position · frequency, [length, 2, half]. Computed in double, because angles grow with position, and
+/// then rounded.
 template <class T>
 void FillTable(ConstRows frequencies, ConstRows positions, const RotaryOptions& options, int64_t half, int64_t length,
                T* table) {

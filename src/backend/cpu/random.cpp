@@ -29,8 +29,8 @@ void Uniform(RandomStream stream, double lowest, double highest, Rows y) {
   });
 }
 
-/// Box and Muller: two words a, b of a pair give r cos φ and r sin φ with r = √(−2 ln u), u = (a + ½) / 2³² and
-/// φ = 2π b / 2³². In double precision, so that every instruction set rounds to the same float but for rare ties.
+/// Box–Muller: the two words a, b of a pair give r cos φ and r sin φ with r = √(−2 ln u), u = (a + ½) / 2³² and
+/// φ = 2π b / 2³². Computed in double, so that all instruction sets round to the same float, apart from rare ties.
 inline void NormalPairs(const uint32_t* words, int64_t pairs, double* out) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

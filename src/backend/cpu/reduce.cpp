@@ -11,9 +11,9 @@
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
-// Sums. Short runs are added in the element's own type, many lanes at a time, and the runs' totals in double: as
-// accurate as a sum in double all through, at the speed of memory. Runs are cut by shape alone and added in rising
-// order.
+// Sums. Short runs are added in the element's own type, many lanes at a time, and the totals of the runs in double.
+// This is as accurate as adding in double throughout and runs at memory bandwidth. Runs are cut by shape alone and
+// added in order.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -65,7 +65,7 @@ double SumSquaresRun(const T* x, int64_t count) {
   return total;
 }
 
-/// total[j] (+)= Σ_r row_r[j · step] over up to four rows: totals are loaded and stored once for all of them.
+/// total[j] (+)= Σ_r row_r[j · step] over up to four rows. Totals are loaded and stored once for all four.
 template <class T>
 void AddRows(const T* const (&rows)[4], int64_t step, int64_t count, T* total) {
   int64_t j = 0;
@@ -84,8 +84,9 @@ void AddRows(const T* const (&rows)[4], int64_t step, int64_t count, T* total) {
   }
 }
 
-/// total[j] = Σ_{r in [begin, end)} x[r][j] for the columns [first, first + count) of one kept row. The last rows are
-/// added up as if rows of zeros made four of them: a text's mean does not depend on the padding behind it.
+/// total[j] = Σ_r x[r][j] over `rows`, for the `columns` of one kept row. If fewer than four rows remain at the end,
+/// they are summed as if rows of zeros completed them to four, so that the mean over a text does not depend on the
+/// padding after it.
 template <class T>
 void SumColumns(const T* x, const Reduction& plan, Range rows, Range columns, T* total) {
   const int64_t step = plan.kept.inner_stride(0), count = columns.count();
@@ -104,7 +105,7 @@ void SumColumns(const T* x, const Reduction& plan, Range rows, Range columns, T*
   }
 }
 
-/// The summed axes hold the unit stride: each result is the total of its runs.
+/// Sums where a reduced axis has unit stride: each result is the total of its runs.
 template <class T>
 void SumAlongRuns(const T* x, const Reduction& plan, T* y) {
   const int64_t outputs = plan.kept_count(), pieces = plan.piece_count();
@@ -132,7 +133,7 @@ void SumAlongRuns(const T* x, const Reduction& plan, T* y) {
   });
 }
 
-/// A kept axis holds the unit stride, as in a bias's gradient: whole rows are added to a row of totals.
+/// Sums where a kept axis has unit stride, as in the gradient of a bias: whole rows are added to a row of totals.
 template <class T>
 void SumAcrossRows(const T* x, const Reduction& plan, T* y) {
   const int64_t rows = plan.reduced_count(), columns = plan.kept.inner;
@@ -194,7 +195,7 @@ void sum(ConstView x, View y) {
   ATTEND_DISPATCH(y.dtype, Sum)(x, y);
 }
 double sum_of_squares(ConstRows x) {
-  if (x.stride == x.cols) x = {x.data, x.dtype, 1, x.numel(), x.numel()};  // dense: cut evenly, not row by row
+  if (x.stride == x.cols) x = {x.data, x.dtype, 1, x.numel(), x.numel()};  // dense: cut evenly instead of by rows
   return ATTEND_DISPATCH(x.dtype, SumOfSquares)(x);
 }
 }  // namespace attend::cpu

@@ -8,21 +8,22 @@
 
 namespace attend::cpu {
 
-inline constexpr int64_t kRun = 4096;          ///< elements added in their own type before double takes over
-inline constexpr int64_t kRowsPerPiece = 128;  ///< the same when rows are added to rows
-inline constexpr int64_t kColumns = 1024;      ///< columns of one task: a row of totals stays in L1
+inline constexpr int64_t kRun = 4096;          ///< elements added in their own type; totals are added in double
+inline constexpr int64_t kRowsPerPiece = 128;  ///< the same limit when rows are added to rows
+inline constexpr int64_t kColumns = 1024;      ///< columns of one task: its row of totals stays in L1
 
 struct Range {
   int64_t begin = 0, end = 0;
   int64_t count() const { return end - begin; }
 };
-/// The index-th of the parts of `size` elements that [0, total) is cut into.
+/// Part number `index` of [0, total), cut into parts of `size` elements.
 inline Range part(int64_t total, int64_t size, int64_t index) {
   return {index * size, std::min((index + 1) * size, total)};
 }
 
-/// The axes of a sum, parted into those kept and those summed, each ordered from the widest stride to the narrowest and
-/// merged where they can be. Results are numbered in the kept loop's order, elements of each in the reduced loop's.
+/// The axes of a sum, divided into kept and reduced axes. Each group is ordered from the largest stride to the smallest
+/// and merged where possible. Results are numbered in the order of the kept loop, the elements of a result in the order
+/// of the reduced loop.
 struct Reduction {
   Loop<2> kept;     ///< strides of x and of y
   Loop<1> reduced;  ///< strides of x
@@ -40,12 +41,12 @@ struct Reduction {
     return reduced.offsets(index / reduced.inner)[0] + index % reduced.inner * reduced.inner_stride(0);
   }
 
-  /// True when neighbours in memory belong to one result (or there is just one result).
+  /// True if neighbours in memory belong to the same result, or if there is only one result.
   bool runs_are_summed() const {
     return kept.inner == 1 || (reduced.inner > 1 && std::abs(reduced.inner_stride(0)) < std::abs(kept.inner_stride(0)));
   }
 
-  // One result's elements as runs of at most kRun, kRunsPerPiece of them to a piece of parallel work.
+  // The elements of one result are cut into runs of at most kRun, and kRunsPerPiece runs form a piece of parallel work.
   static constexpr int64_t kRunsPerPiece = 16;
   int64_t runs_per_line() const { return (reduced.inner + kRun - 1) / kRun; }
   int64_t lines_per_piece() const { return std::max<int64_t>(1, kRun * kRunsPerPiece / reduced.inner); }
@@ -54,7 +55,7 @@ struct Reduction {
     if (lines_are_short()) return (reduced.outer + lines_per_piece() - 1) / lines_per_piece();
     return reduced.outer * ((runs_per_line() + kRunsPerPiece - 1) / kRunsPerPiece);
   }
-  /// Calls body(offset, count) for each run of a piece, in rising order.
+  /// Calls body(offset, count) for each run of a piece, in order.
   template <class F>
   void for_runs(int64_t piece, F&& body) const {
     const int64_t per_line = lines_are_short() ? 1 : (runs_per_line() + kRunsPerPiece - 1) / kRunsPerPiece;

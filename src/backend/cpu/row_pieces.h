@@ -6,11 +6,11 @@
 
 namespace attend::cpu {
 
-/// A run of consecutive elements inside matrices of one shape.
+/// A run of consecutive elements within a row of a matrix.
 struct Piece {
   int64_t row = 0, col = 0;
   int64_t count = 0;
-  int64_t first = 0;  ///< its first element's number, row · cols + col of the whole
+  int64_t first = 0;  ///< index of its first element: row · cols + col
 
   template <class T, class Pointer>
   auto of(const BasicRows<Pointer>& matrix) const {
@@ -19,7 +19,8 @@ struct Piece {
   }
 };
 
-/// Elementwise work on rows × cols in parallel pieces of at most kGrain elements; rows without gaps are taken as one.
+/// Runs elementwise work on rows × cols in parallel pieces of at most kGrain elements. If `dense`, rows have no gaps
+/// and are treated as one row.
 template <class F>
 void for_each_piece(int64_t rows, int64_t cols, bool dense, F&& f) {
   if (dense) {
@@ -34,7 +35,7 @@ void for_each_piece(int64_t rows, int64_t cols, bool dense, F&& f) {
   });
 }
 
-/// Calls f(row) for every row in parallel, several short rows to a task.
+/// Calls f(row) for every row in parallel. One task takes several short rows.
 template <class F>
 void for_each_row(int64_t rows, int64_t cols, F&& f) {
   parallel_ranges(rows, kGrain / std::max<int64_t>(1, cols), [&](int64_t begin, int64_t end) {

@@ -18,18 +18,18 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Full* take any argument, which Highway's own do not. Min and Max are called with the bound first: on x86 they then
-// let a NaN in x through.
+// The Full* functions accept any argument, unlike Highway's functions. Min and Max are called with the bound as the
+// first argument: on x86 they then return NaN if x is NaN.
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r p.
 template <class D>
 struct ReducedExp {
-  hn::Vec<D> shifted;  ///< n + 1.5·2^23: the integer sits in the low bits of the float
+  hn::Vec<D> shifted;  ///< n + 1.5·2^23: the low bits of the float hold the integer n
   hn::Vec<D> r, p;
 };
 inline constexpr float kRoundingMagic = 12582912.0f;                             // 1.5·2^23
 inline constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860677e-6f;  // in two parts, so that r is exact
-/// Minimax of e^r = 1 + r + k[0] r² + … + k[4] r⁶ with 1 + r kept exact, relative error 3.1e-9.
+/// Minimax polynomial e^r = 1 + r + k[0] r² + … + k[4] r⁶, with 1 + r exact; relative error 3.1e-9.
 inline constexpr float kExp[5] = {4.9999993e-1f, 1.6666520e-1f, 4.1668394e-2f, 8.3687807e-3f, 1.3814466e-3f};
 
 template <class D>
@@ -47,7 +47,7 @@ HWY_INLINE ReducedExp<D> ReduceExp(D d, hn::Vec<D> x) {
   return {shifted, r, p};
 }
 
-/// Where x is NaN, x; else y.
+/// x if x is NaN, else y.
 template <class D>
 HWY_INLINE hn::Vec<D> KeepNaN(D, hn::Vec<D> x, hn::Vec<D> y) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
@@ -62,8 +62,8 @@ HWY_INLINE hn::Vec<D> Restore(D d, const ReducedExp<D>& e) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
 }
 
-/// e^x for x <= 0, as softmax needs it: within 2 ulp, exactly 1 at 0 and exactly 0 far below (-87.3 in f32), -inf
-/// included. Up to 88 it holds as well.
+/// e^x for x <= 0, as needed by softmax: within 2 ulp, exactly 1 at 0, exactly 0 below -87.3 (in f32), including -inf.
+/// Also valid for x up to 88.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {
@@ -92,7 +92,7 @@ HWY_INLINE hn::Vec<D> FullExp(D d, hn::Vec<D> x) {
   } else {
     const hn::RebindToSigned<D> di;
     const ReducedExp<D> e = ReduceExp(d, hn::Min(hn::Set(d, 89.0f), hn::Max(hn::Set(d, -104.0f), x)));
-    // 2^n may leave the range of normal floats although the result does not: apply it in two halves.
+    // 2^n may be outside the range of normal floats although the result is inside: multiply by it in two halves.
     const auto n = hn::Sub(hn::BitCast(di, e.shifted), hn::BitCast(di, hn::Set(d, kRoundingMagic)));
     const auto half = hn::ShiftRight<1>(n);
     const auto mantissa = hn::MulAdd(e.p, e.r, hn::Set(d, 1.0f));
@@ -100,7 +100,7 @@ HWY_INLINE hn::Vec<D> FullExp(D d, hn::Vec<D> x) {
   }
 }
 
-/// ln x, within 1 ulp: -inf at 0, NaN below.
+/// ln x, within 1 ulp: -inf at 0, NaN for x < 0.
 template <class D>
 HWY_INLINE hn::Vec<D> FullLog(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
@@ -111,7 +111,7 @@ HWY_INLINE hn::Vec<D> FullLog(D d, hn::Vec<D> x) {
   return KeepNaN(d, x, y);
 }
 
-/// σ(x) = 1 / (1 + e^−x) and 1 − σ(x), both from e^−|x| so that neither loses digits where it is small.
+/// σ(x) = 1 / (1 + e^−x) and 1 − σ(x). Both are computed from e^−|x|, so that a small value keeps all its digits.
 template <class D>
 struct Logistic {
   hn::Vec<D> value, rest;
@@ -141,7 +141,7 @@ HWY_INLINE hn::Vec<D> FullTanh(D d, hn::Vec<D> x) {
   }
 }
 
-/// Calls a scalar function on each lane: for double precision where no vector form is at hand.
+/// Calls a scalar function on each lane, for double precision where there is no vector version.
 template <class D, class F>
 HWY_INLINE hn::Vec<D> EachLane(D d, hn::Vec<D> x, F f) {
   HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
@@ -150,13 +150,13 @@ HWY_INLINE hn::Vec<D> EachLane(D d, hn::Vec<D> x, F f) {
   return hn::Load(d, lanes);
 }
 
-/// What a² lost when it was rounded to `square`, in single precision and exactly.
+/// The exact rounding error a² − square in single precision, where `square` is the rounded a².
 template <class D>
 HWY_INLINE hn::Vec<D> LostBySquare(D d, hn::Vec<D> a, hn::Vec<D> square) {
 #if HWY_NATIVE_FMA
   (void)d;
   return hn::MulSub(a, a, square);
-#else  // from halves of 12 bits, whose products are exact (Dekker 1971): without FMA, MulSub rounds a² as well
+#else  // the product of 12-bit halves is exact (Dekker 1971); without FMA, MulSub would round a² as well
   const hn::RebindToUnsigned<D> bits;
   const auto high = hn::BitCast(d, hn::And(hn::BitCast(bits, a), hn::Set(bits, 0xfffff000u)));
   const auto low = hn::Sub(a, high);
@@ -165,8 +165,8 @@ HWY_INLINE hn::Vec<D> LostBySquare(D d, hn::Vec<D> a, hn::Vec<D> square) {
 #endif
 }
 
-/// e^(−a²/2) for 0 <= a <= 14 in single precision, within 2 ulp although a² has to be rounded: what it lost, which e^
-/// would magnify, is added to the reduced argument. That is kept as −2r, which saves the product with ½.
+/// e^(−a²/2) for 0 <= a <= 14 in single precision, within 2 ulp. e^ would magnify the rounding error of a², so that
+/// error is added to the reduced argument. The argument is kept as −2r, which saves a multiplication by ½.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpHalfSquare(D d, hn::Vec<D> a) {
   const auto square = hn::Mul(a, a), lost = LostBySquare(d, a, square);
@@ -184,7 +184,7 @@ HWY_INLINE hn::Vec<D> ExpHalfSquare(D d, hn::Vec<D> a) {
   return hn::IfThenZeroElse(underflow, Restore(d, {shifted, t, p}));
 }
 
-/// The lower tail of the normal distribution at a = |x|, cut off where all is 0.
+/// The lower tail of the normal distribution at a = |x|. a is clamped where the tail becomes 0.
 template <class D>
 struct NormalTail {
   hn::Vec<D> a;
@@ -203,7 +203,7 @@ HWY_INLINE NormalTail<D> NormalTailAt(D d, hn::Vec<D> x) {
   } else {
     const auto e = ExpHalfSquare(d, a);
     // Φ(−a) e^(a²/2) = erfcx(a/√2) / 2: minimax of degree 9 in u = (a − 3) / (a + 3) on 0 <= a <= 13.4, error 6.6e-9.
-    // Even and odd terms apart: the chain through the division is the longest, and this halves what follows it.
+    // Evaluate even and odd terms separately: this halves the dependency chain after the division.
     const auto three = hn::Set(d, 3.0f);
     const auto u = hn::Div(hn::Sub(a, three), hn::Add(a, three));
     const auto u2 = hn::Mul(u, u);

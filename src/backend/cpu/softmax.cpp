@@ -17,16 +17,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// What is subtracted before e^: the largest entry, or 0 where a row is all −∞, so that every power is 0 and not NaN.
+/// The value subtracted before e^: the maximum, or 0 if the row is all −∞, so that every exponential is 0 and not NaN.
 template <class T>
 T Shift(T max) {
   return max == -std::numeric_limits<T>::infinity() ? T{0} : max;
 }
 
-// Floors: memory for both passes of the backward; forward e^ takes about 6 cycles a vector of 8, hardly more than
-// memory needs to move its 64 bytes from L3 (measured 13 with the other passes over L1).
+// Lower bounds: memory bandwidth for both passes of the backward kernels. In the forward kernel, e^ takes about 6
+// cycles for a vector of 8, hardly more than moving its 64 bytes from L3 (measured: 13, including the other passes over
+// L1).
 
-/// y = e^(x − max) / Σ: one pass for the maximum, one for the powers and their sum, one to divide. The row stays in L1.
+/// y = e^(x − max) / Σ in three passes: the maximum; the exponentials and their sum; the division. The row stays in L1.
 template <class T>
 void SoftmaxRow(const T* x, T* y, int64_t count) {
   const hn::ScalableTag<T> d;
@@ -50,7 +51,8 @@ void SoftmaxBackwardRow(const T* dy, const T* y, T* dx, int64_t count) {
   Sweep(d, count, [&](auto place) { place.store(hn::Mul(place.load(y), hn::Sub(place.load(dy), dot)), dx); });
 }
 
-/// max and log Σ e^(x − max). They are subtracted one after the other: their sum would round away a small logarithm.
+/// max and log Σ e^(x − max). They are subtracted one after the other, because their sum would round away a small
+/// logarithm.
 template <class T>
 void LogSoftmaxTerms(const T* x, T* terms, int64_t count) {
   const hn::ScalableTag<T> d;

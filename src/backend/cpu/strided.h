@@ -8,7 +8,7 @@
 
 namespace attend::cpu {
 
-/// Calls f with a value of the C++ type that `dtype` names.
+/// Calls f with a value of the C++ type of `dtype`.
 template <class F>
 void with_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -35,28 +35,28 @@ void with_type(DType dtype, F&& f) {
   }
 }
 
-/// Throws ShapeError naming `kernel` for types that arithmetic does not run in.
+/// Throws ShapeError, which names `kernel`, unless `dtype` is f32 or f64.
 inline void check_float(DType dtype, const char* kernel) {
   require<ShapeError>(dtype == DType::f32 || dtype == DType::f64, kernel, ": expected f32 or f64, got ", dtype);
 }
 
-/// The same for the types arithmetic runs in; throws ShapeError naming `kernel` for the rest.
+/// Calls f with a value of the C++ type of `dtype`. Throws as check_float() does.
 template <class F>
 void with_float(DType dtype, const char* kernel, F&& f) {
   check_float(dtype, kernel);
   dtype == DType::f32 ? f(float{}) : f(double{});
 }
 
-/// Elements per task of elementwise work: small enough to share, large enough to amortise the hand-over.
+/// Elements per task of elementwise work: enough tasks to share, large enough to amortise the scheduling overhead.
 inline constexpr int64_t kGrain = 16384;
 
-/// Axes of N operands merged wherever all of them are evenly spaced, so that most work is one long inner loop.
+/// The axes of N operands, merged where all operands are evenly spaced, so that most work is one long inner loop.
 template <size_t N>
 struct Loop {
   int64_t outer = 1;  ///< product of all but the last axis
   int64_t inner = 1;
-  Shape shape;                       ///< merged; the last axis is `inner`
-  std::array<Strides, N> strides{};  ///< per operand, merged
+  Shape shape;                       ///< after merging; the last axis is `inner`
+  std::array<Strides, N> strides{};  ///< of each operand, after merging
 
   Loop(const Shape& full, const std::array<Strides, N>& full_strides) {
     for (int64_t axis = 0; axis < full.rank(); ++axis) {

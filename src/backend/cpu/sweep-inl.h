@@ -1,4 +1,4 @@
-// Walking a row of memory in vectors. Included once for each instruction set, inside foreach_target.
+// Loops over a row of memory in vectors. Included once for each instruction set, inside foreach_target.
 #if defined(ATTEND_SWEEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_SWEEP_INL_H_
 #undef ATTEND_SWEEP_INL_H_
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// One vector's worth of consecutive elements.
+/// A full vector of consecutive elements.
 template <class D>
 struct Whole {
   using T = hn::TFromD<D>;
@@ -26,8 +26,8 @@ struct Whole {
   HWY_INLINE void store(hn::Vec<D> v, T* p) const { hn::StoreU(v, D(), p + at); }
 };
 
-/// The fewer elements at a row's end. Missing lanes read as `fill`, so each element goes through the same arithmetic
-/// wherever it stands.
+/// A partial vector at the end of a row. Missing lanes read as `fill`, so that every element goes through the same
+/// arithmetic, wherever it is in the row.
 template <class D>
 struct Rest {
   using T = hn::TFromD<D>;
@@ -44,7 +44,7 @@ struct Rest {
   }
 };
 
-/// Calls step(place) over 0 … count − 1; `place` loads and stores.
+/// Calls step(place) for the elements 0 … count − 1, one vector at a time; `place` loads and stores.
 template <class D, class F>
 HWY_INLINE void Sweep(D d, int64_t count, F&& step) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -53,9 +53,9 @@ HWY_INLINE void Sweep(D d, int64_t count, F&& step) {
   if (i < count) step(Rest<D>{i, count - i});
 }
 
-/// y[i] = step(place) with stores that bypass the caches: for results too large to be read again from there. The line
-/// is not read before it is overwritten, which saves a third of the traffic of a pass that reads one array and writes
-/// one.
+/// y[i] = step(place) with stores that bypass the caches, for results too large to be read again from the caches. A
+/// cache line is not read before it is overwritten, which saves a third of the traffic of a pass that reads one array
+/// and writes one.
 template <class D, class F>
 HWY_INLINE void SweepStreaming(D d, int64_t count, hn::TFromD<D>* y, F&& step) {
   using T = hn::TFromD<D>;
@@ -75,7 +75,8 @@ HWY_INLINE void SweepStreaming(D d, int64_t count, hn::TFromD<D>* y, F&& step) {
   hwy::FlushStream();
 }
 
-/// Folds a row into one vector: sum = step(place, sum), in four chains to hide the latency, joined in a fixed order.
+/// Folds a row into one vector: sum = step(place, sum). Uses four chains to hide latency and joins them in a fixed
+/// order.
 template <class D, class Step, class Join>
 HWY_INLINE hn::Vec<D> Fold(D d, int64_t count, hn::Vec<D> start, Step&& step, Join&& join) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -92,7 +93,7 @@ HWY_INLINE hn::Vec<D> Fold(D d, int64_t count, hn::Vec<D> start, Step&& step, Jo
   return join(join(s0, s1), join(s2, s3));
 }
 
-/// The sum over all lanes of such a fold, from zero.
+/// Folds from zero with step and returns the sum of all lanes.
 template <class D, class Step>
 HWY_INLINE hn::TFromD<D> FoldSum(D d, int64_t count, Step&& step) {
   const auto join = [](auto a, auto b) { return hn::Add(a, b); };

@@ -11,7 +11,7 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// The back end's table of contents, checked by the compiler.
+/// All kernels of the CPU backend. The compiler checks their signatures.
 constexpr Kernels kTable{
     .memory = {.allocate = allocate,
                .release = release,
@@ -54,7 +54,7 @@ constexpr Kernels kTable{
 }  // namespace
 
 const Kernels& table() {
-  instruction_set();  // decided before any kernel runs
+  instruction_set();  // must be decided before any kernel runs
   return kTable;
 }
 

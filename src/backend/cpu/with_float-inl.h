@@ -1,4 +1,4 @@
-// Calls a kernel's body with its type. Included once for each instruction set.
+// Calls the body of a kernel with its element type. Included once for each instruction set.
 #if defined(ATTEND_CPU_WITH_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_CPU_WITH_FLOAT_INL_H_
 #undef ATTEND_CPU_WITH_FLOAT_INL_H_
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// As with_float(); f64 only where ATTEND_DISPATCH sends it, to the baseline.
+/// Same as with_float(), but compiles f64 only for the baseline, where ATTEND_DISPATCH sends it.
 template <class F>
 void WithFloat(DType dtype, const char* kernel, F&& f) {
 #if HWY_TARGET == HWY_STATIC_TARGET

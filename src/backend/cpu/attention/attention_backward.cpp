@@ -14,12 +14,13 @@
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
-// Backward pass: five products for each block of keys and queries (scores again, dO·Vᵀ, dV, dK, dQ) with one pass of
-// arithmetic between them, about 7 cycles against the 160 that the products take for each vector at head size 64.
+// Backward pass: five products for each block of keys and queries (recomputed scores, dO·Vᵀ, dV, dK, dQ) with one pass
+// of elementwise arithmetic between them. At head size 64 the arithmetic takes about 7 cycles per vector, the products
+// 160.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// One block of queries against one block of keys.
+/// Processes one block of queries against one block of keys.
 template <class T>
 void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys, KeyRange queries, bool keys_finite,
                    const KeyBlockScratch<T>& block, const QueryGradients<T>& dq) {
@@ -44,7 +45,7 @@ void StreamQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange key
     AddKeysWithCare(keys, queries, panels, block, dq);
 }
 
-/// Sums over a turned block back into rows of dk or dv.
+/// Transposes the sums of a block back into rows of dk or dv, multiplied by `factor`.
 template <class T>
 void WriteTurned(const T* turned, int64_t dim, T factor, KeyRange keys, int64_t width, T* out, int64_t out_row) {
   for (int64_t first = keys.begin; first < keys.end; first += width, turned += dim * width) {
@@ -57,14 +58,14 @@ T* mutable_element(const View& view, int64_t b, int64_t h, int64_t i, int64_t j 
   return const_cast<T*>(element<T>(ConstView(view), b, h, i, j));
 }
 
-/// Shared by all units of a call.
+/// Data shared by all units of one call.
 template <class T>
 struct BackwardCall {
   const AttentionProblem& problem;
   const AttentionGradients& gradients;
-  const T* lse = nullptr;    ///< [batch, heads, queries], +inf where a row saw nothing
-  const T* delta = nullptr;  ///< likewise
-  T* partial = nullptr;      ///< dq of each chunk, [chunk][batch, heads, queries, padded]; null: straight into dq
+  const T* lse = nullptr;    ///< [batch, heads, queries], +inf for a query that sees no key
+  const T* delta = nullptr;  ///< [batch, heads, queries]
+  T* partial = nullptr;      ///< dq of each chunk, [chunk][batch, heads, queries, padded]; null: write to dq directly
   int64_t padded = 0;
 
   QueryGradients<T> query_gradients(const GradientUnit& unit, int64_t h) const {
@@ -77,7 +78,7 @@ struct BackwardCall {
   }
 };
 
-/// One query head of a unit: what comes in and where its gradients go.
+/// One query head of a unit: its inputs and where its gradients go.
 template <class T>
 struct HeadWork {
   HeadSlice<T> head;
@@ -156,8 +157,8 @@ T Dot(const T* a, const T* b, int64_t count) {
   return sum;
 }
 
-/// delta = Σ_d dO · y for each query, and lse with +inf in place of −inf, so that e^(s − lse) is 0 on rows that saw
-/// nothing.
+/// Computes delta = Σ_d dO · y for each query, and copies lse with +inf in place of −inf, so that e^(s − lse) is 0 on
+/// rows that see no key.
 template <class T>
 void PrepareRows(const AttentionProblem& problem, const AttentionGradients& gradients, T* lse, T* delta) {
   const int64_t heads = problem.q.shape[1], queries = problem.q.shape[2], width = problem.v.shape[3];
@@ -172,7 +173,7 @@ void PrepareRows(const AttentionProblem& problem, const AttentionGradients& grad
   });
 }
 
-/// dq = the chunks' partial sums, added in order.
+/// dq = the sum of the chunks' partial sums, added in order.
 template <class T>
 void SumPartials(const BackwardCall<T>& call, int64_t chunks) {
   const Shape& shape = call.problem.q.shape;
@@ -201,7 +202,7 @@ void BackwardHeads(const AttentionProblem& problem, const AttentionGradients& gr
   const bool direct = plan.chunks == 1 && call.padded == shape[3];
   const Scratch<T> partial(direct || !gradients.dq ? 0 : plan.chunks * rows * call.padded);
   if (!direct && gradients.dq) call.partial = partial.data();
-  // Several short sequences to a hand-over: one of 15 tokens takes but a few microseconds.
+  // One task takes several short sequences: a sequence of 15 tokens takes only a few microseconds.
   const int64_t pairs = std::max<int64_t>(1, shape[2] * problem.k.shape[2]);
   parallel_ranges(static_cast<int64_t>(plan.tasks.size()), kQueryBlock * kKeyBlock / pairs,
                   [&](int64_t begin, int64_t end) {
@@ -215,7 +216,7 @@ void BackwardHeads(const AttentionProblem& problem, const AttentionGradients& gr
   if (call.partial != nullptr) SumPartials(call, plan.chunks);
 }
 
-/// Keys beyond a sequence's length are never visited: their gradients are zero.
+/// Zeroes the gradients of keys beyond a sequence's length, which the backward pass never visits.
 void ClearPadding(const AttentionProblem& problem, View gradient) {
   const auto* lengths = static_cast<const int64_t*>(problem.lengths.data);
   const size_t size = size_of(gradient.dtype);

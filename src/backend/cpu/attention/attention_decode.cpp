@@ -16,15 +16,15 @@
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
-// Attention of a few queries, as when generating word by word: 4 operations for each element of k and v read, so the
-// floor is the time to read them once. Keys are cut into chunks for the threads; all query heads that share a key head
-// use its block while it is in L1. Partial results are joined in order.
+// Attention of a few queries, as in token-by-token generation. There are only 4 operations for each element of k and v,
+// so the lower bound is the time to read k and v once. The keys are cut into chunks for the threads. All query heads
+// that share a key head use a block of keys while it is in L1. Partial results are joined in a fixed order.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kDecodeChunk = 2048;
-inline constexpr int64_t kScaledElements = 512;   // of scaled queries, on the stack
-inline constexpr int64_t kPieceBytes = 64 << 10;  // of k and v, worth handing to another thread
+inline constexpr int64_t kScaledElements = 512;   // capacity for scaled queries on the stack
+inline constexpr int64_t kPieceBytes = 64 << 10;  // minimum bytes of k and v for a task of its own
 
 /// Running softmax of one query over one chunk: max, sum, then value_dim outputs.
 template <class T>
@@ -34,7 +34,7 @@ struct Partial {
   T* output;
 };
 
-/// A query and what became of it so far.
+/// A query and its running softmax.
 template <class T>
 struct Decoded {
   const HeadSlice<T>& head;
@@ -43,16 +43,16 @@ struct Decoded {
   Partial<T> state;
 };
 
-/// The larger of two; a NaN wins, so that what is wrong with a score shows.
+/// The larger of two values. NaN wins, so that a NaN score propagates to the output.
 template <class T>
 HWY_INLINE T Larger(T a, T b) {
   return b > a || b != b ? b : a;
 }
 
 template <class T>
-inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));  // elements of a line of the cache
+inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));  // elements in a cache line
 
-/// Asks for a row of `count` elements ahead of its use.
+/// Prefetches a row of `count` elements.
 template <class T>
 HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
   for (int64_t c = 0; c < count; c += kLine<T>) hwy::Prefetch(row + c);
@@ -67,7 +67,7 @@ HWY_INLINE void SumFour(D d, const V* v, T* HWY_RESTRICT sums) {
     const auto ce = hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
     const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
     const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-    const auto all = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));  // four sums in each block of four lanes
+    const auto all = hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));  // the four sums in each group of four lanes
     HWY_ALIGN T blocks[hn::MaxLanes(D())];
     hn::Store(all, d, blocks);
     const hn::FixedTag<T, 4> four;
@@ -80,9 +80,9 @@ HWY_INLINE void SumFour(D d, const V* v, T* HWY_RESTRICT sums) {
   }
 }
 
-/// q · k for four keys at a time, one or two queries: scores[q · kKeyBlock + j] for keys [begin, end). With `ahead` the
-/// keys' values are fetched meanwhile: k and v are two streams that each stop and start, which the hardware's own
-/// prefetching follows only after a few misses.
+/// q · k for four keys at a time and one or two queries: scores[q · kKeyBlock + j] for keys [begin, end). If `ahead` is
+/// not null, also prefetches the values of these keys: k and v are two streams that stop and start, and the hardware
+/// prefetcher picks up each of them only after a few misses.
 template <int kQueries, class T>
 HWY_INLINE void DotKeys(const HeadSlice<T>& head, const Decoded<T>* queries, KeyRange keys, const StreamAhead* ahead,
                         T* scores) {
@@ -112,7 +112,7 @@ HWY_INLINE void DotKeys(const HeadSlice<T>& head, const Decoded<T>* queries, Key
       }
     }
     for (int q = 0; q < kQueries; ++q) {
-      T* to = scores + q * kKeyBlock + (j - keys.begin);  // room for four: a block is a multiple of that
+      T* to = scores + q * kKeyBlock + (j - keys.begin);  // has room for four: kKeyBlock is a multiple of four
       SumFour(d, sum[q], to);
       for (int64_t n = 0; n < count; ++n) {
         for (int64_t c = whole; c < head.dim; ++c) to[n] += queries[q].query[c] * rows[n][c];
@@ -121,7 +121,7 @@ HWY_INLINE void DotKeys(const HeadSlice<T>& head, const Decoded<T>* queries, Key
   }
 }
 
-/// Softcap, positions, mask and bias on the scores of query i.
+/// Applies softcap, ALiBi, mask and bias to the scores of query i.
 template <class T>
 void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores) {
   const int64_t count = keys.end - keys.begin;
@@ -138,8 +138,8 @@ void FinishScores(const HeadSlice<T>& head, int64_t i, KeyRange keys, T* scores)
   for (int64_t j = 0; j < count; ++j) scores[j] = extra[j] == kHidden<T> ? extra[j] : scores[j] + extra[j];
 }
 
-/// The largest of `count` scores, a multiple of a vector, and `top`; a NaN wins, so that what is wrong with a score
-/// shows.
+/// The largest of `top` and of `count` scores, where `count` is a multiple of the vector length. NaN wins, so that a
+/// NaN score propagates to the output.
 template <class T>
 HWY_INLINE T Largest(const T* scores, int64_t count, T top) {
   const hn::ScalableTag<T> d;
@@ -154,7 +154,7 @@ HWY_INLINE T Largest(const T* scores, int64_t count, T top) {
   return hn::AllFalse(d, odd) ? hn::GetLane(hn::MaxOfLanes(d, most)) : std::numeric_limits<T>::quiet_NaN();
 }
 
-/// Scores become weights, and the state what it is with them. False where nothing is seen.
+/// Turns scores into weights and updates the running softmax. Returns false if the query sees none of the keys.
 template <class T>
 HWY_INLINE bool Weigh(const Decoded<T>& query, KeyRange keys, T* scores) {
   const hn::ScalableTag<T> d;
@@ -173,7 +173,7 @@ HWY_INLINE bool Weigh(const Decoded<T>& query, KeyRange keys, T* scores) {
   }
   const T total = hn::GetLane(hn::SumOfLanes(d, sum));
   *state.max = top;
-  if (before == kHidden<T>) {  // the first it sees
+  if (before == kHidden<T>) {  // the first visible keys of this query
     *state.sum = total;
   } else {
     const hn::CappedTag<T, 1> one;
@@ -189,8 +189,8 @@ HWY_INLINE bool Weigh(const Decoded<T>& query, KeyRange keys, T* scores) {
   return true;
 }
 
-/// output[c] += Σ_j weights[j] v[j][c], eight vectors of features at a time; a weight of 0 skips its value, whatever it
-/// is.
+/// output[c] += Σ_j weights[j] v[j][c], eight vectors of features at a time. Skips keys with weight 0, whose values may
+/// be NaN or ∞.
 template <class T>
 void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* output) {
   const hn::ScalableTag<T> d;
@@ -223,7 +223,7 @@ void AddValues(const HeadSlice<T>& head, KeyRange keys, const T* weights, T* out
   }
 }
 
-/// One or two queries against one block of keys, which are fetched ahead where that is asked for.
+/// One or two queries against one block of keys. Prefetches the values if `ahead` is not null.
 template <int kQueries, class T>
 void DecodeBlock(const Decoded<T>* queries, KeyRange keys, const StreamAhead* ahead) {
   HWY_ALIGN T scores[kQueries * kKeyBlock];
@@ -234,7 +234,7 @@ void DecodeBlock(const Decoded<T>* queries, KeyRange keys, const StreamAhead* ah
   }
 }
 
-/// y and lse of one query from the partial results of all chunks.
+/// Computes y and lse of one query from the partial results of all chunks.
 template <class T>
 void JoinPartials(const T* partials, int64_t chunks, int64_t step, int64_t width, T* y, T* lse) {
   T top = kHidden<T>, sum = 0;
@@ -291,7 +291,7 @@ void DecodeHeads(const AttentionProblem& problem, View y, View lse) {
         const KeyRange seen = query.head.visible(query.i);
         return {std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
       };
-      const StreamAhead* fetched = &ahead;  // by the first that sees the block
+      const StreamAhead* fetched = &ahead;  // the first query that sees the block prefetches it
       for (int64_t r = 0; r < group * queries;) {
         const bool is_last = r + 1 == group * queries;
         const Decoded<T> both[2]{query_at(r), query_at(is_last ? r : r + 1)};

@@ -14,15 +14,15 @@
 // clang-format on
 
 // Forward pass (Dao et al. 2022, with queries in lanes): for each block of keys, every panel of a task updates its
-// running maximum, sum and output. Per panel × block of 64 keys at head size 64 the two products are 12,288 FMA cycles
-// on AVX2, the softmax between them about 1,200: that is the bound of 0.90 of peak.
+// running maximum, sum and output. For one panel and 64 keys at head size 64, the two products take 12,288 FMA cycles
+// on AVX2 and the softmax between them about 1,200. This bounds the kernel at 0.90 of peak.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// Panels that go through the keys together, so that a block of k and v is fetched from L3 once for all of them.
+/// Panels that go through the keys together, so that each block of k and v is read from L3 once for all of them.
 inline constexpr int64_t kPanelsPerTask = 8;
 
-/// Working memory of one task after the other.
+/// Working memory that the tasks of a thread reuse.
 template <class T>
 struct ForwardScratch {
   ForwardScratch(int64_t dim, int64_t value_dim, int64_t width)
@@ -33,7 +33,7 @@ struct ForwardScratch {
   Scratch<T> packed, output, block, rows;
 };
 
-/// One panel's state, pointers into the scratch.
+/// The state of one panel. Points into the scratch memory.
 template <class T>
 struct PanelState {
   int64_t first = 0, count = 0;
@@ -41,7 +41,8 @@ struct PanelState {
   T *max = nullptr, *sum = nullptr, *decay = nullptr;
 };
 
-/// e^(score − max) in place, the sums, and how much the earlier output must shrink. Returns true if it must.
+/// Replaces scores by e^(score − max) and updates the sums and the factor by which the earlier output must shrink.
+/// Returns true if that factor is not 1 for every query.
 template <int kVectors, class T>
 HWY_INLINE bool PanelSoftmax(int64_t rows, T* scores, const PanelState<T>& panel) {
   const hn::ScalableTag<T> d;
@@ -57,7 +58,7 @@ HWY_INLINE bool PanelSoftmax(int64_t rows, T* scores, const PanelState<T>& panel
   bool shrinks = false;
   HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
     const auto before = hn::LoadU(d, panel.max + n * lanes);
-    // A query that has seen no key yet keeps −inf; 0 stands in, so that −inf − max is −inf and not NaN.
+    // A query that has seen no key yet keeps a maximum of −inf. Subtract 0 then, so that −inf − 0 is −inf and not NaN.
     shift[n] = hn::IfThenElse(hn::Eq(top[n], hn::Set(d, kHidden<T>)), hn::Zero(d), top[n]);
     const auto decay = WeightExp(d, hn::Sub(before, shift[n]));
     shrinks = shrinks || !hn::AllTrue(d, hn::Eq(before, top[n]));
@@ -77,7 +78,7 @@ HWY_INLINE bool PanelSoftmax(int64_t rows, T* scores, const PanelState<T>& panel
   return shrinks;
 }
 
-/// output += v · weights where some value is not finite: a weight of 0 must not meet it (0 · NaN = NaN).
+/// output += v · weights where some value is not finite. Skips weights of 0, because 0 · NaN = NaN.
 template <int kVectors, class T>
 HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, const T* weights,
                                     const PanelState<T>& panel, bool shrinks) {
@@ -133,7 +134,7 @@ void StepOfAnyWidth(const HeadSlice<T>& head, const PanelState<T>& panel, KeyRan
   }
 }
 
-/// y = output / sum, turned back into rows; lse = max + log sum. A query that saw nothing gives 0 and −inf.
+/// y = output / sum, transposed back into rows; lse = max + log sum. A query that sees no key gives 0 and −inf.
 template <class T>
 void FinishPanel(const HeadSlice<T>& head, const PanelState<T>& panel, T* y, int64_t y_row, T* lse, int64_t lse_step) {
   const hn::ScalableTag<T> d;
@@ -155,7 +156,7 @@ void FinishPanel(const HeadSlice<T>& head, const PanelState<T>& panel, T* y, int
   }
 }
 
-/// Where a head's results go: rows of y, and one lse each.
+/// Where a head's results go: rows of y and one lse per query.
 template <class T>
 struct ForwardOutput {
   T* y = nullptr;
@@ -164,7 +165,7 @@ struct ForwardOutput {
   int64_t lse_step = 0;
 };
 
-/// Queries [first, end) of one head.
+/// Processes queries [first, end) of one head.
 template <class T>
 void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool values_finite,
                  const ForwardScratch<T>& scratch, const ForwardOutput<T>& out) {
@@ -210,7 +211,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
   for (const SequenceSpan& span : spans) {
     const int64_t queries = span.q_end - span.q_begin;
     for (int64_t h = 0; h < heads; ++h) {
-      // Later queries of a causal head see more keys: they go first, so that the last task is a short one.
+      // Later queries of a causal head see more keys. They go first, so that the last tasks are short.
       for (int64_t first = (queries - 1) / rows_per_task * rows_per_task; first >= 0; first -= rows_per_task) {
         tasks.push_back({&span, h, first});
       }
@@ -229,7 +230,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
     };
     ForwardTask<T>(head, task.first, end, finite, scratch, {at(y), y.strides[2], at(lse), lse.strides[2]});
   };
-  // Several short sequences to a hand-over: one of 15 tokens takes but a few microseconds.
+  // One task takes several short sequences: a sequence of 15 tokens takes only a few microseconds.
   const int64_t pairs = std::max<int64_t>(1, std::min(problem.q.shape[2], rows_per_task) * problem.k.shape[2]);
   parallel_ranges(static_cast<int64_t>(tasks.size()), kKeyBlock * kKeyBlock / pairs, [&](int64_t begin, int64_t end) {
     const FlushTinyNumbers flush;
@@ -249,7 +250,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::cpu {
 HWY_EXPORT(AttentionForward);
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
-  constexpr int64_t kFewQueries = 6;  // a beam's, say: keys and values that lie in memory are read faster there
+  constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode reads k and v from memory faster
   const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
   if (is_decoding) return attention_decode(problem, y, lse);
   ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, y, lse);

@@ -1,4 +1,4 @@
-// From scores and dO·V to weights and score gradients, in place. Keys are lanes, queries are rows: a block of keys
+// Turns scores and dO·V into weights and score gradients, in place. Keys are lanes, queries are rows: a block of keys
 // stays packed while all queries that see it stream past, and every gradient accumulates in one fixed order.
 #if defined(ATTEND_ATTENTION_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_ATTENTION_GRADIENT_INL_H_
@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What multiplies the weights of query i on keys [begin, begin + count): 0 where dropped, else 1 / (1 − p).
+/// Dropout factors of the weights of query i on keys [begin, begin + count): 0 if dropped, else 1 / (1 − p).
 template <class T>
 void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t count, T* factors) {
   const T kept = static_cast<T>(1 / (1 - head.dropout));
@@ -32,19 +32,19 @@ void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t cou
 /// The part of a query's row that one panel of keys covers.
 template <class T>
 struct GradientRow {
-  int64_t query = 0, key = 0;   ///< key: of lane 0
-  int vectors = kTileVectors;   ///< of keys that the panel holds
-  KeyRange seen;                ///< lanes that may be seen, counted from lane 0
+  int64_t query = 0, key = 0;   ///< key: the key in lane 0
+  int vectors = kTileVectors;   ///< number of vectors of keys in the panel
+  KeyRange seen;                ///< lanes of visible keys, counted from lane 0
   T lse = 0, delta = 0;         ///< delta = Σ_d dO · y
-  T* weights = nullptr;         ///< in: q · k scaled; out: the weights that multiplied v
+  T* weights = nullptr;         ///< in: scaled q · k; out: the weights that multiplied v
   T* gradients = nullptr;       ///< in: dO · v; out: gradients of the scores before softcap
-  const T* extra = nullptr;     ///< bias, or −inf where masked; null: neither
-  const T* factors = nullptr;   ///< of dropout; null: none
-  T* bias_gradients = nullptr;  ///< out, [width]: gradients of the scores after softcap; null: not wanted
+  const T* extra = nullptr;     ///< bias, or −inf where masked; null: no bias and no mask
+  const T* factors = nullptr;   ///< dropout factors; null: no dropout
+  T* bias_gradients = nullptr;  ///< out, [width]: gradients of the scores after softcap; null: not needed
 };
 
-/// P = e^(s − lse); dS = P ∘ (dP − delta), Dao et al. 2022 §B.2. kHides: some lanes may not be seen; kOptions: softcap,
-/// ALiBi, dropout or a bias gradient may be asked for.
+/// P = e^(s − lse); dS = P ∘ (dP − delta), Dao et al. 2022 §B.2. kHides: some lanes may be hidden. kOptions: softcap,
+/// ALiBi, dropout or a bias gradient may be in use.
 template <bool kHides, bool kOptions, class T>
 HWY_INLINE void SoftmaxGradient(const HeadSlice<T>& head, const GradientRow<T>& row) {
   const hn::ScalableTag<T> d;
@@ -83,7 +83,7 @@ HWY_INLINE void SoftmaxGradient(const HeadSlice<T>& head, const GradientRow<T>& 
     if (kHides) ds = hn::IfThenZeroElse(hidden, ds);
     if (kOptions && row.bias_gradients != nullptr) hn::StoreU(ds, d, row.bias_gradients + n * lanes);
     if (kOptions) ds = hn::Mul(ds, steepness);
-    if (kOptions && kHides) ds = hn::IfThenZeroElse(hidden, ds);  // the softcap of a hidden score may be NaN
+    if (kOptions && kHides) ds = hn::IfThenZeroElse(hidden, ds);  // the softcap slope of a hidden score may be NaN
     hn::StoreU(used, d, row.weights + n * lanes);
     hn::StoreU(ds, d, row.gradients + n * lanes);
   }

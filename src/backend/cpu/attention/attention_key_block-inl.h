@@ -1,4 +1,4 @@
-// A block of keys and values, packed, and what is summed over the queries that stream past it. Included once for each
+// A packed block of keys and values, and the sums over the queries that stream past it. Included once for each
 // instruction set.
 #if defined(ATTEND_ATTENTION_KEY_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_ATTENTION_KEY_BLOCK_INL_H_
@@ -26,14 +26,14 @@ int64_t PaddedWidth(int64_t dim) {
   return (dim + lanes - 1) / lanes * lanes;
 }
 
-/// Rows of dq being summed: the output itself, or memory of our own with padded rows.
+/// Rows of dq to add to: the output itself, or scratch memory with padded rows.
 template <class T>
 struct QueryGradients {
   T* data = nullptr;
   int64_t row = 0;
 };
 
-/// Everything one block of keys needs while queries stream past.
+/// Working memory for one block of keys while queries stream past.
 template <class T>
 struct KeyBlockScratch {
   KeyBlockScratch(int64_t dim, int64_t value_dim)
@@ -56,7 +56,7 @@ struct KeyBlockScratch {
   Scratch<T> row;                 ///< extra, factors, bias gradients of one row
 };
 
-/// Only the panels that hold a key: short sequences need one of four.
+/// Packs only the panels that hold a key: short sequences need one of four.
 template <class T>
 void PackKeys(const HeadSlice<T>& head, KeyRange keys, const KeyBlockScratch<T>& block) {
   const int64_t panels = (keys.end - keys.begin + block.width - 1) / block.width;
@@ -81,7 +81,7 @@ void PackKeys(const HeadSlice<T>& head, KeyRange keys, const KeyBlockScratch<T>&
   std::fill_n(block.dv_turned.data(), panels * head.value_dim * block.width, T{0});
 }
 
-/// Where one head's upstream gradient, statistics and bias gradient lie.
+/// The upstream gradient, statistics and bias gradient of one head.
 template <class T>
 struct Upstream {
   const T* dy = nullptr;
@@ -89,15 +89,15 @@ struct Upstream {
   const T *lse = nullptr, *delta = nullptr;  ///< one for each query
   T* dbias = nullptr;
   int64_t dbias_row = 0, dbias_key = 0;
-  bool q_finite = true, dy_finite = true;  ///< else what a query may not see must be kept from it by force
+  bool q_finite = true, dy_finite = true;  ///< if false, factors of 0 must be skipped: 0 · NaN = NaN
 };
 
-/// Asks for the same keys of a row a little further on: rows of a bias lie far apart, and each would miss by itself.
+/// Prefetches the same keys of a row a few rows further on: rows of a bias lie far apart, so each row would miss.
 template <class T>
 HWY_INLINE void PrefetchAhead(const T* bias, int64_t row, int64_t query, int64_t key, int64_t count) {
   constexpr int64_t kRowsAhead = 12;
   if (bias == nullptr || row == 0) return;
-  const T* ahead = bias + (query + kRowsAhead) * row + key;  // a hint: harmless beyond the end
+  const T* ahead = bias + (query + kRowsAhead) * row + key;  // only a hint: an address beyond the end is harmless
   for (int64_t j = 0; j < count; j += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(ahead + j);
   hwy::Prefetch(ahead + count - 1);
 }
@@ -112,7 +112,7 @@ void AddBiasGradients(const Upstream<T>& up, int64_t query, int64_t key, int64_t
   }
 }
 
-/// As many vectors of keys as a panel has.
+/// Multiplies with the tile that has `vectors` vectors of keys.
 template <class T>
 void MultiplyPanel(int vectors, const TileProduct<T>& product, int64_t rows) {
   if (vectors == 3) return MultiplyRows<3>(product, rows);
@@ -120,7 +120,7 @@ void MultiplyPanel(int vectors, const TileProduct<T>& product, int64_t rows) {
   MultiplyRows<1>(product, rows);
 }
 
-/// Weights and score gradients of queries [begin, end) against panels [first_panel, end_panel).
+/// Computes the weights and score gradients of `queries` against the keys of `panels`.
 template <class T>
 void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys, KeyRange queries, KeyRange panels,
                   const KeyBlockScratch<T>& block) {
@@ -187,7 +187,7 @@ void WeighQueries(const HeadSlice<T>& head, const Upstream<T>& up, KeyRange keys
   }
 }
 
-/// dq += dS · K where some key is not finite: a gradient of 0 must not meet it.
+/// dq += dS · K where some key is not finite. Skips gradients of 0, because 0 · NaN = NaN.
 template <class T>
 HWY_NOINLINE void AddKeysWithCare(KeyRange keys, KeyRange queries, KeyRange panels, const KeyBlockScratch<T>& block,
                                   const QueryGradients<T>& dq) {
@@ -209,7 +209,7 @@ HWY_NOINLINE void AddKeysWithCare(KeyRange keys, KeyRange queries, KeyRange pane
   }
 }
 
-/// dq[queries] += dS · K, three vectors of features at a time: the whole panels, then one that is not full.
+/// dq[queries] += dS · K, three vectors of features at a time: first the full panels, then the partial one.
 template <class T>
 void AddQueryGradients(KeyRange keys, KeyRange queries, KeyRange panels, const KeyBlockScratch<T>& block,
                        const QueryGradients<T>& dq) {
@@ -235,7 +235,7 @@ void AddQueryGradients(KeyRange keys, KeyRange queries, KeyRange panels, const K
   if (whole < panels.end) add(whole, 1, keys.end - keys.begin - whole * width);
 }
 
-/// Some rows of q or dO.
+/// A range of rows of q or dO.
 template <class T>
 struct QueryRows {
   const T* data = nullptr;
@@ -244,7 +244,7 @@ struct QueryRows {
 };
 
 /// out[dim][key] += Σ_rows row[dim] · factors[row][key]: dV from dO and the weights, dK from q and the score gradients.
-/// Where a row is not finite, a factor of 0 must not meet it.
+/// If a row is not finite, factors of 0 are skipped.
 template <class T>
 void AddTurned(const QueryRows<T>& rows, int vectors, const T* factors, T* out) {
   const int64_t width = PanelWidth<T>();

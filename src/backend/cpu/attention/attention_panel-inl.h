@@ -1,5 +1,5 @@
-// Scores of a panel of queries against a block of keys. Queries are lanes, keys are rows: scores[key][query]. So the
-// maximum and the sum over keys are vertical, k and v are read where they lie, and only q is packed, once.
+// Scores of a panel of queries against a block of keys. Queries are lanes, keys are rows: scores[key][query]. The
+// maximum and the sum over keys are therefore vertical, k and v are read in place, and only q is packed, once.
 #if defined(ATTEND_ATTENTION_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_ATTENTION_PANEL_INL_H_
 #undef ATTEND_ATTENTION_PANEL_INL_H_
@@ -23,14 +23,14 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys of a block: its values (64 × 64 floats), the scores and the panel's output share L1.
+/// Keys in a block. Its values (64 × 64 floats), the scores and the panel's output fit into L1 together.
 inline constexpr int64_t kKeyBlock = 64;
 
 template <class T>
 constexpr T kHidden = -std::numeric_limits<T>::infinity();
 
-/// While alive, numbers too small to be normal count as 0 on this thread: weights of far keys are often that small, and
-/// Intel's cores are slow with them.
+/// While this object lives, denormal numbers count as 0 on this thread. Weights of distant keys are often denormal, and
+/// Intel cores process such numbers slowly.
 class FlushTinyNumbers {
  public:
 #if HWY_ARCH_X86
@@ -42,20 +42,20 @@ class FlushTinyNumbers {
 #endif
 };
 
-/// How many queries a full panel holds.
+/// Number of queries in a full panel.
 template <class T>
 HWY_INLINE int64_t PanelWidth() {
   return kTileVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
-/// Vectors needed for `count` queries.
+/// Number of vectors for `count` queries.
 template <class T>
 HWY_INLINE int PanelVectors(int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   return static_cast<int>((count + lanes - 1) / lanes);
 }
 
-/// e^x, x <= 0, for weights: 2^(x log2 e) with a polynomial of degree 5 (relative error 9.2e-8 beside f32's own 6e-8).
-/// Below 2^-127 the exponent field runs out and the result is exactly 0; NaN stays NaN.
+/// e^x for x ≤ 0, for weights: 2^(x log2 e) with a polynomial of degree 5 (relative error 9.2e-8; f32 itself has 6e-8).
+/// Below 2^-127 the exponent underflows and the result is exactly 0. NaN stays NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> WeightExp(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {
@@ -75,7 +75,7 @@ HWY_INLINE hn::Vec<D> WeightExp(D d, hn::Vec<D> x) {
   }
 }
 
-/// tanh through e^(-2|x|): exact sign and limits.
+/// tanh computed from e^(-2|x|): sign and limits are exact.
 template <class D>
 HWY_INLINE hn::Vec<D> CapTanh(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
@@ -84,7 +84,7 @@ HWY_INLINE hn::Vec<D> CapTanh(D d, hn::Vec<D> x) {
   return hn::CopySignToAbs(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
 }
 
-/// Whether every element is finite: x − x is 0 for those and NaN for the rest, and a sum keeps any NaN.
+/// Whether every element is finite: x − x is 0 for a finite x and NaN otherwise, and a sum keeps any NaN.
 template <class T>
 bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
   const hn::ScalableTag<T> d;
@@ -104,7 +104,7 @@ bool AllFinite(const T* rows, int64_t row_stride, int64_t count, int64_t cols) {
   return rest == 0 && hn::AllTrue(d, hn::Eq(hn::Add(sums, more), hn::Zero(d)));
 }
 
-/// Queries [first, first + count) of a head as columns: packed[dim][width], scaled, zero beyond count.
+/// Queries [first, first + count) of a head as columns: packed[dim][width], scaled, zero for columns beyond count.
 template <class T>
 void PackQueries(const HeadSlice<T>& head, int64_t first, int64_t count, int64_t width, T* packed) {
   if (count < width) {
@@ -122,7 +122,7 @@ HWY_INLINE void ForEachVector(int64_t rows, T* scores, F&& f) {
   }
 }
 
-/// row[j] = bias of query i on keys [key, key + count), or −inf where the mask says no.
+/// row[j] = bias of query i on keys [key, key + count), or −inf where the mask hides the key.
 template <class T>
 void ExtraRow(const HeadSlice<T>& head, int64_t i, int64_t key, int64_t count, T* HWY_RESTRICT row) {
   const T* bias = head.bias ? head.bias + i * head.bias_row + key * head.bias_key : nullptr;
@@ -149,10 +149,10 @@ void ExtraRow(const HeadSlice<T>& head, int64_t i, int64_t key, int64_t count, T
   }
 }
 
-/// What mask and bias do to a block.
+/// Effect of mask and bias on a block.
 enum class Extra { nothing, some, hides_all };
 
-/// Whether a mask hides nothing, something or everything of queries × keys.
+/// Whether the mask hides no, some or all pairs of these queries and keys.
 template <class T>
 Extra MaskedPart(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys) {
   if (head.mask == nullptr) return Extra::nothing;
@@ -171,7 +171,7 @@ Extra MaskedPart(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRang
   return all ? Extra::nothing : any ? Extra::some : Extra::hides_all;
 }
 
-/// extra[key][query] = bias, or −inf where the mask says no; `rows` is scratch of the same size.
+/// extra[key][query] = bias, or −inf where the mask hides the key. `rows` is scratch memory of the same size.
 template <int kVectors, class T>
 Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* extra, T* rows) {
   if (head.mask == nullptr && head.bias == nullptr) return Extra::nothing;
@@ -179,7 +179,7 @@ Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRang
   if (masked == Extra::hides_all || (masked == Extra::nothing && head.bias == nullptr)) return masked;
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const int64_t key_count = keys.end - keys.begin;
-  if (head.bias != nullptr && head.bias_key == 1) {  // the next block of every row, before 24 streams miss one by one
+  if (head.bias != nullptr && head.bias_key == 1) {  // prefetch the next block of every row: 24 streams would each miss
     for (int64_t i = 0; i < count; ++i) {
       const T* next = head.bias + (first + i) * head.bias_row + std::min(keys.end + kKeyBlock, head.keys) - 1;
       for (int64_t line = 0; line < kKeyBlock; line += 16) hwy::Prefetch(next - line);
@@ -195,7 +195,7 @@ Extra BuildExtra(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRang
   return Extra::some;
 }
 
-/// Keys that only some of the panel's queries see by position become −inf for the others.
+/// Sets the scores of keys that a query of the panel cannot see by position to −inf.
 template <int kVectors, class T>
 void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyRange keys, T* scores) {
   const KeyRange all = head.visible_to_all(first, first + count);
@@ -204,7 +204,7 @@ void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyR
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN T begins[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())],
       ends[kTileVectors * hn::MaxLanes(hn::ScalableTag<T>())];
-  for (int64_t lane = 0; lane < kVectors * lanes; ++lane) {  // relative to the block: exact in floating point
+  for (int64_t lane = 0; lane < kVectors * lanes; ++lane) {  // relative to the block, hence exact in floating point
     const KeyRange range = head.visible(first + std::min(lane, count - 1));
     begins[lane] = static_cast<T>(std::clamp<int64_t>(range.begin - keys.begin, -1, kKeyBlock + 1));
     ends[lane] = static_cast<T>(std::clamp<int64_t>(range.end - keys.begin, -1, kKeyBlock + 1));
@@ -222,21 +222,22 @@ void HideByPosition(const HeadSlice<T>& head, int64_t first, int64_t count, KeyR
   }
 }
 
-/// −slope · |position − key| added to every score.
+/// Adds −slope · |position − key| to every score.
 template <int kVectors, class T>
 void AddAlibi(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* scores) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto slope = hn::Set(d, head.slope);
-  const int64_t gap = first + head.shift - keys.begin;  // between lane 0 and row 0
+  const int64_t gap = first + head.shift - keys.begin;  // distance between lane 0 and row 0
   ForEachVector<kVectors>(keys.end - keys.begin, scores, [&](int64_t row, int n, T* s) HWY_ATTR {
     const auto distance = hn::Abs(hn::Iota(d, static_cast<T>(gap - row + n * lanes)));
     hn::StoreU(hn::NegMulAdd(slope, distance, hn::LoadU(d, s)), d, s);
   });
 }
 
-/// The finished scores of a panel against keys: −inf wherever a query may not attend. False: no query of the panel may
-/// attend to any of these keys (scores are then not written). `extra` is scratch twice as large as scores.
+/// Computes the final scores of a panel against `keys`: −inf where a query may not attend. Returns false, without
+/// writing scores, if no query of the panel may attend to any of these keys. `extra` is scratch memory, twice as large
+/// as scores.
 template <int kVectors, class T>
 HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t first, int64_t count, KeyRange keys,
                             T* scores, T* extra) {
@@ -268,7 +269,7 @@ HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t f
   return true;
 }
 
-/// Dropout on a block of weights[key][query]: dropped ones become 0, the rest are divided by 1 − p.
+/// Applies dropout to a block of weights[key][query]: dropped weights become 0, the others are divided by 1 − p.
 template <int kVectors, class T>
 void DropWeights(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* weights) {
   const hn::ScalableTag<T> d;

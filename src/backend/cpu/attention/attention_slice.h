@@ -5,7 +5,7 @@
 
 #include "backend/kernels.h"
 
-// One head of one sequence of an attention call: plain pointers, and which keys each query sees.
+// One head of one sequence of an attention call as plain pointers, and the keys that each query sees.
 namespace attend::cpu {
 
 /// Keys [begin, end).
@@ -22,18 +22,18 @@ struct HeadSlice {
   int64_t mask_row = 0, mask_key = 0;
   const T* bias = nullptr;
   int64_t bias_row = 0, bias_key = 0;
-  T slope = 0;  ///< ALiBi; 0: none
+  T slope = 0;  ///< of ALiBi; 0: no ALiBi
   T scale = 1, softcap = 0;
-  int64_t shift = 0;  ///< query i stands at position i + shift
+  int64_t shift = 0;  ///< query i is at position i + shift
   bool causal = false;
   int64_t window = 0;
-  int64_t first_query = 0, first_key = 0;  ///< where this sequence begins on the length axes
+  int64_t first_query = 0, first_key = 0;  ///< where this sequence begins on the query and key axes
   // Dropout: weight (i, j) uses word j mod 4 of philox(seed, (first_row + i) · row_groups + j / 4, stream).
   double dropout = 0;
   RandomStream random;
   uint64_t first_row = 0, row_groups = 0;
 
-  /// The keys query i may see by position; mask may take more away. Both ends rise with i.
+  /// The keys that query i may see by position; a mask may hide more. Both ends increase with i.
   KeyRange visible(int64_t i) const {
     const int64_t position = i + shift;
     KeyRange range{0, keys};
@@ -46,7 +46,7 @@ struct HeadSlice {
     range.end = std::clamp<int64_t>(range.end, range.begin, keys);
     return range;
   }
-  /// Keys that any, and that all, of queries [begin, end) see.
+  /// Keys that any query, or every query, of [begin, end) sees.
   KeyRange visible_to_any(int64_t begin, int64_t end) const { return {visible(begin).begin, visible(end - 1).end}; }
   KeyRange visible_to_all(int64_t begin, int64_t end) const { return {visible(end - 1).begin, visible(begin).end}; }
   /// Queries [begin, end) that see any key of [keys_begin, keys_end): the inverse of `visible`.
@@ -60,11 +60,11 @@ struct HeadSlice {
     begin = std::clamp<int64_t>(begin, 0, queries);
     return {begin, std::clamp<int64_t>(end, begin, queries)};
   }
-  /// True when some visible weight can still be zero, so that values nobody may see must be kept out by force.
+  /// True if a weight can be 0 because its key is hidden. Values of hidden keys may be NaN and must then be skipped.
   bool may_hide_keys() const { return causal || window > 0 || mask != nullptr || bias != nullptr; }
 };
 
-/// One sequence: the batch entry itself, or a stretch of a packed batch.
+/// One sequence: a batch entry, or a part of a packed batch.
 struct SequenceSpan {
   int64_t batch = 0;
   int64_t q_begin = 0, q_end = 0, k_begin = 0, k_end = 0;
@@ -85,7 +85,7 @@ inline std::vector<SequenceSpan> sequences_of(const AttentionProblem& problem) {
   return spans;
 }
 
-/// Address of element [b, h, i, j]; axes of size 1 have stride 0 by contract where they broadcast.
+/// Address of element [b, h, i, j]. Axes of size 1 that broadcast have stride 0.
 template <class T>
 const T* element(const ConstView& view, int64_t b, int64_t h, int64_t i = 0, int64_t j = 0) {
   return static_cast<const T*>(view.data) + b * view.strides[0] + h * view.strides[1] + i * view.strides[2] +

@@ -15,16 +15,16 @@
 #include "backend/cpu/with_float-inl.h"
 // clang-format on
 
-// Weights on demand: the forward pass's own scores for the rows asked for, and e^(score − lse). One row costs what one
-// row of the forward pass costs; rows nobody asked for cost nothing.
+// Attention weights on demand: recomputes the scores of the requested rows as the forward pass does, and takes
+// e^(score − lse). A requested row costs as much as in the forward pass; other rows cost nothing.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// Neighbouring rows of one sequence, computed as one panel.
+/// Adjacent rows of one sequence, computed as one panel.
 struct RowRun {
   SequenceSpan span;
-  int64_t first = 0, count = 0;  ///< queries of the sequence
-  int64_t place = 0;             ///< of the first among the chosen rows
+  int64_t first = 0, count = 0;  ///< range of queries of the sequence
+  int64_t place = 0;             ///< index of the first row among the requested rows
 };
 
 inline std::vector<RowRun> RunsOf(const std::vector<SequenceSpan>& spans, const AttentionSelection& chosen,
@@ -61,8 +61,8 @@ void BlockWeights(const HeadSlice<T>& head, const RowRun& run, const T* packed, 
   TransposeScaled(block, width, count, run.count, T{1}, rows, row_stride);
 }
 
-/// The whole rows of a run: [run.count][keys]. lse was rounded, so each row is brought to a sum of 1 again, as the
-/// forward pass had it.
+/// Computes all rows of a run: [run.count][keys]. Since lse was rounded, each row is normalised again to sum to 1, as
+/// in the forward pass.
 template <class T>
 void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* rows, int64_t row_stride) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
@@ -97,7 +97,7 @@ void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* ro
   }
 }
 
-/// The largest `top` entries in falling order; of equals, the earlier key first.
+/// The largest `top` entries in descending order. Of equal entries, the earlier key comes first.
 template <class T>
 void TakeTop(const T* row, int64_t keys, int64_t top, std::vector<int64_t>& order, T* values, int64_t* places) {
   order.resize(static_cast<size_t>(keys));

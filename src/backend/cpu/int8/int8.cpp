@@ -16,7 +16,7 @@ constexpr int64_t kRows = 4, kColumns = 24;
 
 int64_t padded(int64_t count) { return (count + kInt8Step - 1) / kInt8Step * kInt8Step; }
 
-// Plain C++: prepared x is i8, a panel is [k][column] of i8.
+// Plain C++: prepared x is i8, and a panel is i8 [k][column].
 void prepare_plain(const float* x, int64_t count, uint8_t* to, float* factor) {
   const auto [step, inverse] = int8_steps(int8_largest_bits(x, count));
   *factor = step;
@@ -57,8 +57,8 @@ void dots_plain(const Int8Dots& dots) {
   }
 }
 
-/// multiply_plain on operands that stay in the first-level cache: what a compiler makes of it no loop of another form
-/// would tell. A step is a row of the tile at one of k.
+/// Runs multiply_plain on operands that stay in L1: only the real function shows how well the compiler optimises it. A
+/// step is one row of the tile at one index of k.
 double spin_plain(int64_t steps, int32_t* sink) {
   uint8_t a[kRows * kInt8Step], b[kInt8Step * kColumns];
   int32_t c[kRows * kColumns] = {};

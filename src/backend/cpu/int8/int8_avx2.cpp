@@ -10,36 +10,36 @@
 
 #include "backend/cpu/int8/int8_x86.h"
 
-// AVX2 has no exact 8-bit dot product: vpmaddubsw saturates. Widened to 16 bits and multiplied by vpmaddwd, two
-// products a lane, it is as fast: per 32 products two multiplications and two additions, against two and one, and the
-// additions find free ports (Zen 3: multiplications on two of four, additions on all). So the peak is twice that of
-// f32.
+// AVX2 has no exact 8-bit dot product: vpmaddubsw saturates. Instead, values are widened to 16 bits and multiplied by
+// vpmaddwd, two products per lane. This is as fast: 32 products take two multiplications and two additions instead of
+// two and one, and the additions find free ports (Zen 3: multiplications run on two of four ports, additions on all).
+// The peak is therefore twice that of f32.
 //
-// Of 32 neighbours along k the even ones come first, then the odd ones: that is how shifts widen bytes to 16 bits,
-// without a shuffle.
+// Of 32 neighbours along k the even ones are stored first, then the odd ones: shifts widen bytes to 16 bits in that
+// order, without a shuffle.
 namespace attend::cpu {
 namespace {
 
 constexpr int64_t kRows = 4, kColumns = 24, kVectors = kColumns / 8, kElement = 2, kBlock = 32;
-constexpr int64_t kDotElement = 2;  // of x for dot products: 32 values, then their magnitudes
+constexpr int64_t kDotElement = 2;  // bytes per element of x for dot products: 32 values, then their magnitudes
 
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i even_bytes(__m256i x) {
   return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
 }
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i odd_bytes(__m256i x) { return _mm256_srai_epi16(x, 8); }
 
-/// Two vectors of 32 bits as one of 16, in order.
+/// Narrows two vectors of 32-bit elements to one of 16-bit elements, in order.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i narrowed(__m256i low, __m256i high) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
 }
 
-/// 32 values in steps, as two vectors of 16 bits: even places, odd places.
+/// Quantises 32 values to two vectors of 16-bit integers: the even positions, then the odd positions.
 [[gnu::target("avx2,fma")]] void prepare_block(const float* x, __m256 inverse, int16_t* to) {
   __m256i words[4];
   for (int i = 0; i < 4; ++i) {
     words[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse));  // nearest, ties to even
   }
-  // Each lane of 64 bits holds an even place below an odd one: gather the halves of 32 bits, then narrow to 16.
+  // Each 64-bit lane holds an even position below an odd one: gather the 32-bit halves, then narrow to 16 bits.
   const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   for (__m256i& word : words) word = _mm256_permutevar8x32_epi32(word, order);
   const __m256i even_low = _mm256_permute2x128_si256(words[0], words[1], 0x20),
@@ -66,7 +66,7 @@ constexpr int64_t kDotElement = 2;  // of x for dot products: 32 values, then th
   }
 }
 
-/// For each 32 of k 16 words, the even places' and the odd places', of all columns.
+/// Packs a panel: for each 32 elements of k, 16 words of all columns, first the even positions, then the odd ones.
 [[gnu::target("avx2,fma")]] void pack_avx2(const int8_t* weights, int64_t weight_row, int64_t lines, int64_t depth,
                                            uint8_t* to) {
   const int64_t padded = (depth + kInt8Step - 1) / kInt8Step * kInt8Step;
@@ -157,13 +157,13 @@ void multiply_avx2(const Int8Tile& tile) {
   return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
 }
 
-/// Dot products have no panel to widen once: there vpmaddubsw takes |x| and the weights with the signs of x. Neither is
-/// ever −128, so two products are at most 2 · 127², and nothing saturates.
+/// Dot products have no panel that could be widened once. They use vpmaddubsw on |x| and on the weights with the signs
+/// of x. Neither operand is ever −128, so the sum of two products is at most 2 · 127² and does not saturate.
 [[gnu::target("avx2,fma")]] void prepare_dots_avx2(const float* x, int64_t count, uint8_t* to, float* factor) {
   const auto [step, inverse] = int8_steps(largest_bits(x, count));
   *factor = step;
   const __m256 inverses = _mm256_set1_ps(inverse);
-  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // undoes what the two packs do to the lanes
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // undoes the lane order of the two packs
   for (int64_t p = 0; p < count; p += kBlock) {
     float rest[kBlock] = {};
     const float* from = x + p;
@@ -183,14 +183,14 @@ void multiply_avx2(const Int8Tile& tile) {
   }
 }
 
-/// 32 products of weights and x, prepared for dots, in eight sums.
+/// 32 products of weights and prepared x, summed into eight lanes.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i dot_bytes(__m256i weights, const __m256i* x) {
   const __m256i signs = _mm256_loadu_si256(x), magnitudes = _mm256_loadu_si256(x + 1);
   return _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(weights, signs)), _mm256_set1_epi16(1));
 }
 
-/// kFew rows of x with four rows of weights from line j on, one after the other; and beside these, where there are two
-/// streams, with the four that lie `apart`.
+/// Multiplies kFew rows of x with four rows of weights, one after the other, from line j on. With two streams, also
+/// multiplies the four rows that begin `apart` lines further, interleaved with the first four.
 template <int kFew, int kStreams>
 [[gnu::target("avx2,fma")]] void dot_four(const Int8Dots& dots, int64_t j, int64_t apart) {
   const int8_t* lines = dots.weights + j * dots.weight_row;
@@ -209,7 +209,7 @@ template <int kFew, int kStreams>
     const int8_t* line[kStreams];
     for (int s = 0; s < kStreams; ++s) line[s] = lines + (n + s * apart) * dots.weight_row;
     int64_t q = 0;
-    for (; q + 2 * kBlock <= p; q += 2 * kBlock) {  // a cache line at a time
+    for (; q + 2 * kBlock <= p; q += 2 * kBlock) {  // one cache line at a time
       __m256i low[kStreams], high[kStreams];
 #pragma GCC unroll 2
       for (int s = 0; s < kStreams; ++s) {
@@ -250,7 +250,7 @@ template <int kFew, int kStreams>
   }
 }
 
-/// One row of weights, for what is left of a number of lines that is no multiple of four.
+/// Multiplies one row of weights, for the remainder if the number of lines is not a multiple of four.
 template <int kFew>
 [[gnu::target("avx2,fma")]] void dot_one(const Int8Dots& dots, int64_t j) {
   const int8_t* line = dots.weights + j * dots.weight_row;
@@ -275,7 +275,7 @@ void dots_avx2(const Int8Dots& dots) {
   with_known_rows<4>(dots.rows, [&](auto rows) { dot_lines<rows>(dots); });
 }
 
-/// As multiply_rows without its loads: 12 sums, three vectors of b, one of a.
+/// The arithmetic of multiply_rows without its loads: 12 sums, three vectors of b, one of a.
 [[gnu::target("avx2,fma")]] double spin_avx2(int64_t steps, int32_t* sink) {
   constexpr int kSums = kRows * kVectors;
   __m256i sum[kSums], b[kVectors];
@@ -287,7 +287,7 @@ void dots_avx2(const Int8Dots& dots) {
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      // As assembly: the compiler would make the products, always the same, once.
+      // Assembly, because the compiler would hoist the products, which are loop invariants, out of the loop.
       __m256i product;
       asm volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
                    : "+x"(sum[i]), "=&x"(product)

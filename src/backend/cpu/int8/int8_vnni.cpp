@@ -9,8 +9,8 @@
 
 #include "backend/cpu/int8/int8_x86.h"
 
-// AVX512-VNNI multiplies unsigned by signed bytes and adds four neighbours exactly (vpdpbusd). So x is held with 128
-// added, and 128 times the sum of a row of weights is taken off at the end.
+// AVX512-VNNI multiplies unsigned by signed bytes and adds four neighbouring products exactly (vpdpbusd). Prepared x is
+// therefore x + 128, and 128 times the sum of a row of weights is subtracted at the end.
 namespace attend::cpu {
 namespace {
 
@@ -48,7 +48,7 @@ constexpr int32_t kZero = 128;
   }
 }
 
-/// Words of four neighbours along k, of all columns, one word after the other.
+/// Packs a panel as 32-bit words of four neighbours along k: word 0 of all columns, then word 1, and so on.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void pack_vnni(const int8_t* weights,
                                                                                     int64_t weight_row, int64_t lines,
                                                                                     int64_t depth, uint8_t* to) {
@@ -127,7 +127,7 @@ void multiply_vnni(const Int8Tile& tile) {
   with_known_rows<static_cast<int>(kRows)>(tile.rows, [&](auto rows) { multiply_rows<rows>(tile); });
 }
 
-/// By way of memory: GCC 12 warns of its own intrinsics that take the upper half.
+/// Adds the two halves of a vector through memory: GCC 12 warns about its own intrinsics that extract the upper half.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline __m256i added_halves(
     __m512i x) {
   alignas(64) __m256i halves[2];
@@ -135,7 +135,7 @@ void multiply_vnni(const Int8Tile& tile) {
   return _mm256_add_epi32(halves[0], halves[1]);
 }
 
-/// 64 products of the weights with each row of x, added to its n-th sum.
+/// Adds 64 products of the weights with each row of x to the row's n-th sum.
 template <int kFew, int kMany>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma"), gnu::always_inline]] inline void add_products(
     const Int8Dots& dots, int64_t p, __m512i weights, int n, __m512i (&sum)[kFew][kMany]) {
@@ -145,8 +145,8 @@ template <int kFew, int kMany>
   }
 }
 
-/// kFew rows of x with kMany rows of weights from line j on, one after the other; and beside these, where there are two
-/// streams, with those that lie `apart`.
+/// Multiplies kFew rows of x with kMany rows of weights, one after the other, from line j on. With two streams, also
+/// multiplies the rows that begin `apart` lines further, interleaved with the first ones.
 template <int kFew, int kMany, int kStreams>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] void dot_tile(const Int8Dots& dots, int64_t j,
                                                                                    int64_t apart) {
@@ -207,7 +207,7 @@ void dots_vnni(const Int8Dots& dots) {
   with_known_rows<4>(dots.rows, [&](auto rows) { dot_lines<rows>(dots); });
 }
 
-/// As multiply_rows without its loads.
+/// The arithmetic of multiply_rows without its loads.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")]] double spin_vnni(int64_t steps, int32_t* sink) {
   constexpr int kSums = kRows * kVectors;
   __m512i sum[kSums], b[kVectors];
@@ -220,7 +220,7 @@ void dots_vnni(const Int8Dots& dots) {
 #pragma GCC unroll 24
     for (int i = 0; i < kSums; ++i) {
       sum[i] = _mm512_dpbusd_epi32(sum[i], value, b[i % kVectors]);
-      asm volatile("" : "+v"(sum[i]));  // or GCC 12 would store each sum after each step, at half the rate
+      asm volatile("" : "+v"(sum[i]));  // without this, GCC 12 stores every sum after every step, at half the rate
     }
   }
   __m512i total = _mm512_setzero_si512();

@@ -6,10 +6,10 @@
 
 #include "backend/cpu/int8/int8.h"
 
-// What the sets of int8 instructions of x86 have in common.
+// Helpers shared by the int8 kernels for x86.
 namespace attend::cpu {
 
-/// rows[j] becomes word j of each of the eight rows.
+/// Transposes an 8 × 8 matrix of 32-bit words: rows[j] becomes word j of each of the eight rows.
 [[gnu::target("avx2"), gnu::always_inline]] inline void turn_words(__m256i (&rows)[8]) {
   __m256i a[8], b[8];
   for (int i = 0; i < 8; i += 2) {
@@ -28,7 +28,7 @@ namespace attend::cpu {
   }
 }
 
-/// int8_largest_bits in vectors.
+/// int8_largest_bits with vector instructions.
 [[gnu::target("avx2,fma")]] inline int32_t largest_bits(const float* x, int64_t count) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i most[4] = {};
@@ -45,13 +45,13 @@ namespace attend::cpu {
   return std::max(*std::max_element(lanes, lanes + 8), int8_largest_bits(x + p, count - p));
 }
 
-/// The sums of four vectors, as one.
+/// The sum of each of four vectors, as one vector.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m128i sums_of(const __m256i (&x)[4]) {
   const __m256i halves = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
   return _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
 }
 
-/// Results j to j + 3 of row i, from sums without what stands for 0.
+/// Writes results j to j + 3 of row i from sums whose zero offset has been subtracted.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void finish_four(const Int8Dots& dots, int i, int64_t j,
                                                                         __m128i sums) {
   const Int8Finish& finish = dots.finish;

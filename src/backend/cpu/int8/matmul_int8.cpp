@@ -7,17 +7,17 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/strided.h"
 
-// Products of f32 rows with i8 weights: each row of x is rounded to 8 bits, the sums are exact, and one multiply-add at
-// the end brings them back to f32. A row gives the same bits however many others are multiplied with it.
+// Products of f32 rows with i8 weights. Each row of x is rounded to 8 bits, the sums are exact, and one multiply-add at
+// the end converts them to f32. The bits of a row do not depend on how many other rows are multiplied with it.
 namespace attend::cpu {
 namespace {
 
-constexpr int64_t kDepth = 512;      // of k that a panel holds at a time: 24 KiB in L1
-constexpr int64_t kBlockRows = 128;  // of x, which stay in L2 with it
+constexpr int64_t kDepth = 512;      // elements of k in a packed panel: 24 KiB in L1
+constexpr int64_t kBlockRows = 128;  // rows of x that stay in L2 beside the panel
 constexpr int64_t kTaskRows = 512;
 constexpr int64_t kWantedTasks = 16;
 
-/// All rows of x as the unit multiplies them, with the factor of each.
+/// All rows of x, prepared for the unit, and the scale factor of each.
 class PreparedRows {
  public:
   PreparedRows(const Int8Unit& unit, ConstRows x, bool for_dots)
@@ -38,7 +38,7 @@ class PreparedRows {
   const float* factors() const { return factors_.data(); }
 
  private:
-  static constexpr int64_t kLine = 64;  // apart, or rows of 4 KiB would share sets of the caches
+  static constexpr int64_t kLine = 64;  // gap between rows: rows 4 KiB apart would share the same cache sets
   int64_t row_bytes_;
   Scratch<uint8_t> values_;
   Scratch<float> factors_;
@@ -69,13 +69,13 @@ struct Weights {
   }
 };
 
-/// A few rows: the weights are read once, in order.
+/// The product for a few rows: reads the weights once, in order.
 void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProduct> products) {
   const PreparedRows prepared(unit, x, true);
   const StreamAhead ahead = stream_ahead(DType::i8, x.rows <= kRowsAtOnce);
   for_weight_rows(products, 4, [&](const WeightProduct& product, int64_t first, int64_t last) {
     const Weights weights(product);
-    const int64_t step = x.rows <= kRowsAtOnce ? last - first : 12;  // a dozen lines stay in cache for all of x
+    const int64_t step = x.rows <= kRowsAtOnce ? last - first : 12;  // 12 lines of weights stay in cache for all of x
     for (int64_t j = first; j < last; j += step) {
       Int8Dots dots{.lines = std::min(step, last - j),
                     .depth = x.cols,
@@ -96,8 +96,8 @@ void multiply_few(const Int8Unit& unit, ConstRows x, std::span<const WeightProdu
   });
 }
 
-/// Many rows: tasks own stripes of panels, pack these for themselves and stream the rows of x past them. Sums of the
-/// first parts of k wait in y.
+/// The product for many rows. Each task owns stripes of panels, packs them itself and streams the rows of x past them.
+/// Between parts of k, y holds the integer sums.
 class Int8Product {
  public:
   Int8Product(const Int8Unit& unit, ConstRows x, const PreparedRows& rows, const WeightProduct& product)
@@ -109,7 +109,7 @@ class Int8Product {
     const Blocks groups(m_, kTaskRows, unit_.rows);
     parallel_for(stripes.count * groups.count, [&](int64_t task) {
       const int64_t stripe = task / groups.count, group = task % groups.count;
-      const int64_t next = (task + threads()) / groups.count;  // this thread's, most likely
+      const int64_t next = (task + threads()) / groups.count;  // most likely the next task of this thread
       multiply_stripe({stripes.begin(stripe), stripes.end(stripe)}, {groups.begin(group), groups.end(group)},
                       next < stripes.count ? Range{stripes.begin(next), stripes.end(next)} : Range{0, 0});
     });
@@ -147,7 +147,7 @@ class Int8Product {
     }
   }
 
-  /// The weights that are packed next, from `begin` of k on.
+  /// Prefetches the weights that are packed next, from index `begin` of k on.
   FetchAhead part_ahead(Range panels, int64_t begin, int64_t times) const {
     const int64_t first = panels.begin * unit_.columns, last = std::min(panels.end * unit_.columns, n_);
     return {weights_.values + first * weights_.row + begin, weights_.row, std::max<int64_t>(0, last - first),
@@ -173,7 +173,7 @@ class Int8Product {
     }
   }
 
-  /// A tile over the edge of y goes by way of one of our own.
+  /// Computes a tile that crosses the edge of y in a local buffer.
   void multiply_edge(Int8Tile& tile, int32_t* c, int64_t columns, const Int8Finish* finish) const {
     int32_t sums[kInt8MostRows * kInt8MostColumns] = {};
     tile.c = sums, tile.c_row = unit_.columns;

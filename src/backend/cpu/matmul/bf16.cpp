@@ -12,7 +12,7 @@
 namespace attend::cpu {
 namespace {
 
-// As to_bfloat16, here to be inlined and vectorised.
+// The same as to_bfloat16, defined here so that it can be inlined and vectorised.
 inline uint32_t rounded(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t even = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -33,7 +33,7 @@ void round_pairs_plain(const float* low, const float* high, int64_t count, uint3
 
 void nothing() {}
 
-/// The same sums without special instructions: what the others are checked against.
+/// The same sums without special instructions: the reference for the other units.
 void multiply_plain(const Bf16Block& block) {
   for (int64_t i = 0; i < kBf16Block; ++i) {
     float sums[kBf16Block];
@@ -77,7 +77,7 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
                                                                                 int64_t count, uint32_t* to) {
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    // Masked forms: GCC 12 warns of uninitialised values inside its own unmasked ones.
+    // Masked intrinsics, because GCC 12 warns about uninitialised values inside its own unmasked ones.
     const auto lower = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(low + i));
     const auto upper = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(high + i));
     const __m512i shifted = _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, upper), 16);
@@ -86,7 +86,7 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
   round_pairs_plain(low + i, high + i, count - i, to + i);
 }
 
-/// Eight rows at a time: 16 sums, two vectors of b, and a pair of a in every lane.
+/// Eight rows at a time: 16 sums, two vectors of b, and one broadcast pair of a.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]] void multiply_avx512(const Bf16Block& block) {
   constexpr int kRows = 8;
   for (int64_t first = 0; first < kBf16Block; first += kRows) {
@@ -126,7 +126,7 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
 #pragma GCC unroll 16
     for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], value, factor);
   }
-  __m512 total = _mm512_setzero_ps();  // of all: a sum that nobody reads would not be made
+  __m512 total = _mm512_setzero_ps();  // the sum of all: the compiler would remove a sum that is never read
 #pragma GCC unroll 16
   for (int i = 0; i < kSums; ++i) total = _mm512_add_ps(total, sum[i]);
   alignas(64) float lanes[16];
@@ -152,7 +152,7 @@ static_assert(sizeof(TileShapes) == 64);
 }
 [[gnu::target("amx-tile,amx-bf16")]] void end_amx() { _tile_release(); }
 
-/// Tiles 0 to 3 are the four quarters of c, 4 and 5 rows of a, 6 and 7 columns of b.
+/// Tiles 0 to 3 hold the four quarters of c, tiles 4 and 5 rows of a, tiles 6 and 7 columns of b.
 [[gnu::target("amx-tile,amx-bf16")]] void multiply_amx(const Bf16Block& block) {
   constexpr int64_t kHalf = kBf16Block / 2, kBRow = kBf16Block * static_cast<int64_t>(sizeof(uint32_t));
   const int64_t a_bytes = block.a_row * static_cast<int64_t>(sizeof(uint32_t));
@@ -214,8 +214,8 @@ constexpr Bf16Unit kAmx{"amx_bf16", round_avx512, round_pairs_avx512, begin_amx,
 
 #endif
 
-/// None where f32 is faster: vdpbf16ps has twice the rate of FMAs on AMD's cores as published, but half of it on
-/// Intel's (measured on Sapphire Rapids), which have AMX instead.
+/// Null if f32 is faster. Per specification, vdpbf16ps has twice the rate of FMAs on AMD cores. On Intel cores it has
+/// half the rate (measured on Sapphire Rapids), but these have AMX.
 const Bf16Unit* fastest_unit() {
 #if defined(__x86_64__)
   if (may_use(InstructionSet::amx)) return &kAmx;

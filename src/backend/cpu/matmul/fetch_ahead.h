@@ -7,13 +7,13 @@
 
 namespace attend::cpu {
 
-/// Rows of memory that are needed soon, asked for a few lines at a time while something else is computed: a block of
-/// weights, pieces of many rows, is too short in each for the hardware's own prefetching. More than about twenty lines
-/// at once would be dropped.
+/// Prefetches rows that are needed soon, a few cache lines at a time, while another computation runs. A block of
+/// weights consists of pieces of many rows, each too short for the hardware prefetcher. More than about twenty
+/// prefetches at once would be dropped.
 class FetchAhead {
  public:
   FetchAhead() = default;
-  /// `times` is how often fetch() will be called, more or less.
+  /// `times` is the approximate number of calls of fetch().
   FetchAhead(const void* begin, int64_t row_stride, int64_t rows, int64_t row_bytes, int64_t times)
       : row_(static_cast<const char*>(begin)),
         row_stride_(row_stride),
@@ -34,12 +34,12 @@ class FetchAhead {
   int64_t row_stride_ = 0, rows_ = 0, lines_ = 0, share_ = 0, line_ = 0;
 };
 
-/// How memory that is read in one stream is asked for ahead of its use.
+/// How to prefetch memory that is read as one stream.
 struct StreamAhead {
   int64_t bytes;
-  bool past_caches;  ///< into L1 alone: the others keep code and activations
+  bool past_caches;  ///< prefetch into L1 only, so that the outer caches keep code and activations
 
-  // Inline by force: to GCC a function that does nothing but prefetch has no effect, and calls of it are dropped.
+  // Forced inline: GCC treats a function that only prefetches as free of effects and drops its calls.
   [[gnu::always_inline]] void fetch(const void* at) const {
     const char* there = static_cast<const char*>(at) + bytes;
     if (past_caches)
@@ -49,16 +49,17 @@ struct StreamAhead {
   }
 };
 
-/// Rows that are read one after the other, cut into two streams side by side: how many rows the second begins after the
-/// first, a multiple of `unit`. A core has more lines under way that way (Zen 3: int8 decodes 6 to 8 % faster, f32 and
-/// bf16 14 %). Streams close to each other are slower than one, so it is 0, for one, where there are too few rows.
+/// Splits consecutive rows into two streams that are read side by side. Returns how many rows the second stream begins
+/// after the first, a multiple of `unit`. Two streams keep more cache lines in flight (Zen 3: int8 decodes 6 to 8 %
+/// faster, f32 and bf16 14 %). Streams close to each other are slower than one: returns 0, for a single stream, if
+/// there are too few rows.
 inline int64_t lines_apart(int64_t rows, int64_t row_bytes, int64_t unit) {
   constexpr int64_t kLeastApart = 16 << 10;
   const int64_t apart = rows / 2 / unit * unit;
   return apart * row_bytes >= kLeastApart ? apart : 0;
 }
 
-/// What suits this processor, for elements of `format` that are used only `once`.
+/// The settings for this processor, for elements of type `format`. `once`: each element is used only once.
 StreamAhead stream_ahead(DType format, bool once);
 
 }  // namespace attend::cpu

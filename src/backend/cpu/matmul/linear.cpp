@@ -34,11 +34,11 @@ namespace {
 HWY_EXPORT(MultiplyFewF32);
 HWY_EXPORT(MultiplyFewBf16);
 
-constexpr int64_t kSomeRows = 256;  // below, and above kDotRows
+constexpr int64_t kSomeRows = 256;  // upper limit of multiply_some; its lower limit is kDotRows
 
 const float* as_float(const void* data) { return static_cast<const float*>(data); }
 
-/// The weights as one operand of a product: f32 as they lie, bf16 to be widened on the way.
+/// The weights as an operand of a product: f32 in place, or bf16 to be widened during packing.
 struct Operand {
   explicit Operand(const ConstRows& weights)
       : f32(weights.dtype == DType::bf16 ? nullptr : as_float(weights.data)),
@@ -47,8 +47,8 @@ struct Operand {
   const BFloat16* bf16;
 };
 
-/// Some rows: yᵀ = weight · xᵀ. Then it is x that is packed, and the weights are read where they lie; packing these
-/// took half of the time with 32 rows.
+/// The product for more than kDotRows but fewer than kSomeRows rows: yᵀ = weight · xᵀ. It packs x and reads the weights
+/// in place; with 32 rows, packing the weights took half of the time.
 void multiply_some(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
   const Operand held(weights);
@@ -69,7 +69,7 @@ void multiply_some(ConstRows x, const WeightProduct& product) {
                 .a_bf16 = held.bf16});
 }
 
-/// Many rows: the weights are packed on the way, and bf16 becomes f32 there unless x is to be rounded, too.
+/// The product for many rows. It packs the weights; bf16 weights become f32 there unless x is rounded to bf16, too.
 MatrixProduct<float> many_rows(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
   const Operand held(weights);
@@ -89,7 +89,7 @@ MatrixProduct<float> many_rows(ConstRows x, const WeightProduct& product) {
           .b_bf16 = held.bf16};
 }
 
-/// By packed panels, each sum in an order of its own that the number of rows does not change.
+/// The product from packed panels. The order of each sum does not depend on the number of rows.
 void multiply_panels(ConstRows x, const WeightProduct& product, bool bf16) {
   MatrixProduct<float> many = many_rows(x, product);
   many.bf16 = bf16;
@@ -154,7 +154,7 @@ void fetch_next_weights(const std::vector<const void*>& starts) {
   static std::unordered_map<const void*, std::vector<const void*>> after;
   static constexpr size_t kMostKnown = 1 << 14;
   thread_local const void* before = nullptr;
-  if (starts.size() < 2) return;  // nobody is idle
+  if (starts.size() < 2) return;  // there is no idle worker
   std::lock_guard lock(mutex);
   if (after.size() > kMostKnown) after.clear();
   after[before] = starts;
@@ -168,7 +168,7 @@ void fetch_next_weights(const std::vector<const void*>& starts) {
 
 void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   if (x.rows == 0) return;
-  // Neighbours of one format go together.
+  // Adjacent products with the same weight format are computed together.
   while (!products.empty()) {
     const DType format = products[0].weight.values.dtype;
     size_t count = 1;

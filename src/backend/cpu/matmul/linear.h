@@ -7,33 +7,35 @@
 #include "attend/base/threads.h"
 #include "backend/kernels.h"
 
-// Products with weights as they lie, [out, in] with contiguous rows, for inference.
+// Products with weights in place, [out, in] with contiguous rows, for inference.
 namespace attend::cpu {
 
-/// Up to so many rows of x, dot products with the rows of weights beat packing those: they are read once, in order.
+/// Up to this many rows of x, dot products with rows of weights are faster than packing: the weights are read once, in
+/// order.
 inline constexpr int64_t kDotRows = 16;
 
-/// Up to so many go through the weights at a time; with more, the weights are used again.
+/// Number of rows of x that are multiplied in one pass over the weights.
 inline constexpr int64_t kRowsAtOnce = 4;
 
-/// Bytes of weights that a thread takes at a time: half of what is left of its stretch, within these. Taking is an
-/// atomic operation, which waits for all reads under way: with 18 KiB at a time a fifth of the bandwidth was lost.
+/// Limits on the bytes of weights that a thread claims at a time, which is half of the rest of its stretch. A claim is
+/// an atomic operation, which waits for all reads in flight: with claims of 18 KiB a fifth of the bandwidth was lost.
 inline constexpr int64_t kLeastChunk = 40 << 10, kMostChunk = 144 << 10;
 
-/// Bytes of weights that an idle worker brings into its cache before their turn.
+/// Bytes of weights that an idle worker prefetches into its cache.
 inline constexpr int64_t kFetchedAhead = 256 << 10;
 
-/// The rows of all products' weights, one after the other, and how they are shared out. A thread goes through a stretch
-/// of its own in order, for each jump costs the hardware's prefetching a microsecond to find its pace again, and helps
-/// with the others' when that is done. Every row is multiplied by itself, so who takes it does not show in the result.
+/// Distributes the rows of all products' weights over the threads. Each thread goes through its own stretch in order,
+/// because after each jump the hardware prefetcher needs a microsecond to regain its pace. Then it helps with the
+/// stretches of other threads. Rows are multiplied independently, so the result does not depend on which thread takes a
+/// row.
 class WeightRows {
  public:
   WeightRows(std::span<const WeightProduct> products, int64_t unit);
 
   int64_t stretches() const { return std::ssize(stretches_); }
-  /// Where each stretch begins.
+  /// The address at which each stretch begins.
   std::vector<const void*> starts() const;
-  /// Runs body(product, first, last) on all rows that no other call has taken, those of one stretch first.
+  /// Runs body(product, first, last) on all rows that no other call has claimed, starting with the given stretch.
   template <class F>
   void work_on(int64_t stretch, F& body) {
     for (int64_t turn = 0; turn < stretches(); ++turn) {
@@ -58,9 +60,9 @@ class WeightRows {
   std::vector<Stretch> stretches_;
 };
 
-/// Models go through their weights in the same order for every token. While the calling thread does what lies between
-/// two products, the workers bring the first of the next weights into their caches: those that came after `starts` the
-/// last time.
+/// Prefetches the weights of the next product while the calling thread works between two products. Models go through
+/// their weights in the same order for every token: the workers fetch the first of the weights that followed `starts`
+/// the last time.
 void fetch_next_weights(const std::vector<const void*>& starts);
 
 /// Runs body(product, first, last) over all rows in parallel, in multiples of `unit` rows.
@@ -71,7 +73,7 @@ void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& 
   parallel_for(rows.stretches(), [&](int64_t) { rows.work_on(worker_place() % rows.stretches(), body); });
 }
 
-/// y = x · weightᵀ + bias with i8 weights: any number of rows of x.
+/// y = x · weightᵀ + bias with i8 weights, for any number of rows of x.
 void multiply_int8(ConstRows x, std::span<const WeightProduct> products);
 
 }  // namespace attend::cpu

@@ -1,4 +1,4 @@
-// Products of a few rows with f32 or bf16 weights, bound by reading the weights once. Included once for each
+// Products of a few rows with f32 or bf16 weights, limited by the time to read the weights once. Included once for each
 // instruction set.
 #if defined(ATTEND_WEIGHTS_FEW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_WEIGHTS_FEW_INL_H_
@@ -19,15 +19,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
 
-/// Weights that are read as they are.
+/// f32 weights, loaded unchanged.
 struct PlainRows {
   using Element = float;
   static HWY_INLINE hn::Vec<F32> Load(const Element* from) { return hn::LoadU(F32(), from); }
   static HWY_INLINE float Value(Element element) { return element; }
 };
 
-/// bf16 is the upper half of an f32: widened in order, so that sums are those of f32 to the bit. To take even and odd
-/// places apart, by a shift and a mask, saves an instruction in six, which memory does not wait for.
+/// bf16 weights. bf16 is the upper half of an f32; widening keeps the order, so that sums have the same bits as with
+/// f32 weights. Separating even and odd positions by a shift and a mask would save one instruction in six, but the loop
+/// waits for memory anyway.
 struct Bf16Rows {
   using Element = BFloat16;
   static HWY_INLINE hn::Vec<F32> Load(const Element* from) {
@@ -48,8 +49,9 @@ struct FewRows {
   int64_t stride, depth, count;
 };
 
-/// sum[s][i] = x_i · weights[s], whole vectors only and still in lanes, for kFew rows of x and one row of each stream
-/// of weights. Rows of one stream come one after the other: neighbours side by side are read at two thirds of the rate.
+/// sum[s][i] = x_i · weights[s] over whole vectors, as unreduced lanes, for kFew rows of x and one row of each stream
+/// of weights. Rows of one stream are read one after the other: reading neighbours side by side has two thirds of the
+/// rate.
 template <class Format, int kFew, int kStreams>
 HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (&weights)[kStreams], int64_t whole,
                        StreamAhead ahead, hn::Vec<F32> (&sum)[kStreams][kFew]) {
@@ -91,8 +93,8 @@ HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (
   }
 }
 
-/// kFew rows of x, from `row` on, with rows [first, last) of a product's weights and those that lie s · `apart` after
-/// them, written to y.
+/// Multiplies kFew rows of x, from `row` on, with rows [first, last) of a product's weights and, for stream s, with the
+/// rows s · `apart` further on. Writes the results to y.
 template <class Format, int kFew, int kStreams>
 void DotStreams(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last,
                 int64_t apart) {
@@ -132,7 +134,7 @@ template <class Format>
 void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
   const FewRows rows{static_cast<const float*>(x.data), x.stride, x.cols, x.rows};
   for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
-    const int64_t step = x.rows > kRowsAtOnce ? 12 : end - begin;  // a dozen rows stay in cache for all of x
+    const int64_t step = x.rows > kRowsAtOnce ? 12 : end - begin;  // 12 rows of weights stay in cache for all of x
     for (int64_t first = begin; first < end; first += step) {
       const int64_t last = std::min(first + step, end);
       int64_t row = 0;

@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-inline constexpr int64_t kDotLines = 16;  // up to so many, dot products beat packing b
+inline constexpr int64_t kDotLines = 16;  // up to this many rows, dot products are faster than packing b
 
 template <class T>
 void MultiplyOne(const MatrixProduct<T>& in) {
@@ -53,7 +53,7 @@ HWY_EXPORT(MultiplyF32);
 void multiply_one(const MatrixProduct<float>& product) { multiply_f32(product); }
 void multiply_one(const MatrixProduct<double>& product) { HWY_STATIC_DISPATCH(MultiplyF64)(product); }
 
-/// From so many matrices on, threads take whole ones; below, they share each.
+/// From this many matrices on, each thread takes whole matrices; below, threads share each matrix.
 constexpr int64_t kManyMatrices = 16;
 constexpr int64_t kSmallMatrix = 1 << 18;  // multiply-adds
 
@@ -90,7 +90,8 @@ void multiply_all(const MatrixProduct<T>& first, const Loop<3>& batch) {
   }
 }
 
-/// One b for the whole batch, and rows of a and c evenly spaced throughout: all of them are rows of one product.
+/// True if all matrices of a batch share one b, and the rows of a and c are evenly spaced over the batch. The batch is
+/// then computed as one product.
 template <class T>
 bool is_one_product(const MatrixProduct<T>& first, const Loop<3>& batch) {
   return batch.outer == 1 && batch.inner_stride(1) == 0 && batch.inner_stride(0) == first.m * first.a_row &&
@@ -126,7 +127,7 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
                              .bias = static_cast<const T*>(options.bias.data),
                              .accumulate = options.accumulate,
                              .bf16 = options.bf16};
-    if (product.k == 1) product.a_step = product.b_step = 1;  // an axis of one has no stride of its own
+    if (product.k == 1) product.a_step = product.b_step = 1;  // the stride of an axis of size 1 is arbitrary
     if (product.n == 1) product.b_col = 1;
     const bool copies_bias = options.bias && product.n > 1 && options.bias.strides[0] != 1;
     const Scratch<T> bias(copies_bias ? product.n : 0);

@@ -12,22 +12,22 @@
 #include <xmmintrin.h>
 #endif
 
-// Products of f32 matrices whose operands are rounded to bf16 on the way into their packed copies. All of a is packed
-// once, rows along k; a task packs the panels of b it owns for itself, and streams all rows of a past them. k is never
-// shared between tasks.
+// Products of f32 matrices whose operands are rounded to bf16 while they are packed. All of a is packed once, in rows
+// along k. Each task packs the panels of b that it owns and streams all rows of a past them. k is never split between
+// tasks.
 namespace attend::cpu {
 namespace {
 
-constexpr int64_t kDepth = 512;                      // of a panel of b in L1: 32 KiB
-constexpr int64_t kRowGroup = 256;                   // rows of a that stay in L2 with it
-constexpr int64_t kPackedA = int64_t{1} << 22;       // elements of a, packed at a time
+constexpr int64_t kDepth = 512;                      // elements of k in a panel of b: 32 KiB in L1
+constexpr int64_t kRowGroup = 256;                   // rows of a that stay in L2 beside the panel
+constexpr int64_t kPackedA = int64_t{1} << 22;       // elements of a that are packed at a time
 constexpr int64_t kPanel = kBf16Block * kDepth / 2;  // words of a packed panel of b
 constexpr int64_t kTasks = 16;
-constexpr int64_t kStrip = 128;  // of k, rounded before it is turned
+constexpr int64_t kStrip = 128;  // elements of k that are rounded before they are transposed
 
 int64_t whole_blocks(int64_t size) { return (size + kBf16Block - 1) / kBf16Block * kBf16Block; }
 
-/// to[c][r] = from[r][c]; both sizes are multiples of four.
+/// Transposes words: to[c][r] = from[r][c]. Both sizes are multiples of four.
 void turn_words(const uint32_t* from, int64_t from_row, int64_t rows, int64_t cols, uint32_t* to, int64_t to_row) {
   for (int64_t r = 0; r < rows; r += 4) {
     for (int64_t c = 0; c < cols; c += 4) {
@@ -52,14 +52,15 @@ void turn_words(const uint32_t* from, int64_t from_row, int64_t rows, int64_t co
 struct Operand {
   const float* data;
   int64_t lines, line, step;          ///< element p of line i is data[i · line + p · step]
-  const BFloat16* rounded = nullptr;  ///< stands in for data, with step 1
+  const BFloat16* rounded = nullptr;  ///< replaces `data` if not null; requires step = 1
 };
 
 class Packer {
  public:
   Packer(const Bf16Unit& unit, const Operand& in) : unit_(unit), in_(in) {}
 
-  /// Lines first … first + 31, k from `begin` on, as rows of pairs `to_row` apart; `padded` of k, zeros beyond `depth`.
+  /// Packs lines first … first + 31 as rows of pairs, `to_row` apart: `depth` elements of k from `begin` on, then zeros
+  /// up to `padded`.
   void rows(int64_t first, int64_t begin, int64_t depth, int64_t padded, uint32_t* to, int64_t to_row) const {
     const int64_t count = lines_from(first);
     if (in_.step == 1) {
@@ -76,7 +77,7 @@ class Packer {
     }
   }
 
-  /// The same lines as a panel: pairs along k of all 32, one pair after the other.
+  /// Packs the same lines as a panel: the first pair along k of all 32 lines, then the second, and so on.
   void panel(int64_t first, int64_t begin, int64_t depth, int64_t padded, uint32_t* to) const {
     if (in_.step != 1) return pair_lines(first, begin, depth, padded, to);
     const int64_t count = lines_from(first);
@@ -94,11 +95,11 @@ class Packer {
  private:
   int64_t lines_from(int64_t first) const { return std::min(kBf16Block, in_.lines - first); }
 
-  /// A line that is contiguous, or zeros for −1.
+  /// Packs a contiguous line, or zeros if `line` is −1.
   void round_line(int64_t line, int64_t begin, int64_t depth, int64_t padded, uint32_t* to) const {
     const int64_t present = line < 0 ? 0 : depth;
     if (present > 0 && in_.rounded != nullptr) {
-      if (present % 2 != 0) to[present / 2] = 0;  // its upper half
+      if (present % 2 != 0) to[present / 2] = 0;  // clears the upper half of the last pair
       std::memcpy(to, in_.rounded + line * in_.line + begin, static_cast<size_t>(present) * sizeof(BFloat16));
     } else if (present > 0) {
       unit_.round(in_.data + line * in_.line + begin, present, to);
@@ -196,7 +197,7 @@ class Bf16Product {
     }
   }
 
-  /// Straight into c where the block is whole, else by way of a block of our own.
+  /// Writes directly into c if the block is whole, else through a local block.
   void multiply_block(Bf16Block& block, int64_t row, int64_t column, bool first) const {
     float* c = in_.c + row * in_.c_row + column;
     const float* bias = first && in_.bias != nullptr ? in_.bias + column : nullptr;
@@ -211,7 +212,7 @@ class Bf16Product {
     alignas(64) float sums[kBf16Block * kBf16Block] = {};
     block.c = sums, block.c_row = kBf16Block;
     const bool both = adds && bias != nullptr;
-    if (in_.invariant && !both) {  // sums begin with what those of a whole block begin with
+    if (in_.invariant && !both) {  // start the sums as a whole block does, for the same bits
       block.start = sums, block.start_row = kBf16Block;
       for (int64_t i = 0; i < rows && (adds || bias != nullptr); ++i) {
         std::copy_n(adds ? c + i * in_.c_row : bias, columns, sums + i * kBf16Block);
@@ -232,7 +233,7 @@ class Bf16Product {
   const MatrixProduct<float> in_;
   const Packer rows_, columns_;
   const Blocks chunks_;  // of k
-  const int64_t a_row_;  // words; a line more than the depth: rows a power of two apart would share sets of the cache
+  const int64_t a_row_;  // in words, one cache line above the depth: rows a power of two apart would share cache sets
   const Scratch<uint32_t> a_;
   int64_t begin_ = 0, depth_ = 0;
 };

@@ -1,4 +1,4 @@
-// The matrix product for all but a few rows, out of packed panels. Included once for each instruction set.
+// The matrix product from packed panels, for all but a few rows. Included once for each instruction set.
 #if defined(ATTEND_MATMUL_BLOCKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_MATMUL_BLOCKED_INL_H_
 #undef ATTEND_MATMUL_BLOCKED_INL_H_
@@ -15,15 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-// After Goto and van de Geijn (2008): a panel of b meets the bands of a block of a in turn, and both come out of L2.
-// See Cuts for who packs what. A panel is up to 1,024 deep, too much for L1: panels of a quarter of that, which L1
-// holds, take c out and back four times as often, and were 4 % slower on Zen 3 (AVX2), 10 % on Sapphire Rapids
-// (AVX-512).
+// After Goto and van de Geijn (2008): each panel of b is multiplied with all bands of a block of a; both are read from
+// L2. Cuts describes which task packs which operand. A panel is up to 1,024 deep, too much for L1. Panels of a quarter
+// of that depth, which fit into L1, load and store c four times as often; they were 4 % slower on Zen 3 (AVX2) and 10 %
+// slower on Sapphire Rapids (AVX-512).
 //
-// The floor is the FMA rate. On Zen 3 (AVX2, f32) the tile alone reaches 0.97 of it out of L1 and L2; the rest is
-// packing (0.02) and the first touch of each panel of b, block of a and tile of c.
-inline constexpr int64_t kTaskProducts = 1 << 18;  // multiply-adds worth handing to another thread
-inline constexpr int64_t kPackElements = 1 << 15;  // elements worth handing to another thread when packing
+// The lower bound is the FMA rate. On Zen 3 (AVX2, f32) the tile alone reaches 0.97 of it from L1 and L2. The rest is
+// packing (0.02) and the first access to each panel of b, block of a and tile of c.
+inline constexpr int64_t kTaskProducts = 1 << 18;  // minimum multiply-adds for a task of its own
+inline constexpr int64_t kPackElements = 1 << 15;  // minimum elements for a packing task of its own
 
 template <class T>
 class BlockedProduct {
@@ -44,14 +44,14 @@ class BlockedProduct {
   }
 
  private:
-  /// A rectangle of c, in rows and panels, and the part of k it is multiplied over.
+  /// A rectangle of c, in rows and panels, and the range of k it is multiplied over.
   struct Stripe {
     int64_t first_row, last_row, first_panel, last_panel;
     Depth range;
     T* c;
     int64_t c_row;
   };
-  /// Packed panels and where they begin.
+  /// Packed panels, the index of the first, and their range of k.
   struct Packed {
     const T* data;
     int64_t first;
@@ -94,7 +94,8 @@ class BlockedProduct {
     stripe.c_row = in_.n;
   }
 
-  /// Elements a task has for itself: its rows of a or its panels of b, packed, or its rows of a c to be turned.
+  /// Elements of a task's own memory: its packed rows of a, its packed panels of b, or its rows of c before
+  /// transposing.
   int64_t OwnSize() const {
     if (in_.turned) return TurnedSize() + (in_.a_bf16 != nullptr ? cuts_.task_rows.size * WidenedRow() : 0);
     if (cuts_.packs_a) return PackedBands(cuts_.task_rows.size, cuts_.depth.size);
@@ -103,11 +104,11 @@ class BlockedProduct {
   }
 
   int64_t TurnedSize() const { return (cuts_.task_rows.size * in_.n + 15) / 16 * 16; }
-  /// Elements from one widened row of a to the next: rows a power of two apart would share sets of the cache.
+  /// Distance between widened rows of a, in elements. Rows a power of two apart would share cache sets.
   int64_t WidenedRow() const { return cuts_.depth.size + 16; }
 
-  /// Where the rows of a stripe are read: where they lie, or as f32 in a task's own memory. What comes out of that is
-  /// in L2 just as rows are that were read in place; with 64 rows of x widening takes a twentieth of the time.
+  /// Where the rows of a stripe are read: in place, or widened to f32 in the task's own memory. Widened rows are in L2,
+  /// as are rows read in place. With 64 rows of x, widening takes a twentieth of the time.
   struct RowsOfA {
     const T* data;
     int64_t row;
@@ -126,7 +127,7 @@ class BlockedProduct {
     stripe.c = own - first * in_.n;
     stripe.c_row = in_.n;
     MultiplyStripe(stripe, own + TurnedSize());
-    // A few lines of cᵀ at a time: these are powers of two apart as often as not, all in one set of the cache.
+    // Writes a few lines of cᵀ at a time: their distance is often a power of two, so all would share one cache set.
     constexpr int64_t kLines = 4;
     for (int64_t column = 0; column < in_.n; column += kLines) {
       const int64_t lines = std::min(kLines, in_.n - column);
@@ -155,9 +156,9 @@ class BlockedProduct {
     } while (part.end < stripe.range.end);
   }
 
-  /// What follows a part of a stripe where a is weights that lie in memory: its next part, or the first of the stripe
-  /// that is likely to be this thread's next. 32 rows of x gain an eighth by this, 128 a twentieth; out of L3 it does
-  /// not pay.
+  /// If a holds weights in memory, prefetches the data needed after this part of a stripe: the stripe's next part, or
+  /// the first part of the stripe that is probably this thread's next. Makes 32 rows of x an eighth faster, 128 a
+  /// twentieth. Weights in L3 gain nothing.
   FetchAhead AheadOf(const Stripe& stripe, Depth part) const {
     if (!in_.turned) return {};
     int64_t task = stripe.first_row / cuts_.task_rows.size, begin = part.end;
@@ -172,7 +173,7 @@ class BlockedProduct {
             bands * (stripe.last_panel - stripe.first_panel)};
   }
 
-  /// Rows that stay in L2 with each panel in turn.
+  /// Multiplies a block of rows, which stay in L2, with each panel in turn.
   void MultiplyBlock(const Stripe& block, Depth part, const RowsOfA& a, const T* bands, const Packed& packed,
                      FetchAhead ahead) {
     for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
@@ -195,7 +196,7 @@ class BlockedProduct {
           ProductRows<kTileVectors, kTileRows>(rows, part.count(), operands, output);
         else if (cuts_.panels.is_single() && rows == kNarrowRows)
           ProductTile<kNarrowRows, 1>(part.count(), operands, output);
-        else  // of a single vector, too: what the second reads behind it goes nowhere
+        else  // also for panels of one vector: the results of the second vector are not stored
           ProductRows<kTileVectors - 1, kNarrowRows>(rows, part.count(), operands, output);
       }
     }

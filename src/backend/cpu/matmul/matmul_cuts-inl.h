@@ -11,38 +11,37 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-inline constexpr int64_t kMostDepth = 1024;           // of a panel; less would read and write c more often
-inline constexpr int64_t kLeastDepth = 256;           // however wide a shared b is
-inline constexpr int64_t kBlockRows = 128;            // of a, in turn with each panel
-inline constexpr int64_t kTurnedRows = 64;            // of a task whose c is turned
-inline constexpr int64_t kFewRows = 32;               // so few that packing b would cost more than it saves
-inline constexpr int64_t kSharingRows = 256;          // so many that b is worth packing once for all tasks
-inline constexpr int64_t kManyRows = 2048;            // so many that it is, however wide b is
-inline constexpr int64_t kStripeColumns = 480;        // of a shared b, for one task
-inline constexpr int64_t kPackedElements = 3 << 20;   // of b, packed at a time where it is shared
-inline constexpr int64_t kPackedColumns = 512;        // so many that rows of a are worth packing too
-inline constexpr int64_t kWantedTasks = 16;           // below that, a deep product is split along k
-inline constexpr int64_t kSplitDepth = 512;           // of each part at least
-inline constexpr int64_t kPartialElements = 1 << 19;  // of c, in all parts together
+inline constexpr int64_t kMostDepth = 1024;           // maximum depth of a panel; less would access c more often
+inline constexpr int64_t kLeastDepth = 256;           // minimum depth, however wide a shared b is
+inline constexpr int64_t kBlockRows = 128;            // rows of a that are multiplied with each panel in turn
+inline constexpr int64_t kTurnedRows = 64;            // rows of a task that writes cᵀ
+inline constexpr int64_t kFewRows = 32;               // up to this many rows, packing b costs more than it saves
+inline constexpr int64_t kSharingRows = 256;          // from this many rows on, a narrow b is packed once for all tasks
+inline constexpr int64_t kManyRows = 2048;            // from this many rows on, any b is packed once for all tasks
+inline constexpr int64_t kStripeColumns = 480;        // columns of a task if b is shared
+inline constexpr int64_t kPackedElements = 3 << 20;   // elements of a shared b that are packed at a time
+inline constexpr int64_t kPackedColumns = 512;        // from this many columns on, rows of a are packed too
+inline constexpr int64_t kWantedTasks = 16;           // with fewer tasks, a deep product is split along k
+inline constexpr int64_t kSplitDepth = 512;           // minimum depth of each part of k
+inline constexpr int64_t kPartialElements = 1 << 19;  // maximum elements of c in all parts together
 
-/// How a product is cut, by its shape alone.
-/// - b wide: tasks own tall stripes of c and pack the few panels of b they use for themselves, into their own L2. Rows
-///   of a are read where they lie.
-/// - b narrow, a tall, or a transposed (a weight's gradient): tasks own wide stripes, and b is packed once for all of
-/// them.
-///   Where a row of a is used often enough, or is not contiguous, each task packs its rows first.
-///   Turned, a task's c stays in its cache until it is whole, and is written out from there.
-/// - c small and k deep (a small weight's gradient): k is split too, each part has a c of its own, and these are added
+/// How a product is cut into tasks. The cut depends on the shape alone.
+/// - Wide b: tasks own tall stripes of c and pack the few panels of b that they use into their own L2. Rows of a are
+///   read in place.
+/// - Narrow b, tall a, or transposed a (the gradient of a weight): tasks own wide stripes, and b is packed once for all
+///   tasks. If a row of a is used often enough, or is not contiguous, each task packs its rows first. If `turned`, a
+///   task's part of c stays in its cache until it is complete, then it is written transposed.
+/// - Small c and deep k (the gradient of a small weight): k is split, too. Each part has its own c, and these are added
 ///   in order.
-/// - invariant: k alone decides how a sum is cut, into depths that are the same turned or not.
+/// - `invariant`: k alone decides how a sum is cut. The depths are the same whether or not the product is `turned`.
 template <class T>
 struct Cuts {
   Panels<T> panels;
   int64_t packed_from;  // panels before this one are read in place
   bool shares_b, packs_a;
-  Blocks depth;   // of k, multiplied at a time
-  Blocks chunk;   // of k: what is packed at a time of a shared b; all of it where b is not shared
-  Blocks splits;  // of k: each a task of its own; one for all of k in most products
+  Blocks depth;   // of k: multiplied at a time
+  Blocks chunk;   // of k: packed at a time if b is shared; all of k otherwise
+  Blocks splits;  // of k: separate tasks; a single one for most products
   Blocks task_rows, task_panels;
 
   explicit Cuts(const MatrixProduct<T>& in)
@@ -57,8 +56,8 @@ struct Cuts {
         task_panels(panels.count, shares_b ? StripePanels() : OwnPanels(), 1) {}
 
  private:
-  /// Of a task that packs its own: few, for a thread that falls behind leaves the others little to wait for (a prompt's
-  /// products: 3 % faster on two threads than with four times as many).
+  /// Panels of a task that packs its own. Few, so that other threads wait little for a thread that falls behind (the
+  /// products of a prompt: 3 % faster on two threads than with four times as many panels).
   int64_t OwnPanels() const { return std::clamp<int64_t>(panels.count / 64, 1, 4); }
   int64_t StripePanels() const { return kStripeColumns / panels.widest(); }
   int64_t DepthPacked() const {

@@ -1,5 +1,5 @@
-// Matrix products with a few rows, bound by the memory that b takes: it is read once, in order, and never packed.
-// Included once for each instruction set.
+// Matrix products with a few rows, limited by the time to read b: it is read once, in order, and never packed. Included
+// once for each instruction set.
 #if defined(ATTEND_MATMUL_FEW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_MATMUL_FEW_INL_H_
 #undef ATTEND_MATMUL_FEW_INL_H_
@@ -17,11 +17,11 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int64_t kReadElements = 1 << 15;  // of b, worth handing to another thread
+inline constexpr int64_t kReadElements = 1 << 15;  // minimum elements of b for a task of its own
 inline constexpr int64_t kStrip = 256;             // columns whose sums a task keeps in L1
-inline constexpr int64_t kAddedRows = 8;           // up to so many, b is streamed row by row
+inline constexpr int64_t kAddedRows = 8;           // up to this many rows of a, b is streamed row by row
 
-/// Vectors that lie `stride` apart, each contiguous.
+/// Contiguous vectors, `stride` apart.
 template <class T>
 struct Lines {
   const T* data = nullptr;
@@ -56,11 +56,12 @@ HWY_INLINE void DotTile(const Lines<T>& few, const Lines<T>& many, int64_t depth
   }
 }
 
-/// store(i, j, few_i · many_j) for kFew lines of few, from `row` on, and the lines [first, last) of many.
+/// Calls store(i, j, few_i · many_j) for kFew lines of `few`, from `row` on, and lines [first, last) of `many`.
 template <int kFew, class T, class Store>
 void DotLines(const Lines<T>& few, int64_t row, const Lines<T>& many, int64_t first, int64_t last, int64_t depth,
               const Store& store) {
-  constexpr int kMany = kFew > 1 ? 3 : 4;  // at most 12 sums: they, a row of many and a value of few fill 16 registers
+  // At most 12 sums, kMany vectors of `many` and one broadcast value of `few`: these fill 16 registers.
+  constexpr int kMany = kFew > 1 ? 3 : 4;
   const Lines<T> left{few.data + row * few.stride, few.stride, kFew};
   const auto take = [&](auto width, int64_t j) {
     T result[kFew][width()];
@@ -74,12 +75,12 @@ void DotLines(const Lines<T>& few, int64_t row, const Lines<T>& many, int64_t fi
   for (; j < last; ++j) take(std::integral_constant<int, 1>(), j);
 }
 
-/// Every line of few with every line of many, both contiguous along the inner dimension.
+/// Multiplies every line of `few` with every line of `many`. Both are contiguous along k.
 template <class T, class Store>
 void MultiplyByDots(const Lines<T>& few, const Lines<T>& many, int64_t depth, const Store& store) {
   const int64_t grain = (kReadElements / std::max<int64_t>(1, depth) + 11) / 12 * 12;
   parallel_ranges(many.count, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += 12) {  // a dozen lines stay in cache for all of few
+    for (int64_t first = begin; first < end; first += 12) {  // 12 lines stay in cache for all of `few`
       const int64_t last = std::min(first + 12, end);
       int64_t row = 0;
       for (; row + 4 <= few.count; row += 4) DotLines<4>(few, row, many, first, last, depth, store);
@@ -100,8 +101,8 @@ void MultiplyByDots(const Lines<T>& few, const Lines<T>& many, int64_t depth, co
   });
 }
 
-/// total[i][j] += Σ_{r < 4} a(i, p + r) · b(p + r, j) over a strip, for kRows rows from i on: four rows of b pass while
-/// the sums stay in L1.
+/// total[i][j] += Σ_{r < 4} a(i, p + r) · b(p + r, j) over a strip, for kRows rows from i on. Four rows of b stream
+/// past while the sums stay in L1.
 template <int kRows, class T>
 HWY_INLINE void AddFourRows(const MatrixProduct<T>& in, int64_t i, int64_t p, int64_t first, int64_t count, T* total) {
   const hn::ScalableTag<T> d;
@@ -150,7 +151,7 @@ void MultiplyStrip(const MatrixProduct<T>& in, int64_t first, int64_t count, con
   }
 }
 
-/// At most kAddedRows rows of a against rows of b that are contiguous.
+/// Multiplies at most kAddedRows rows of a with a b whose rows are contiguous.
 template <class T, class Store>
 void MultiplyByRows(const MatrixProduct<T>& in, const Store& store) {
   const Blocks strips(in.n, kStrip, 16);

@@ -1,4 +1,5 @@
-// Copies of a product's operands in the order the register tile reads them. Included once for each instruction set.
+// Packing: copies a product's operands in the order in which the register tile reads them. Included once for each
+// instruction set.
 #if defined(ATTEND_MATMUL_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_MATMUL_PACK_INL_H_
 #undef ATTEND_MATMUL_PACK_INL_H_
@@ -17,9 +18,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// The columns of b in panels as wide as a register tile. The last one or two are a vector narrower where that leaves
-/// less over the edge: on AVX2 128 columns of f32 are 4 × 24 + 2 × 16 rather than 6 × 24, 12 % less work. No more than
-/// a vector of columns is a panel of one.
+/// The columns of b, cut into panels as wide as a register tile. The last one or two panels are one vector narrower if
+/// that leaves less padding: on AVX2, 128 columns of f32 are 4 × 24 + 2 × 16 rather than 6 × 24, 12 % less work. If all
+/// columns fit into one vector, there is a single panel of one vector.
 template <class T>
 struct Panels {
   static_assert(kTileVectors == 3);
@@ -37,7 +38,8 @@ struct Panels {
   int64_t width(int64_t panel) const { return (panel < wide ? 3 : is_single() ? 1 : 2) * lanes; }
   int64_t begin(int64_t panel) const { return (2 * panel + std::min(panel, wide)) * lanes; }
   int64_t used(int64_t panel) const { return std::min(width(panel), columns - begin(panel)); }
-  int64_t whole() const { return columns % lanes == 0 && columns > lanes ? count : count - 1; }  ///< without an edge
+  /// Number of panels without padding.
+  int64_t whole() const { return columns % lanes == 0 && columns > lanes ? count : count - 1; }
 };
 
 /// A part of the inner dimension k.
@@ -46,14 +48,14 @@ struct Depth {
   int64_t count() const { return end - begin; }
 };
 
-/// Panels and bands lie a cache line further apart than they are long: their lengths are often multiples of 4 KiB, and
-/// writing several such streams at once would fight for one set of L1.
+/// Distance between packed panels or bands: their length plus one cache line. The length is often a multiple of 4 KiB,
+/// and several streams at such a distance would compete for one set of L1 when they are written.
 template <class T>
 constexpr int64_t PackedStride(int64_t width, int64_t depth) {
   return width * depth + 64 / static_cast<int64_t>(sizeof(T));
 }
 
-/// Whole panels of kVectors vectors of a b whose rows are contiguous, read along those rows.
+/// Packs whole panels of kVectors vectors from a b with contiguous rows. Reads along the rows.
 template <int kVectors, class T>
 void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth, T* to, int64_t stride) {
   const hn::ScalableTag<T> d;
@@ -68,7 +70,7 @@ void CopyPanels(const T* from, int64_t from_step, int64_t panels, int64_t depth,
   }
 }
 
-/// A row of bf16 as f32, which is exact. The last vector begins early enough to be whole.
+/// Widens a row of bf16 to f32, which is exact. The last vector overlaps the one before it, so that it is whole.
 inline void WidenRow(const BFloat16* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> words;
@@ -85,7 +87,7 @@ inline void WidenRow(const BFloat16* HWY_RESTRICT from, int64_t count, float* HW
   for (; p < count; ++p) to[p] = to_float(from[p]);
 }
 
-/// One panel of b with any strides; columns over the edge of b become 0.
+/// Packs one panel of b with any strides. Columns beyond the edge of b become 0.
 template <class T>
 void GatherPanel(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t panel, Depth part, T* to) {
   const int64_t width = panels.width(panel), columns = panels.used(panel), depth = part.count();
@@ -104,7 +106,7 @@ void GatherPanel(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t pa
   for (int64_t p = 0; p < depth && columns < width; ++p) std::fill_n(to + p * width + columns, width - columns, T{0});
 }
 
-/// Panels [first, last) of b, PackedStride of the widest apart, each [p][width].
+/// Packs panels [first, last) of b, PackedStride of the widest panel apart, each as [p][width].
 template <class T>
 void PackPanels(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t depth = part.count(), stride = PackedStride<T>(panels.widest(), depth);
@@ -119,14 +121,14 @@ void PackPanels(const MatrixProduct<T>& in, const Panels<T>& panels, int64_t fir
   for (; panel < last; ++panel) GatherPanel(in, panels, panel, part, to + (panel - first) * stride);
 }
 
-/// Rows [first, last) of a as bands of kTileRows rows, PackedStride apart, each [p][row].
+/// Packs rows [first, last) of a as bands of kTileRows rows, PackedStride apart, each as [p][row].
 template <class T>
 void PackBands(const MatrixProduct<T>& in, int64_t first, int64_t last, Depth part, T* to) {
   const int64_t depth = part.count(), stride = PackedStride<T>(kTileRows, depth), whole = (last - first) / kTileRows;
   const T* from = in.a + first * in.a_row + part.begin * in.a_step;
   int64_t row = 0;
   if (in.a_row == 1) {
-    // Along the rows of memory, of which these bands take but a piece: no hardware prefetcher follows.
+    // Read along rows of memory. The bands use only a piece of each row, which the hardware prefetcher does not follow.
     constexpr int64_t kAhead = 12, kLine = 64 / static_cast<int64_t>(sizeof(T));
     for (int64_t p = 0; p < depth; ++p) {
       const T* ahead = from + std::min(p + kAhead, depth - 1) * in.a_step;

@@ -18,12 +18,12 @@ template <class T>
 struct TileOutput {
   T* c = nullptr;
   int64_t c_row = 0;
-  int64_t columns = 0;      ///< fewer than the tile is wide at the edge
-  bool add = false;         ///< to what c holds
-  const T* bias = nullptr;  ///< added last, where given
+  int64_t columns = 0;      ///< less than the width of the tile at the edge
+  bool add = false;         ///< add to the content of c
+  const T* bias = nullptr;  ///< added last; null: no bias
 };
 
-inline constexpr int64_t kChain = 256;  // of k: sums of so many at most are added up, so that errors stay small
+inline constexpr int64_t kChain = 256;  // longest chain of sums along k: short chains keep rounding errors small
 
 /// c = Σ_p a b (+ c) (+ bias) for one tile.
 template <int kRows, int kVectors, class T>
@@ -34,7 +34,7 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
     HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) sum[m][n] = hn::Zero(d);
   }
-  // c is far away (L3 or memory) as often as not: ask for it while the sums are made.
+  // c is often in L3 or memory: prefetch it while the sums are computed.
   HWY_UNROLL(16) for (int m = 0; m < kRows; ++m) {
     hwy::Prefetch(out.c + m * out.c_row);
     hwy::Prefetch(out.c + m * out.c_row + out.columns - 1);
@@ -89,11 +89,11 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   }
 }
 
-/// Rows of a tile that is a vector narrower: as many sums as a whole one has where registers are few. Four rows would
-/// leave eight, each waiting for the one before it.
+/// Rows of a tile that is one vector narrower. With 16 registers it gets 6 rows, to have as many sums as a full tile:
+/// four rows would leave eight sums, too few to hide the latency of each chain.
 inline constexpr int kNarrowRows = kTileRows == 4 ? 6 : kTileRows;
 
-/// The same for a number of rows known at run time, up to kRows.
+/// ProductTile for a number of rows known only at run time, up to kRows.
 template <int kVectors, int kRows, class T>
 HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
   if constexpr (kRows > 1) {

@@ -1,4 +1,4 @@
-// The register tile that every matrix product here is made of. Included once for each instruction set.
+// The register tile from which all f32 and f64 matrix products are built. Included once for each instruction set.
 #if defined(ATTEND_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_TILE_INL_H_
 #undef ATTEND_TILE_INL_H_
@@ -16,15 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// a · b + sum, rounded as MulAdd rounds it: left to itself a compiler fuses some such sums and not others.
+/// a · b + sum, rounded exactly as MulAdd rounds: a compiler would fuse some of these expressions and not others.
 template <class T>
 HWY_INLINE T AddProduct(T a, T b, T sum) {
   const hn::CappedTag<T, 1> one;
   return hn::GetLane(hn::MulAdd(hn::Set(one, a), hn::Set(one, b), hn::Set(one, sum)));
 }
 
-/// A tile is kTileRows × (kTileVectors vectors). With 16 registers 4 × 3 leaves three for b and one for a broadcast
-/// element of a, so each step is 12 FMAs for 7 loads; with 32 registers 8 × 3 makes it 24 for 11.
+/// A tile is kTileRows × (kTileVectors vectors). With 16 registers, 4 × 3 leaves three registers for b and one for a
+/// broadcast element of a: each step is 12 FMAs for 7 loads. With 32 registers, 8 × 3 gives 24 FMAs for 11 loads.
 #if HWY_TARGET <= HWY_AVX3
 inline constexpr int kTileRows = 8;
 #else
@@ -32,7 +32,7 @@ inline constexpr int kTileRows = 4;
 #endif
 inline constexpr int kTileVectors = 3;
 
-/// Where the two operands of a tile lie. a(m, p) = a[m · a_row + p · a_step]; b(p, n) = b[p · b_step + n].
+/// The two operands of a tile: a(m, p) = a[m · a_row + p · a_step]; b(p, n) = b[p · b_step + n].
 template <class T>
 struct TileOperands {
   const T* a = nullptr;
@@ -41,7 +41,7 @@ struct TileOperands {
   int64_t b_step = 0;
 };
 
-/// sum[m][n] += Σ_{p < depth} a(m, p) · b(p, n), each element one chain of FMAs in rising p.
+/// sum[m][n] += Σ_{p < depth} a(m, p) · b(p, n). Each element is one chain of FMAs in order of p.
 template <int kRows, int kVectors, class D, class T = hn::TFromD<D>>
 HWY_INLINE void AccumulateTile(D d, int64_t depth, const TileOperands<T>& in, hn::Vec<D> (&sum)[kRows][kVectors]) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -57,17 +57,17 @@ HWY_INLINE void AccumulateTile(D d, int64_t depth, const TileOperands<T>& in, hn
   }
 }
 
-/// A product whose depth may lie in several stretches of memory (panels), one after the other.
+/// A product whose depth may consist of several segments of memory (panels), one after the other.
 template <class T>
 struct TileProduct {
   TileOperands<T> in;
   int64_t depth = 0;
-  int64_t segments = 1;                  ///< how many stretches of `depth`
-  int64_t a_segment = 0, b_segment = 0;  ///< from one stretch to the next
+  int64_t segments = 1;                  ///< number of segments of `depth` each
+  int64_t a_segment = 0, b_segment = 0;  ///< distance from one segment to the next
   T* c = nullptr;
   int64_t c_row = 0;
   bool add = false;          ///< c += a b instead of c = a b
-  const T* decay = nullptr;  ///< with add: c is first multiplied by these, one for each column
+  const T* decay = nullptr;  ///< with `add`: factors, one per column, that multiply c first
 };
 
 template <int kRows, int kVectors, class T>
@@ -97,7 +97,8 @@ HWY_INLINE void MultiplyTile(const TileProduct<T>& product, int64_t row) {
   }
 }
 
-/// c[rows × kVectors vectors] from a and b, any number of rows. Kept out of line: inlined among other code, GCC spills.
+/// c[rows × kVectors vectors] from a and b, for any number of rows. Not inlined: among other code, GCC spills
+/// registers.
 template <int kVectors, class T>
 HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   int64_t row = 0;
@@ -115,7 +116,7 @@ HWY_NOINLINE void MultiplyRows(const TileProduct<T>& product, int64_t rows) {
   if (rows - row >= 1) MultiplyTile<1, kVectors>(product, row);
 }
 
-/// Four elements of each of several rows: those of row 4 r + i where `from` is row i, for r = 0, 1, …
+/// Loads four elements of each of several rows: rows 4 r + i for r = 0, 1, …, where `from` points to row i.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadFours(D d, const T* HWY_RESTRICT from, int64_t from_row) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -127,7 +128,7 @@ HWY_INLINE hn::Vec<D> LoadFours(D d, const T* HWY_RESTRICT from, int64_t from_ro
   }
 }
 
-/// The same of bf16, widened.
+/// The same for bf16, widened to f32.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadFours(D d, const BFloat16* HWY_RESTRICT from, int64_t from_row) {
   const hn::RebindToUnsigned<D> words;
@@ -141,8 +142,8 @@ T Widened(T value) {
 }
 inline float Widened(BFloat16 value) { return to_float(value); }
 
-/// to[c][r] = factor · from[r][c] + more[r] for four columns and as many rows as D has lanes, through registers, so
-/// that neither side is walked against its grain.
+/// to[c][r] = factor · from[r][c] + more[r] for four columns and as many rows as D has lanes. Transposes in registers,
+/// so that memory is read and written contiguously.
 template <class D, class From, class T>
 HWY_INLINE void TransposeBlock(D d, const From* HWY_RESTRICT from, int64_t from_row, T factor, hn::Vec<D> more,
                                T* HWY_RESTRICT to, int64_t to_row) {
@@ -161,8 +162,8 @@ HWY_INLINE void TransposeBlock(D d, const From* HWY_RESTRICT from, int64_t from_
   hn::StoreU(finished(hn::InterleaveUpper(pairs, ab_high, ef_high)), d, to + 3 * to_row);
 }
 
-/// The same for as many rows as D has lanes, or more, and four columns or more. The last block of a row or column of
-/// blocks begins early enough to be whole: some elements are written twice, with the same value.
+/// The same for at least as many rows as D has lanes and at least four columns. The last block in each direction
+/// overlaps the one before it, so that it is whole: some elements are written twice, with the same value.
 template <class D, class From, class T>
 HWY_INLINE void TransposeBlocks(D d, const From* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols,
                                 T factor, T* HWY_RESTRICT to, int64_t to_row, const T* more) {
@@ -179,7 +180,7 @@ HWY_INLINE void TransposeBlocks(D d, const From* HWY_RESTRICT from, int64_t from
   }
 }
 
-/// The same for any size; without `more` nothing is added.
+/// The same for any size. If `more` is null, nothing is added.
 template <class From, class T>
 HWY_NOINLINE void TransposeScaled(const From* HWY_RESTRICT from, int64_t from_row, int64_t rows, int64_t cols, T factor,
                                   T* HWY_RESTRICT to, int64_t to_row, const T* more = nullptr) {
