@@ -23,7 +23,7 @@ enum class Unit { word, grapheme };
 
 std::unique_ptr<icu::BreakIterator> make_iterator(Unit unit) {
   UErrorCode status = U_ZERO_ERROR;
-  const icu::Locale& root = icu::Locale::getRoot();  // the same result wherever it runs
+  const icu::Locale& root = icu::Locale::getRoot();  // independent of the user's locale
   std::unique_ptr<icu::BreakIterator> iterator(unit == Unit::word
                                                    ? icu::BreakIterator::createWordInstance(root, status)
                                                    : icu::BreakIterator::createCharacterInstance(root, status));
@@ -31,7 +31,7 @@ std::unique_ptr<icu::BreakIterator> make_iterator(Unit unit) {
   return iterator;
 }
 
-/// Calls visit(piece, rule status) for each unit of the text; offsets are UTF-8 bytes, nothing is converted.
+/// Calls visit(piece, rule status) for each unit of the text. Works on UTF-8 bytes without converting the text.
 template <class Visit>
 void for_each_unit(icu::BreakIterator& iterator, std::string_view text, Visit&& visit) {
   UErrorCode status = U_ZERO_ERROR;
@@ -49,10 +49,10 @@ void for_each_unit(icu::BreakIterator& iterator, std::string_view text, Visit&& 
 void require_utf8(std::string_view text) {
   const size_t valid = valid_utf8_prefix(text);
   require<FormatError>(valid == text.size(), "text: expected UTF-8, got an invalid sequence at byte ", valid);
-  require<FormatError>(text.size() <= 0x7fffffff, "text: at most 2 GiB at once, got ", text.size(), " bytes");
+  require<FormatError>(text.size() <= 0x7fffffff, "text: expected at most 2 GiB, got ", text.size(), " bytes");
 }
 
-/// Calls visit(code point), -1 for invalid bytes, until it returns false.
+/// Calls visit(code point), with -1 for invalid bytes, until it returns false.
 template <class Visit>
 void for_each_code_point(std::string_view text, Visit&& visit) {
   const auto size = static_cast<int64_t>(text.size());
@@ -72,17 +72,18 @@ bool is_blank(std::string_view piece) {
   return blank;
 }
 
-/// What wcwidth says in most terminals: spacing marks (Mc) do take a column.
+/// The width according to wcwidth in most terminals. Spacing marks (Mc) take a column.
 int code_point_width(UChar32 code) {
   if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return 1;
   const int32_t category = u_charType(code);
   if (category == U_NON_SPACING_MARK || category == U_ENCLOSING_MARK || category == U_FORMAT_CHAR) return 0;
-  if (code >= 0x1160 && code <= 0x11ff) return 0;  // vowels and finals of Hangul, drawn inside the syllable
+  if (code >= 0x1160 && code <= 0x11ff) return 0;  // Hangul vowels and finals are drawn inside the syllable
   const int32_t width = u_getIntPropertyValue(code, UCHAR_EAST_ASIAN_WIDTH);
   return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
 }
 
-/// Sequences (flags, families, skin tones, keycaps, ☀️) are drawn as one picture.
+/// Whether a grapheme is drawn as an emoji. Sequences (flags, families, skin tones, keycaps, ☀️) are drawn as one
+/// emoji.
 bool is_emoji(std::string_view grapheme) {
   bool emoji = false, pictographic = false;
   int index = 0;

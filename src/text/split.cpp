@@ -23,7 +23,7 @@ std::vector<Span> merged_with_previous(const std::vector<Stretch>& stretches) {
 }
 
 std::vector<Span> merged_with_next(const std::vector<Stretch>& stretches) {
-  std::vector<Span> pieces;  // from the end
+  std::vector<Span> pieces;  // in reverse order
   bool next_matched = false;
   for (size_t i = stretches.size(); i-- > 0;) {
     const auto& [where, is_match] = stretches[i];

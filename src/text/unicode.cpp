@@ -40,7 +40,7 @@ size_t ascii_prefix(std::string_view text) {
 }
 
 void require_utf8(std::string_view text) {
-  require<FormatError>(text.size() <= 0x7fffffff, "text: at most 2 GiB at once, got ", text.size(), " bytes");
+  require<FormatError>(text.size() <= 0x7fffffff, "text: expected at most 2 GiB, got ", text.size(), " bytes");
   const size_t ascii = ascii_prefix(text);
   if (ascii == text.size()) return;
   const size_t valid = ascii + valid_utf8_prefix(text.substr(ascii));
@@ -83,7 +83,7 @@ std::string lowercased(std::string_view text) {
   out.reserve(text.size());
   for_each_code_point(text, [&](char32_t code, std::string_view) {
     append_utf8(out, static_cast<char32_t>(u_tolower(static_cast<UChar32>(code))));
-    if (code == 0x130) out += "\u0307";  // İ alone has two code points in lower case
+    if (code == 0x130) out += "\u0307";  // İ is the only character whose lower case has two code points
   });
   return out;
 }

@@ -11,11 +11,11 @@ namespace attend::text {
 /// Throws FormatError unless the text is UTF-8 and at most 2 GiB long.
 void require_utf8(std::string_view text);
 
-/// How many bytes the text begins with that are ASCII.
+/// Number of leading ASCII bytes.
 size_t ascii_prefix(std::string_view text);
 inline bool is_ascii(std::string_view text) { return ascii_prefix(text) == text.size(); }
 
-/// The code point at `at` of valid UTF-8; `at` moves behind it.
+/// The code point at `at` of valid UTF-8. Advances `at` past it.
 char32_t next_code_point(std::string_view text, size_t& at);
 
 /// Calls visit(code point, its bytes) for each code point of valid UTF-8.
@@ -28,24 +28,24 @@ void for_each_code_point(std::string_view text, Visit&& visit) {
   }
 }
 
-/// Length of the character that begins with this byte of valid UTF-8.
+/// Length in bytes of the character that begins with this byte of valid UTF-8.
 inline size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
 
-bool is_space(char32_t code);        ///< Unicode's White_Space, what \s means
-bool is_word(char32_t code);         ///< what \w means
+bool is_space(char32_t code);        ///< Unicode's White_Space, as matched by \s
+bool is_word(char32_t code);         ///< as matched by \w
 bool is_letter(char32_t code);       ///< general category L
 bool is_number(char32_t code);       ///< general category N
-bool is_punctuation(char32_t code);  ///< general category P, and all of ASCII that is neither letter, digit nor blank
+bool is_punctuation(char32_t code);  ///< general category P, and the ASCII characters of category S
 bool is_mark(char32_t code);         ///< general category M
 bool is_nonspacing_mark(char32_t code);
-bool is_other(char32_t code);  ///< controls, format characters and private use
+bool is_other(char32_t code);  ///< control characters, format characters and private use
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 std::string normalized(std::string_view text, NormalForm form);
-/// Each code point on its own: the end of a word does not matter to a sigma.
+/// Converts to lower case, each code point independently: Σ at the end of a word becomes σ, not ς.
 std::string lowercased(std::string_view text);
 
 /// The code points for which keep(code) is true.
@@ -59,7 +59,7 @@ std::string filtered(std::string_view text, Keep&& keep) {
   return out;
 }
 
-/// Every place where `from` (not empty) occurs replaced by `to`.
+/// The text with every occurrence of `from` (not empty) replaced by `to`.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
 }  // namespace attend::text

@@ -14,7 +14,7 @@
 namespace attend {
 namespace {
 
-/// How many leading bytes are ASCII, eight at a time: most of most text is.
+/// Number of leading ASCII bytes. Checks eight bytes at a time, because most text is ASCII.
 size_t ascii_prefix(std::string_view text) {
   constexpr uint64_t kHigh = 0x8080808080808080u;
   size_t at = 0;
@@ -70,7 +70,7 @@ std::u32string code_points(std::string_view text) {
 }
 
 void append_utf8(std::string& out, char32_t code) {
-  require<ShapeError>(code <= 0x10ffff && !U_IS_SURROGATE(code), "append_utf8: expected a character, got the number ",
+  require<ShapeError>(code <= 0x10ffff && !U_IS_SURROGATE(code), "append_utf8: expected a Unicode scalar value, got ",
                       static_cast<uint32_t>(code));
   char bytes[U8_MAX_LENGTH];
   size_t length = 0;
@@ -95,13 +95,13 @@ bool is_blank(std::string_view text) {
 
 std::string lower_case(std::string_view text) {
   if (!is_utf8(text)) refuse(text);
-  require<FormatError>(text.size() <= 0x7fffffff, "text: at most 2 GiB at once, got ", text.size(), " bytes");
+  require<FormatError>(text.size() <= 0x7fffffff, "text: expected at most 2 GiB, got ", text.size(), " bytes");
   std::string result;
   icu::StringByteSink<std::string> sink(&result, static_cast<int32_t>(text.size()));
   UErrorCode status = U_ZERO_ERROR;
   icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr,
                             status);
-  require<Error>(U_SUCCESS(status), "lower_case: ICU gives ", u_errorName(status));
+  require<Error>(U_SUCCESS(status), "lower_case: ICU reports ", u_errorName(status));
   return result;
 }
 

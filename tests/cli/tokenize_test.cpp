@@ -95,7 +95,7 @@ TEST_F(Tokenize, EveryKindTrains) {
 TEST_F(Tokenize, MistakesAreOneLine) {
   const std::vector<std::tuple<Words, int, std::string>> mistakes{
       {{}, 2, "expected a tokenizer, a model folder, or --train FILE; see attend tokenize --help"},
-      {{folder_.file("absent"), "x"}, 1, folder_.file("absent") + ": there is no such file or folder"},
+      {{folder_.file("absent"), "x"}, 1, folder_.file("absent") + ": no such file or folder"},
       {{corpus_, "x"}, 1, corpus_ + ": the unknown token '[UNK]' is not in the vocabulary"},
       {{model_, "a\xff"}, 1, "text: expected UTF-8, got an invalid sequence at byte 1"},
       {{model_, "--decode", "12", "x"}, 1, "tokenize: expected ids, got 'x'"},
@@ -107,11 +107,11 @@ TEST_F(Tokenize, MistakesAreOneLine) {
       {{"--train", folder_.file("absent"), "-o", model_}, 1, folder_.file("absent") + ": "},
       {{"--train", corpus_, "--vocabulary", "100", "-o", folder_.file("none")},
        1,
-       "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 100"},
+       "tokenizer: bpe needs a vocabulary of at least 261 tokens (256 bytes and 5 special tokens), got 100"},
       {{"--train", corpus_, "--kind", "sentencepiece", "--vocabulary", "100", "-o", folder_.file("none")},
        1,
-       "tokenizer: sentencepiece needs a vocabulary of at least 276 tokens for this corpus (its characters, all bytes "
-       "and the special ones), got 100\n"},
+       "tokenizer: sentencepiece needs a vocabulary of at least 276 tokens for this corpus (its characters, 256 bytes "
+       "and the special tokens), got 100\n"},
   };
   for (const auto& [words, code, message] : mistakes) {
     const Finished result = tokenize(words);

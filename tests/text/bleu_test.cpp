@@ -133,9 +133,9 @@ TEST(Bleu, WhatDoesNotFitTogether) {
       [] {
         bleu({"a", "b"}, {{"x", ""}, {"y", ""}});
       },
-      "bleu: sentence 2 has no reference, all of its 2 are empty");
+      "bleu: sentence 2 has no reference: all 2 references are empty");
   EXPECT_NEAR(bleu({"a b c d"}, {{""}, {"a b c d"}}).score, 100, 1e-9) << "an empty one of several is left out";
-  expect_error<ShapeError>([] { bleu({"a"}, {{"a"}}, {.max_order = 0}); }, "bleu: expected orders from 1 on, got 0");
+  expect_error<ShapeError>([] { bleu({"a"}, {{"a"}}, {.max_order = 0}); }, "bleu: expected max_order ≥ 1, got 0");
   expect_error<Error>([] { bleu_tokenizer("13b"); },
                       "bleu: expected the tokenizer 13a, zh, char, intl or none, got '13b'");
   expect_error<Error>([] { bleu_smoothing("log"); },

@@ -67,7 +67,7 @@ TEST(Chrf, WhatDoesNotFitTogether) {
                            "chrf: expected as many references as hypotheses, got 1 and 2");
   expect_error<ShapeError>([] { chrf("a", {""}); }, "chrf: the sentence has no reference");
   expect_error<ShapeError>([] { chrf("a", {"a"}, {.character_order = 0}); },
-                           "chrf: expected characters from order 1, words from 0 and beta above 0, got 0, 0, 2");
+                           "chrf: expected character_order ≥ 1, word_order ≥ 0 and beta > 0, got 0, 0, 2");
   EXPECT_THROW(chrf("\xff", {"a"}), FormatError);
 }
 

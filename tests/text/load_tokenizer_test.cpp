@@ -74,10 +74,10 @@ TEST(LoadTokenizer, DamageIsOneLine) {
   EXPECT_EQ(complaint(json.dump()), "the id of the added token 'x' must be from 0 to 3999999, got -1");
   json = document();
   json["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"x", 7}}, {"cls", {"x", 0}}};
-  EXPECT_EQ(complaint(json.dump()), "the template adds token 7 of 3");
+  EXPECT_EQ(complaint(json.dump()), "the template adds token id 7, but there are only 3 tokens");
   json = document();
   json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}};
-  EXPECT_EQ(complaint(json.dump()), "cannot use the regular expression '(a': U_REGEX_MISMATCHED_PAREN");
+  EXPECT_EQ(complaint(json.dump()), "cannot compile the regular expression '(a': U_REGEX_MISMATCHED_PAREN");
 }
 
 TEST(LoadTokenizer, AbsurdSizesAreRefused) {
@@ -92,7 +92,7 @@ TEST(LoadTokenizer, AbsurdSizesAreRefused) {
   const auto tokenizer = load_tokenizer(folder.path());
   expect_error<FormatError>(
       [&] { tokenizer->encode("a"); },
-      "tokenizer: its normalizer makes 131072 bytes of a text of 1; its rules are damaged or hostile");
+      "tokenizer: its normalizer expands a text of 1 bytes to 131072; its rules are damaged or hostile");
 }
 
 TEST(LoadTokenizer, ADecoderThatDoublesTheTextIsRefused) {
@@ -104,7 +104,7 @@ TEST(LoadTokenizer, ADecoderThatDoublesTheTextIsRefused) {
   const auto tokenizer = load_tokenizer(folder.path());
   expect_error<FormatError>(
       [&] { tokenizer->decode(std::vector<int32_t>{0}); },
-      "tokenizer: its decoder makes 131072 bytes of a text of 1; its rules are damaged or hostile");
+      "tokenizer: its decoder expands a text of 1 bytes to 131072; its rules are damaged or hostile");
 }
 
 TEST(LoadTokenizer, APreTokenizerThatDoublesTheTextIsRefused) {
@@ -118,15 +118,15 @@ TEST(LoadTokenizer, APreTokenizerThatDoublesTheTextIsRefused) {
   const Json blanks{{"type", "Metaspace"}, {"replacement", "  "}, {"prepend_scheme", "never"}, {"split", false}};
   expect_error<FormatError>(
       [&] { encode(blanks, "a a"); },
-      "tokenizer: its pre-tokenizer makes 131074 bytes of a text of 3; its rules are damaged or hostile");
+      "tokenizer: its pre-tokenizer expands a text of 3 bytes to 131074; its rules are damaged or hostile");
   const Json bytes{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
   expect_error<FormatError>(
       [&] { encode(bytes, "é"); },
-      "tokenizer: its pre-tokenizer makes 131072 bytes of a text of 2; its rules are damaged or hostile");
+      "tokenizer: its pre-tokenizer expands a text of 2 bytes to 131072; its rules are damaged or hostile");
   const Json longer{{"type", "Metaspace"}, {"replacement", std::string(257, 'x')}};
   expect_error<FormatError>(
       [&] { encode(longer, "a"); },
-      folder.file("tokenizer.json") + ": the replacement of Metaspace has 257 bytes, at most 256");
+      folder.file("tokenizer.json") + ": the replacement of Metaspace has 257 bytes, expected at most 256");
 }
 
 TEST(LoadTokenizer, AnAddedTokenStaysShortWhenItIsNormalized) {
@@ -134,7 +134,7 @@ TEST(LoadTokenizer, AnAddedTokenStaysShortWhenItIsNormalized) {
   json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "b"}}}, {"content", std::string(256, 'b')}};
   json["added_tokens"] = {{{"id", 3}, {"content", std::string(17, 'b')}, {"normalized", true}}};
   EXPECT_EQ(complaint(json.dump()),
-            "the normalizer makes 4352 bytes of the added token 'bbbbbbbbbbbbbbbbb', at most 4096");
+            "the normalizer expands the added token 'bbbbbbbbbbbbbbbbb' to 4352 bytes, expected at most 4096");
 }
 
 TEST(LoadTokenizer, WorkIsLimitedForTheWholeText) {
@@ -186,7 +186,7 @@ TEST(LoadTokenizer, AHostileExpressionDoesNotHang) {
 TEST(LoadTokenizer, NothingThere) {
   const TemporaryFolder folder;
   expect_error<FormatError>([&] { load_tokenizer(folder.file("absent")); },
-                            folder.file("absent") + ": there is no such file or folder");
+                            folder.file("absent") + ": no such file or folder");
   expect_error<FormatError>(
       [&] { load_tokenizer(folder.path()); },
       folder.path() + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");

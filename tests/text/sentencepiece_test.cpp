@@ -168,7 +168,8 @@ TEST(SentencePiece, ItsDocumentEncodesAndDecodesTheSame) {
 TEST(SentencePiece, ClassesThatNumberPiecesAnewAreRefused) {
   const std::string model = trained("--model_type=unigram");
   const std::string expected =
-      ": its pieces have other numbers than in this file; write a tokenizer.json with transformers: "
+      ": this tokenizer class numbers its pieces differently from this file; create a tokenizer.json with "
+      "transformers: "
       "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
   const Json by_class{{"tokenizer_class", "PegasusTokenizer"}}, by_model{{"model_type", "xlm-roberta"}};
   expect_error<FormatError>([&] { SentencePieceTokenizer(model, {by_class, {}, {}}); }, "PegasusTokenizer" + expected);

@@ -170,8 +170,7 @@ TEST(Models, WordPieceWordLevelAndUnigram) {
   Json words{{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", {{"a", 0}, {"?", 1}}}};
   EXPECT_EQ(encode(words, "b"), (Ids{1}));
   words["unk_token"] = "none";
-  expect_error<FormatError>([&] { encode(words, "b"); },
-                            "'b' is not in the vocabulary, which has no token for the unknown");
+  expect_error<FormatError>([&] { encode(words, "b"); }, "'b' is not in the vocabulary, which has no unknown token");
 
   const auto entry = [](const char* token, double score) { return Json::array({token, score}); };
   Json unigram{{"type", "Unigram"},

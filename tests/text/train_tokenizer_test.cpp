@@ -224,7 +224,7 @@ TEST(LearnMerges, EqualsItsDefinition) {
 TEST(TrainTokenizer, WhatCannotBeIsRefused) {
   expect_error<ShapeError>(
       [] { trained({.vocabulary = 260}); },
-      "tokenizer: bpe needs a vocabulary of at least 261 tokens (all bytes and 5 special ones), got 260");
+      "tokenizer: bpe needs a vocabulary of at least 261 tokens (256 bytes and 5 special tokens), got 260");
   expect_error<ShapeError>([] { trained({.kind = TokenizerKind::words, .vocabulary = 5}); },
                            "tokenizer: expected a vocabulary of 6 to 4000000 tokens, got 5");
   for (const TokenizerKind kind : kKinds) {

@@ -43,7 +43,7 @@ TEST(Utf8, CodePointsAndBack) {
   expect_error<FormatError>([] { code_points("ab\xff"); }, "text: expected UTF-8, got an invalid sequence at byte 2");
   std::string out;
   expect_error<ShapeError>([&] { append_utf8(out, 0xd800); },
-                           "append_utf8: expected a character, got the number 55296");
+                           "append_utf8: expected a Unicode scalar value, got 55296");
   EXPECT_THROW(append_utf8(out, 0x110000), ShapeError);
 }
 

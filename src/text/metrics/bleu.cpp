@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, BleuSmoothing>, 4> kSmoothings{
                                                                                  {"exp", BleuSmoothing::exponential}}};
 
 void check(const BleuOptions& options) {
-  require<ShapeError>(options.max_order >= 1, "bleu: expected orders from 1 on, got ", options.max_order);
+  require<ShapeError>(options.max_order >= 1, "bleu: expected max_order ≥ 1, got ", options.max_order);
 }
 
 double smoothing_value(const BleuOptions& options) {
@@ -46,11 +46,11 @@ class Words {
 
  private:
   const BleuOptions& options_;
-  std::deque<std::u32string> texts_;  // what known_ looks into
+  std::deque<std::u32string> texts_;  // known_ refers to these strings
   std::unordered_map<std::u32string_view, uint32_t> known_;
 };
 
-/// The closest to the hypothesis; the shorter of two that are equally close.
+/// The reference length closest to the length of the hypothesis; the shorter one if two are equally close.
 int64_t closest_length(int64_t length, const std::vector<std::vector<uint32_t>>& sentences) {
   int64_t closest = -1;
   for (size_t i = 1; i < sentences.size(); ++i) {
@@ -61,7 +61,8 @@ int64_t closest_length(int64_t length, const std::vector<std::vector<uint32_t>>&
   return closest;
 }
 
-/// An n-gram matches as often as the hypothesis (the first sequence) has it, but no more often than any one reference.
+/// Counts matching n-grams. The count of an n-gram in the hypothesis (sequence 0) is clipped to its largest count in
+/// any one reference.
 int64_t clipped_matches(const NGrams& grams) {
   std::vector<int64_t> most(grams.count()), present(grams.count());
   for (size_t reference = 1; reference < grams.sequences(); ++reference) {
@@ -98,11 +99,11 @@ double brevity_penalty(const BleuStatistics& statistics) {
                   static_cast<double>(statistics.reference_length) / static_cast<double>(statistics.hypothesis_length));
 }
 
-/// Fills in the precisions and returns how many orders the mean is taken over.
+/// Computes the precisions. Returns the number of orders that the mean is taken over.
 int64_t smoothed_precisions(const BleuStatistics& statistics, const BleuOptions& options,
                             std::vector<double>& precisions) {
   int64_t used = options.max_order;
-  double divisor = 1;  // of the exponential smoothing: 2, 4, 8 …
+  double divisor = 1;  // for exponential smoothing: 2, 4, 8 …
   for (int64_t order = 1; order <= options.max_order; ++order) {
     const auto at = static_cast<size_t>(order - 1);
     const double added = options.smoothing == BleuSmoothing::add_k && order > 1 ? smoothing_value(options) : 0;

@@ -22,7 +22,8 @@ bool is_not_digit(char32_t code) { return !is_digit(code); }
 bool is_point_or_comma(char32_t code) { return code == '.' || code == ','; }
 bool is_dash(char32_t code) { return code == '-'; }
 
-/// ASCII punctuation that always stands apart: all but ' , - and the point. The blank is among them and does no harm.
+/// ASCII punctuation that is always a separate word: all but ' , - and the full stop. The space is included, which does
+/// no harm.
 bool stands_apart(char32_t code) {
   return (code >= ' ' && code <= '&') || (code >= '(' && code <= '+') || code == '/' || (code >= ':' && code <= '@') ||
          (code >= '[' && code <= '`') || (code >= '{' && code <= '~');
@@ -49,8 +50,8 @@ Text surround(TextView text, Test test) {
 
 enum class Mark { first, second };
 
-/// Two neighbours that pass the tests: puts the marked one between blanks. Neighbours are looked for from left to right
-/// and never overlap, as a global replacement by a regular expression has it.
+/// Finds pairs of adjacent characters that pass the two tests and puts spaces around the marked one. Pairs are searched
+/// from left to right and never overlap, as in a global regular-expression replacement.
 Text separate(TextView text, Test first, Test second, Mark mark) {
   Text result;
   result.reserve(2 * text.size());
@@ -67,7 +68,8 @@ Text separate(TextView text, Test first, Test second, Mark mark) {
   return result;
 }
 
-/// The rules that 13a and zh share: punctuation apart, points and commas except inside numbers, dashes after digits.
+/// The rules shared by 13a and zh: separates punctuation, full stops and commas except inside numbers, and dashes after
+/// digits.
 Text western(TextView line) {
   Text text = surround(line, stands_apart);
   text = separate(text, is_not_digit, is_point_or_comma, Mark::second);
@@ -93,9 +95,9 @@ Text tokenize_13a(Text line) {
   return western(U' ' + line + U' ');
 }
 
-/// The ranges sacreBLEU compares with. Two of its own are meant for the planes beyond the first but spelt so that each
-/// end is a character and a digit; compared as strings they make U+2001 … U+2A6D Chinese (dashes, quotation marks,
-/// arrows) and leave 𠀀 out. Scores are equal only if we do so too.
+/// The ranges that sacreBLEU uses. Two of sacreBLEU's ranges are meant for the supplementary planes, but each end is
+/// spelt as a character followed by a digit. Compared as strings, they make U+2001 … U+2A6D Chinese (dashes, quotation
+/// marks, arrows) and leave out 𠀀. Scores agree with sacreBLEU only if this is reproduced.
 bool is_chinese(char32_t code) {
   constexpr std::array<std::pair<char32_t, char32_t>, 17> kRanges{{{0x2001, 0x2a6d},
                                                                    {0x2e80, 0x2eff},
@@ -117,7 +119,7 @@ bool is_chinese(char32_t code) {
   return std::ranges::any_of(kRanges, [=](const auto& range) { return code >= range.first && code <= range.second; });
 }
 
-/// Unlike 13a's, this line has no blank before and behind it, so a point at the very beginning stays where it is.
+/// Unlike in 13a, the line has no space before and after it, so a full stop at its very beginning is not separated.
 Text tokenize_zh(TextView line) {
   const auto begin = std::ranges::find_if_not(line, metric::is_space);
   return western(surround(TextView(begin, line.end()), is_chinese));
@@ -173,7 +175,7 @@ BleuTokenizer usual_bleu_tokenizer(std::span<const std::string> lines) {
   int64_t chinese = 0, kana = 0, all = 0;
   for (const std::string& line : lines) {
     for (const char32_t code : code_points(line)) {
-      const bool is_kana = code >= 0x3041 && code <= 0x30fa;  // inside what sacreBLEU's zh takes for Chinese
+      const bool is_kana = code >= 0x3041 && code <= 0x30fa;  // within the ranges that sacreBLEU's zh calls Chinese
       kana += is_kana;
       chinese += is_chinese(code) && !is_kana;
       all += code != ' ';

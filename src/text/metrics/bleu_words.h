@@ -7,7 +7,7 @@
 
 namespace attend::metric {
 
-/// The line with blanks between its words.
+/// The line with spaces between its words.
 std::u32string tokenize(std::u32string line, BleuTokenizer tokenizer);
 std::string_view name_of(BleuTokenizer tokenizer);
 

@@ -16,15 +16,15 @@ using Symbols = std::vector<uint32_t>;
 
 void check(const ChrfOptions& options) {
   require<ShapeError>(options.character_order >= 1 && options.word_order >= 0 && options.beta > 0,
-                      "chrf: expected characters from order 1, words from 0 and beta above 0, got ",
-                      options.character_order, ", ", options.word_order, ", ", options.beta);
+                      "chrf: expected character_order ≥ 1, word_order ≥ 0 and beta > 0, got ", options.character_order,
+                      ", ", options.word_order, ", ", options.beta);
 }
 
-/// A sentence as the two kinds of symbols that are counted.
+/// A sentence as characters and as words, the two kinds of symbols that are counted.
 struct Sentence {
   std::u32string text;
   Symbols characters;
-  std::vector<std::u32string_view> words;  // of `text`
+  std::vector<std::u32string_view> words;  // views into `text`
 };
 
 bool is_punctuation(char32_t code) {
@@ -33,7 +33,7 @@ bool is_punctuation(char32_t code) {
   return code > ' ' && code < 0x7f && !letter_or_digit;
 }
 
-/// A mark at the end of a word, or else one at its beginning, becomes a word of its own.
+/// Splits a punctuation mark off the end of a word or, if there is none, off its beginning.
 void add_word(std::u32string_view word, std::vector<std::u32string_view>& words) {
   const size_t last = word.size() - 1;
   const size_t cut = last == 0 ? 0 : is_punctuation(word[last]) ? last : is_punctuation(word[0]) ? 1 : 0;
@@ -52,7 +52,7 @@ Sentence read(std::string_view text, const ChrfOptions& options) {
   return sentence;
 }
 
-/// The words of two sentences as numbers.
+/// The words of two sentences as numbers. Equal words have equal numbers.
 std::vector<Symbols> number_words(const Sentence& hypothesis, const Sentence& reference) {
   std::unordered_map<std::u32string_view, uint32_t> known;
   const auto number = [&](const Sentence& sentence) {
@@ -73,7 +73,7 @@ Order compare(const NGrams& grams) {
   for (const uint32_t gram : reference) ++unmatched[gram];
   int64_t matches = 0;
   for (const uint32_t gram : hypothesis) matches += unmatched[gram]-- > 0 ? 1 : 0;
-  // Where the reference is too short to have any, those of the hypothesis do not count either.
+  // If the reference is too short to have n-grams of this order, the n-grams of the hypothesis do not count either.
   return {.hypothesis = reference.empty() ? 0 : static_cast<int64_t>(hypothesis.size()),
           .reference = static_cast<int64_t>(reference.size()),
           .matches = matches};
@@ -106,7 +106,7 @@ ChrfStatistics measure(std::string_view hypothesis, const std::vector<std::strin
   return best;
 }
 
-/// F of one precision and recall; 0 where both are.
+/// The F-score of a precision and a recall; 0 if both are 0.
 double f_score(double precision, double recall, double beta) {
   const double factor = beta * beta, divisor = factor * precision + recall;
   return divisor > 0 ? (1 + factor) * precision * recall / divisor : 0;

@@ -12,7 +12,7 @@ void Numbering::clear(size_t keys) {
     round_ = 0;
     shift_ = 64 - std::countr_zero(wanted);
   }
-  if (++round_ == 0) {  // after 2^32 rounds old cells could be taken for new ones
+  if (++round_ == 0) {  // after 2^32 rounds, old cells could be mistaken for current ones
     std::ranges::fill(cells_, Cell{});
     round_ = 1;
   }
@@ -20,7 +20,7 @@ void Numbering::clear(size_t keys) {
 }
 
 uint32_t Numbering::number(uint64_t key) {
-  size_t at = (key * 0x9E3779B97F4A7C15u) >> shift_;  // Fibonacci hashing: the upper bits are the good ones
+  size_t at = (key * 0x9E3779B97F4A7C15u) >> shift_;  // Fibonacci hashing: the upper bits are well mixed
   for (;; at = (at + 1) & (cells_.size() - 1)) {
     Cell& cell = cells_[at];
     if (cell.round != round_) {

@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// Numbers distinct keys 0, 1, 2, … in the order they first come: a hash table that is emptied at no cost.
+/// Numbers distinct keys 0, 1, 2, … in the order of their first appearance. A hash table that is cleared at no cost.
 class Numbering {
  public:
-  /// For at most `keys` distinct keys.
+  /// Makes room for at most `keys` distinct keys.
   void clear(size_t keys);
   uint32_t number(uint64_t key);
   uint32_t count() const { return count_; }
@@ -24,15 +24,16 @@ class Numbering {
   int shift_ = 64;
 };
 
-/// The n-grams of some sequences, order after order. Equal n-grams have equal numbers, whichever sequence they are in:
-/// an n-gram is numbered by the number of its first n−1 symbols and its last symbol, so no two can be confused.
+/// The n-grams of several sequences, one order at a time. Equal n-grams have equal numbers, in whichever sequence they
+/// occur. The number of an n-gram is determined by the number of its first n−1 symbols and by its last symbol, so that
+/// different n-grams never share a number.
 class NGrams {
  public:
-  /// Starts at order 1, where an n-gram is a symbol.
+  /// Starts at order 1, where each n-gram is one symbol.
   void start(std::vector<std::vector<uint32_t>> sequences);
   void next_order();
 
-  /// The numbers, below count(), of a sequence's n-grams from left to right.
+  /// The numbers of a sequence's n-grams from left to right. All are below count().
   std::span<const uint32_t> of(size_t sequence) const;
   size_t sequences() const { return symbols_.size(); }
   uint32_t count() const { return numbering_.count(); }

@@ -9,9 +9,9 @@
 namespace attend::text {
 namespace {
 
-constexpr size_t kLongestReplacement = 256;  // NFKC's longest has 33
+constexpr size_t kLongestReplacement = 256;  // the longest of NFKC has 33 bytes
 
-// A unit of the double array, as Yata's darts-clone packs it.
+// A unit of the double array, in the layout of Yata's darts-clone.
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7fffffffu; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000ffu; }
@@ -36,7 +36,7 @@ std::optional<std::string_view> Charsmap::replacement(uint32_t offset) const {
   const std::string_view rest = std::string_view(strings_).substr(offset, kLongestReplacement + 1);
   const size_t end = rest.find('\0');
   require<FormatError>(end != std::string_view::npos || rest.size() <= kLongestReplacement,
-                       "charsmap: a replacement of more than ", kLongestReplacement, " bytes");
+                       "charsmap: a replacement has more than ", kLongestReplacement, " bytes");
   return rest.substr(0, end);
 }
 

@@ -8,19 +8,19 @@
 
 namespace attend::text {
 
-/// SentencePiece's table of replacements ("precompiled_charsmap"): a double-array trie from bytes to an offset into a
-/// block of zero-terminated strings. The blob is not trusted: every step is checked against its bounds.
+/// SentencePiece's replacement table ("precompiled_charsmap"): a double-array trie that maps byte strings to offsets
+/// into a block of zero-terminated strings. The blob is not trusted: every step checks its bounds.
 class Charsmap {
  public:
-  /// Throws FormatError if the sizes do not fit together.
+  /// Throws FormatError if the sizes in the blob are inconsistent.
   explicit Charsmap(std::string_view blob);
 
   struct Match {
-    size_t length = 0;  ///< bytes of the text that are replaced
-    std::string_view by;
+    size_t length = 0;    ///< bytes of the text that are replaced
+    std::string_view by;  ///< the replacement
   };
   enum class Take { longest, shortest };
-  /// The replacement for what `text` begins with, if there is one. Throws FormatError if it has more than 256 bytes.
+  /// The replacement for a prefix of `text`, if there is one. Throws FormatError if it has more than 256 bytes.
   std::optional<Match> find(std::string_view text, Take take) const;
 
  private:
@@ -30,11 +30,12 @@ class Charsmap {
   std::string strings_;
 };
 
-/// As Hugging Face's tokenizers apply it: to each grapheme of up to five bytes, else to each code point, and by the
-/// shortest match. (SentencePiece itself takes the longest match at each byte; see SentencePieceNormalizer.)
+/// Applies the table as Hugging Face's tokenizers do: to each grapheme of up to five bytes, otherwise to each code
+/// point, taking the shortest match. (SentencePiece itself takes the longest match at each byte; see
+/// SentencePieceModel::normalize.)
 std::string apply_by_grapheme(const Charsmap& map, std::string_view text);
 
-/// Throws FormatError if it is not base64.
+/// Decodes base64. Throws FormatError if the text is not base64.
 std::string from_base64(std::string_view text);
 
 }  // namespace attend::text

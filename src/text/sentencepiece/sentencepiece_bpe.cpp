@@ -11,21 +11,21 @@ namespace {
 constexpr uint32_t kEnd = 0xffffffffu;
 
 struct Symbol {
-  std::string_view text;  // empty once it has been joined to the one before
+  std::string_view text;  // empty once joined to the previous symbol
   uint32_t previous = kEnd, next = kEnd;
-  bool frozen = false;  // defined by the user: never joined
+  bool frozen = false;  // user-defined, never joined
 };
 
 struct Candidate {
   float score = 0;
   uint32_t left = 0, right = 0;
-  size_t size = 0;  // of the joined text; another size means the candidate is stale
+  size_t size = 0;  // of the joined text; the candidate is stale if the current size differs
   bool operator<(const Candidate& other) const {
     return score != other.score ? score < other.score : left > other.left;
   }
 };
 
-/// One encoding under way.
+/// The state of one encoding.
 class Run {
  public:
   using Find = std::function<int32_t(std::string_view)>;
@@ -48,7 +48,7 @@ class Run {
     }
   }
 
-  /// Pieces marked unused only serve as steps to longer ones: left over, they are taken apart again.
+  /// Visits the resulting pieces. Pieces marked unused serve only as steps to longer ones; they are split again.
   void visit_all(const SentencePieceModel::Visit& visit) const {
     for (uint32_t i = 0; i != kEnd && !symbols_.empty(); i = symbols_[i].next) take_apart(symbols_[i].text, visit);
   }
@@ -69,7 +69,7 @@ class Run {
   }
 
   void take_apart(std::string_view text, const SentencePieceModel::Visit& visit) const {
-    std::vector<std::string_view> left{text};  // a stack instead of recursion: pieces may be long
+    std::vector<std::string_view> left{text};  // a stack instead of recursion, because pieces may be long
     while (!left.empty()) {
       const std::string_view piece = left.back();
       left.pop_back();
@@ -88,7 +88,7 @@ class Run {
   const SentencePieceProto& proto_;
   Find find_;
   std::priority_queue<Candidate> heap_;
-  std::unordered_map<std::string_view, size_t> parts_;  // of unused pieces: the size of the left one
+  std::unordered_map<std::string_view, size_t> parts_;  // of unused pieces: the size of the left part
 };
 
 }  // namespace

@@ -6,12 +6,12 @@
 
 namespace attend::text {
 
-/// SentencePiece's BPE, which has no list of merges: two neighbours may be joined when the result is a piece, the one
-/// with the highest score first, the leftmost of equals.
+/// SentencePiece's BPE, which has no list of merges. Two adjacent symbols may be joined if the result is a piece. The
+/// join with the highest score comes first, the leftmost one if scores are equal.
 class SentencePieceBpe {
  public:
   explicit SentencePieceBpe(const SentencePieceModel& model) : model_(model) {}
-  /// Calls visit(piece, id) over text that is normalised; kNone for unknown characters.
+  /// Calls visit(piece, id) for each piece of normalised text. id is kNone for unknown characters.
   void encode(std::string_view text, const SentencePieceModel::Visit& visit) const;
 
  private:

@@ -8,10 +8,10 @@ namespace {
 
 using Type = SentencePieceProto::Type;
 
-/// Far enough below all real pieces that no text ever becomes one of these.
+/// Score penalty that puts these tokens so far below all real pieces that no text is ever encoded as one of them.
 constexpr double kNeverChosen = 1000;
 
-/// Whether Hugging Face's Unigram model can do the same.
+/// Whether Hugging Face's Unigram model can represent this model.
 bool has_document(const SentencePieceProto& proto) {
   const bool is_plain = proto.charsmap.empty() && proto.add_dummy_prefix && proto.escape_whitespaces &&
                         !proto.remove_extra_whitespaces && !proto.treat_whitespace_as_suffix;

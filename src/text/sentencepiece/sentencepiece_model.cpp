@@ -57,18 +57,18 @@ std::string SentencePieceModel::normalize(std::string_view text) const {
   if (text.empty()) return "";
   std::string out;
   if (proto_.add_dummy_prefix && !proto_.treat_whitespace_as_suffix) out += space;
-  bool behind_blank = trims;  // then further blanks are dropped
+  bool after_space = trims;  // drop further spaces
   while (!text.empty()) {
     const Prefix prefix = normalized_prefix(text);
     std::string_view added = prefix.text;
-    while (behind_blank && added.starts_with(' ')) added.remove_prefix(1);
+    while (after_space && added.starts_with(' ')) added.remove_prefix(1);
     for (const char byte : added) {
       if (byte == ' ')
         out += space;
       else
         out += byte;
     }
-    if (!added.empty()) behind_blank = trims && added.ends_with(' ');
+    if (!added.empty()) after_space = trims && added.ends_with(' ');
     text.remove_prefix(prefix.length);
   }
   while (trims && out.ends_with(space)) out.erase(out.size() - space.size());
@@ -102,7 +102,7 @@ void SentencePieceModel::encode_words(std::string_view text, const Visit& visit)
   }
 }
 
-/// Where no piece goes beyond a word, words do not matter to each other, and each alone is less to sort.
+/// If no piece spans several words, words are encoded independently: sorting each word alone takes less time.
 void SentencePieceModel::encode_merging(std::string_view text, const Visit& visit) const {
   const SentencePieceBpe bpe(*this);
   if (pieces_span_words_) return bpe.encode(text, visit);
@@ -115,7 +115,7 @@ void SentencePieceModel::encode_merging(std::string_view text, const Visit& visi
 
 void SentencePieceModel::encode(std::string_view text, const Visit& visit) const {
   const std::string prepared = normalize(text);
-  std::string_view unknown;  // adjacent pieces that are unknown, not yet handed over
+  std::string_view unknown;  // adjacent unknown pieces that have not been visited yet
   const auto flush = [&] {
     if (!unknown.empty()) emit(unknown, kNone, visit);
     unknown = {};
@@ -148,7 +148,7 @@ void SentencePieceModel::encode(std::string_view text, const Visit& visit) const
 std::string SentencePieceModel::decode(std::span<const std::string> pieces) const {
   const bool drops_first = proto_.add_dummy_prefix || proto_.remove_extra_whitespaces;
   std::string out, bytes;
-  bool at_begin = true;  // still behind nothing but blanks that go
+  bool at_begin = true;  // only dropped spaces so far
   const auto flush_bytes = [&] {
     for (std::string_view rest = bytes; !rest.empty();) {
       const size_t valid = valid_utf8_prefix(rest);

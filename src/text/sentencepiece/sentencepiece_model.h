@@ -15,25 +15,27 @@
 
 namespace attend::text {
 
-/// A SentencePiece model: encodes and decodes as the reference library does.
+/// A SentencePiece model. Encodes and decodes as the reference library does.
 class SentencePieceModel {
  public:
-  /// Throws FormatError unless `bytes` is a model.
+  /// Throws FormatError unless `bytes` is a SentencePiece model.
   explicit SentencePieceModel(std::string_view bytes);
 
-  /// Calls visit(piece as spelt, id) for each piece of valid UTF-8. Characters the model does not know become bytes,
-  /// where it has those, or one unknown piece for all that are adjacent, spelt as they are.
+  /// Calls visit(piece as spelt, id) for each piece of `text`, which must be valid UTF-8. Characters that are not in
+  /// the model become byte pieces if the model has them. Otherwise adjacent unknown characters become one unknown
+  /// piece, spelt as in the text.
   using Visit = std::function<void(std::string_view, int32_t)>;
   void encode(std::string_view text, const Visit& visit) const;
 
-  /// The text of pieces as spelt. Those that are bytes (<0x0A>) are put together, U+FFFD for each that fits nowhere.
+  /// The text of pieces as spelt. Adjacent byte pieces (<0x0A>) are joined to characters; each byte that is not part of
+  /// valid UTF-8 becomes U+FFFD.
   std::string decode(std::span<const std::string> pieces) const;
 
   const SentencePieceProto& proto() const { return proto_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   int32_t unknown() const { return unknown_; }
   SentencePieceProto::Type type(int32_t id) const { return proto_.pieces[static_cast<size_t>(id)].type; }
-  /// `text` as the pieces see it: by the model's table of replacements, with ▁ for blanks.
+  /// `text` in the form that pieces match: after the model's replacement table, with ▁ for spaces.
   std::string normalize(std::string_view text) const;
 
  private:
@@ -49,13 +51,13 @@ class SentencePieceModel {
 
   SentencePieceProto proto_;
   Vocabulary vocabulary_;    // all pieces
-  StringTable segmentable_;  // those that text may become: normal, user-defined, unused
+  StringTable segmentable_;  // pieces that text may be encoded as: normal, user-defined, unused
   Trie user_defined_;
   UnigramLattice<float> lattice_;
   std::optional<Charsmap> charsmap_;
   std::vector<int32_t> byte_ids_;
   int32_t unknown_ = kNone;
-  bool pieces_span_words_ = false;  // whether a blank stands inside or behind a piece
+  bool pieces_span_words_ = false;  // whether a piece has a space inside or at its end
   friend class SentencePieceBpe;
 };
 

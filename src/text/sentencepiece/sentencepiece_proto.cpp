@@ -79,7 +79,7 @@ SentencePieceProto::Piece read_piece(std::string_view bytes) {
     if (field.number == 1) piece.text = field.bytes;
     if (field.number == 2) piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.integer));
     if (field.number == 3) {
-      require<FormatError>(field.integer >= 1 && field.integer <= 6, "a piece has the unknown type ", field.integer);
+      require<FormatError>(field.integer >= 1 && field.integer <= 6, "unknown piece type ", field.integer);
       piece.type = static_cast<SentencePieceProto::Type>(field.integer);
     }
   }

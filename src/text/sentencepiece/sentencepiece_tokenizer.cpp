@@ -21,26 +21,27 @@ bool is_t5(const TokenizerConfig& files) {
   return name.starts_with("T5Tokenizer") || (name.empty() && (kind == "t5" || kind == "mt5" || kind == "umt5"));
 }
 
-/// Llama's files may leave it to the class that <s> comes first.
+/// Whether the tokenizer class implies that a text begins with <s>: Llama's files may not say so.
 bool begins_by_default(const TokenizerConfig& files) {
   const auto name = field<std::string>(files.config, "tokenizer_class", "");
   return name.starts_with("Llama") || name.starts_with("Gemma") || name.starts_with("CodeLlama");
 }
 
-/// These classes keep numbers free before the model's pieces, or put their own there.
+/// Throws FormatError for tokenizer classes that reserve ids before the model's pieces or put their own tokens there.
 void refuse_renumbered(const TokenizerConfig& files) {
   const auto by_class = field<std::string>(files.config, "tokenizer_class", "");
   const auto by_model = field<std::string>(files.model, "model_type", "");
   const std::string name = by_class.empty() ? by_model : by_class;
   for (const char* start : {"XLMRoberta", "xlm-roberta", "Camembert", "camembert", "MBart", "mbart", "Pegasus",
                             "pegasus", "BigBirdPegasus", "Barthez", "Nllb"}) {
-    require<FormatError>(!name.starts_with(start), name,
-                         ": its pieces have other numbers than in this file; write a tokenizer.json with transformers: "
-                         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
+    require<FormatError>(
+        !name.starts_with(start), name,
+        ": this tokenizer class numbers its pieces differently from this file; create a tokenizer.json "
+        "with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
   }
 }
 
-/// T5 has 100 places to fill in; they are written down nowhere but in the model's size.
+/// Number of <extra_id_…> tokens. T5 has 100 of them, but only the model's vocabulary size shows it.
 int64_t count_extra_ids(const TokenizerConfig& files, int64_t pieces) {
   constexpr int64_t kUsual = 100;
   const bool has_room = field<int64_t>(files.model, "vocab_size", 0) >= pieces + kUsual;
@@ -64,7 +65,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string source, const Tokeniz
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });
   if (special_.unknown < 0) special_.unknown = model_.unknown();
   template_ = template_from(files);
-  // Whatever was inferred is written down, so that a saved folder behaves the same on its own.
+  // Writes the inferred settings to the configuration, so that a saved folder behaves the same without other files.
   const auto frames = [&](int32_t id) { return id >= 0 && std::ranges::find(template_, id) != template_.end(); };
   config_["add_bos_token"] = frames(special_.begin);
   config_["add_eos_token"] = frames(special_.end);

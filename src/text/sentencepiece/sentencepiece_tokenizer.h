@@ -10,11 +10,11 @@
 
 namespace attend::text {
 
-/// tokenizer.model or spiece.model, with what tokenizer_config.json adds: further tokens, T5's <extra_id_0> …, and
-/// which of <s> and </s> go around a text.
+/// A tokenizer from tokenizer.model or spiece.model with the additions of tokenizer_config.json: further tokens, T5's
+/// <extra_id_0> …, and which of <s> and </s> go around a text.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  /// `source` is the model file's bytes, which save() writes again. Throws FormatError.
+  /// `source` holds the bytes of the model file, which save() writes unchanged. Throws FormatError.
   SentencePieceTokenizer(std::string source, const TokenizerConfig& files);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
@@ -24,8 +24,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<int32_t> find(std::string_view token) const override;
   const SpecialTokens& special() const override { return special_; }
   void save(const std::string& folder) const override;
-  /// The same tokenizer as a tokenizer.json with <s> … </s> around a text; nothing for a model of which that cannot say
-  /// the same. They differ on a text alone that spells the name of a special token out of characters never seen.
+  /// The same tokenizer as a tokenizer.json with <s> … </s> around a text, or nullopt if tokenizer.json cannot
+  /// represent the model. The two differ only on a text that spells the name of a special token and consists of
+  /// characters that are not in the vocabulary.
   std::optional<Json> document() const;
 
  private:
@@ -34,9 +35,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   TextTemplate template_from(const TokenizerConfig& files) const;
 
   std::string source_;
-  Json config_;  // what save() writes beside it
+  Json config_;  // save() writes it beside the model
   SentencePieceModel model_;
-  Vocabulary tokens_;  // the model's pieces and the added ones
+  Vocabulary tokens_;  // the model's pieces and the added tokens
   bool lowercase_ = false;
   TokenFinder finder_;
   std::unordered_set<int32_t> added_special_;

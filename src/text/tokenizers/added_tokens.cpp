@@ -9,7 +9,7 @@
 namespace attend::text {
 namespace {
 
-constexpr size_t kLongestToken = 4096;  // each position of a text may be compared with a whole token
+constexpr size_t kLongestToken = 4096;  // bounds the cost of comparing a token at every position of a text
 constexpr size_t kMostAdded = 200'000;
 
 char32_t first_code_point(std::string_view text) {
@@ -43,7 +43,7 @@ AddedToken read_token(const Json& json) {
   AddedToken token;
   token.content = required_string(json, "content");
   require<FormatError>(token.content.size() <= kLongestToken, "the added token ", in_quotes(token.content), " has ",
-                       token.content.size(), " bytes, at most ", kLongestToken);
+                       token.content.size(), " bytes, expected at most ", kLongestToken);
   const int64_t id = required_integer(json, "id");
   require<FormatError>(id >= 0 && id < kMostTokens, "the id of the added token ", in_quotes(token.content),
                        " must be from 0 to ", kMostTokens - 1, ", got ", id);
@@ -103,12 +103,13 @@ AddedTokens::AddedTokens(const Json& json, const Vocabulary& vocabulary, const N
     if (const int32_t known = vocabulary.find(token.content); known != kNone) token.id = known;
     if (token.special) special_.insert(token.id);
     if (token.special && !finds_special) {
-      // only ever put in by the program
+      // Special tokens are then inserted only by the program.
     } else if (token.normalized && normalizer) {
       TextWork work(token.content.size());
       const std::string content = normalizer(token.content, work);
-      require<FormatError>(content.size() <= kLongestToken, "the normalizer makes ", content.size(),
-                           " bytes of the added token ", in_quotes(token.content), ", at most ", kLongestToken);
+      require<FormatError>(content.size() <= kLongestToken, "the normalizer expands the added token ",
+                           in_quotes(token.content), " to ", content.size(), " bytes, expected at most ",
+                           kLongestToken);
       in_normalized_.add(token, content);
     } else {
       (token.normalized ? in_normalized_ : in_text_).add(token, token.content);

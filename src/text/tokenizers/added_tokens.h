@@ -14,18 +14,18 @@
 
 namespace attend::text {
 
-/// A token that is found in the text itself, before any model sees it.
+/// A token that is found in the text before the model sees it.
 struct AddedToken {
   std::string content;
   int32_t id = kNone;
-  bool single_word = false;  ///< only where no letter or digit touches it
-  bool lstrip = false;       ///< swallows the blanks before it
-  bool rstrip = false;       ///< swallows the blanks behind it
-  bool normalized = false;   ///< looked for in the normalised text, else in the text as it came
-  bool special = false;      ///< left out by decode
+  bool single_word = false;  ///< matches only if no letter or digit is adjacent
+  bool lstrip = false;       ///< includes the whitespace before it
+  bool rstrip = false;       ///< includes the whitespace after it
+  bool normalized = false;   ///< searched in the normalised text instead of the original text
+  bool special = false;      ///< omitted by decode
 };
 
-/// Cuts a text at the added tokens: the leftmost first, the longest of those that start there.
+/// Splits a text at the added tokens. Leftmost match first; of several at one position, the longest.
 class TokenFinder {
  public:
   void add(const AddedToken& token, std::string_view content);
@@ -34,7 +34,7 @@ class TokenFinder {
     std::string_view text;
     int32_t id = kNone;  ///< kNone: text for the model
   };
-  /// Calls visit for each part that is not empty, in order.
+  /// Calls visit for each non-empty part, in order.
   void split(std::string_view text, const std::function<void(Part)>& visit) const;
 
  private:
@@ -46,8 +46,8 @@ class TokenFinder {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// "added_tokens" of tokenizer.json. Tokens that `vocabulary` has keep its ids. Without `finds_special` a text that
-  /// happens to contain the name of a special token means just these characters.
+  /// Reads "added_tokens" of tokenizer.json. Tokens that are in `vocabulary` keep their ids. If `finds_special` is
+  /// false, the name of a special token in a text is ordinary text.
   AddedTokens(const Json& json, const Vocabulary& vocabulary, const Normalizer& normalizer, bool finds_special);
 
   const TokenFinder& in_text() const { return in_text_; }

@@ -11,13 +11,13 @@
 namespace attend::text {
 namespace {
 
-constexpr size_t kFew = 48;  // symbols up to which looking at all pairs beats a heap
+constexpr size_t kFew = 48;  // up to this many symbols, scanning all pairs is faster than a heap
 constexpr size_t kMostMerges = 8'000'000;
 
 uint32_t rank_of(uint64_t merge) { return static_cast<uint32_t>(merge >> 32); }
 int32_t id_of(uint64_t merge) { return static_cast<int32_t>(merge & 0xffffffffu); }
 
-/// Two symbols that could be joined, best first: lowest rank, then leftmost.
+/// Two adjacent symbols that can be joined. Best first: lowest rank, then leftmost.
 struct Candidate {
   uint64_t merge = 0;
   uint32_t left = 0;
@@ -83,8 +83,9 @@ void Bpe::add_merge(const std::string& left, const std::string& right, uint32_t 
   merges_.set(key(left_id), key(right_id), uint64_t{rank} << 32 | key(joined));
 }
 
-/// A piece that is a token need not become that token: its merges may lead elsewhere. Trying each once, here, turns the
-/// encoding of most words into one look-up, with nothing to keep up to date afterwards.
+/// Finds the tokens that BPE produces from their own text. A piece that is a token need not be encoded as that token:
+/// its merges may lead elsewhere. Encoding each token once, here, turns the encoding of most words into one look-up,
+/// and the table never changes afterwards.
 void Bpe::find_whole_pieces() {
   if (!prefix_.empty() || !suffix_.empty()) return;
   std::vector<int32_t> symbols;
@@ -131,7 +132,7 @@ bool Bpe::append_bytes(std::string_view character, std::vector<int32_t>& symbols
 }
 
 void Bpe::append_characters(std::string_view piece, std::vector<int32_t>& symbols) const {
-  bool pending = false;  // an unknown character that the next one may join
+  bool pending = false;  // an unknown character, which the next one may join
   for (size_t at = 0; at < piece.size();) {
     const size_t length = raw_bytes_ ? 1 : utf8_length(piece[at]);
     const std::string_view character = piece.substr(at, length);
@@ -143,7 +144,7 @@ void Bpe::append_characters(std::string_view piece, std::vector<int32_t>& symbol
       symbols.push_back(id);
     } else if (!byte_fallback_ || raw_bytes_ || !append_bytes(character, symbols)) {
       if (pending && !fuse_unknown_) symbols.push_back(unknown_);
-      pending = unknown_ != kNone;  // without a token for the unknown it is left out
+      pending = unknown_ != kNone;  // without an unknown token, unknown characters are dropped
     }
   }
   if (pending) symbols.push_back(unknown_);
@@ -178,7 +179,7 @@ size_t Bpe::merge_few(int32_t* symbols, size_t count) const {
   return count;
 }
 
-/// With a heap of candidates and a list of symbols: a megabyte without a blank takes n log n, not n².
+/// Uses a heap of candidates and a linked list of symbols: a megabyte without a space takes n log n steps, not n².
 size_t Bpe::merge_many(int32_t* symbols, size_t count) const {
   constexpr uint32_t kEnd = 0xffffffffu;
   constexpr int32_t kGone = -2;

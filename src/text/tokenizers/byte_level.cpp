@@ -9,7 +9,7 @@ constexpr char32_t kOthers = 256;
 
 struct Table {
   std::array<std::string, 256> spelling;
-  std::array<int, 512> byte;  // by code point; -1: stands for none
+  std::array<int, 512> byte;  // by code point; -1: represents no byte
 
   Table() {
     byte.fill(-1);

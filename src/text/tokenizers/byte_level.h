@@ -7,12 +7,12 @@
 
 namespace attend::text {
 
-/// GPT-2's spelling of bytes as visible characters: printable ones of Latin-1 stand for themselves, the others for the
-/// code points from 256 on (a blank is Ġ, a new line Ċ).
+/// GPT-2's spelling of bytes as visible characters. Printable characters of Latin-1 represent themselves; other bytes
+/// are represented by code points from 256 on (a space is Ġ, a newline Ċ).
 std::string spelled_bytes(std::string_view bytes);
-/// The bytes of a spelling, or nothing if it has other characters.
+/// The bytes of a spelling, or nullopt if it contains other characters.
 std::optional<std::string> bytes_of_spelling(std::string_view text);
-/// How one byte is spelt.
+/// The spelling of one byte.
 const std::string& byte_spelling(unsigned char byte);
 
 }  // namespace attend::text

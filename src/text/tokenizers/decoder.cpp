@@ -35,7 +35,7 @@ void byte_level(Tokens& tokens) {
   tokens[0] = repair_utf8(tokens[0]).text;
 }
 
-/// Runs of <0x..> become characters, or one U+FFFD for each byte where they are none.
+/// Converts runs of <0x..> to characters, or each byte to U+FFFD if the run is not valid UTF-8.
 void byte_fallback(Tokens& tokens) {
   Tokens out;
   std::string bytes;
@@ -59,7 +59,7 @@ void byte_fallback(Tokens& tokens) {
   tokens = std::move(out);
 }
 
-/// English as it is written: no blank before punctuation and clipped words.
+/// Removes the spaces that English does not write before punctuation and contractions.
 std::string cleaned_up(std::string text) {
   constexpr std::array<std::array<std::string_view, 2>, 11> kRules{{{" .", "."},
                                                                     {" ?", "?"},
@@ -101,7 +101,8 @@ Decoder metaspace(const Json& json) {
 Decoder replace(const Json& json) {
   const Pattern pattern = make_pattern(required(json, "pattern"));
   const std::string content = required_string(json, "content");
-  require<FormatError>(content.size() <= 256, "\"content\" of a decoder has ", content.size(), " bytes, at most 256");
+  require<FormatError>(content.size() <= 256, "\"content\" of a decoder has ", content.size(),
+                       " bytes, expected at most 256");
   return [=](Tokens& tokens, TextWork& work) {
     for (std::string& token : tokens) token = pattern.replace_all(token, content, work);
   };
@@ -140,7 +141,7 @@ Decoder sequence(const Json& json) {
   };
 }
 
-/// A step without settings.
+/// A decoder step without settings.
 Decoder simple(void (*change)(Tokens&)) {
   return [change](Tokens& tokens, TextWork&) { change(tokens); };
 }

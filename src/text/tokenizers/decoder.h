@@ -9,11 +9,12 @@
 
 namespace attend::text {
 
-/// Tokens as the vocabulary spells them, step by step into text: the strings that remain are put one behind the other.
-/// The result may be any bytes. Throws FormatError where the tokens cost more than they may: see TextWork.
+/// Turns tokens, as spelt in the vocabulary, into text, step by step; the resulting strings are concatenated. The
+/// result may be any bytes. Throws FormatError if decoding exceeds the limits of TextWork.
 using Decoder = std::function<void(std::vector<std::string>&, TextWork&)>;
 
-/// The "decoder" of tokenizer.json; null joins the tokens with blanks. Throws FormatError naming one that is not known.
+/// Reads the "decoder" of tokenizer.json; null joins the tokens with spaces. Throws FormatError, which names the
+/// decoder, if it is unknown.
 Decoder make_decoder(const Json& json);
 
 }  // namespace attend::text

@@ -7,14 +7,14 @@
 
 namespace attend::text {
 
-/// Both halves of a 128-bit product mixed: cheap, and every bit of the inputs reaches every bit of the result.
+/// Mixes both halves of a 128-bit product: cheap, and every input bit affects every bit of the result.
 inline uint64_t mixed(uint64_t a, uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-/// A hash of bytes; short ones, which words are, take two loads and one product.
+/// A hash of bytes. Short strings, such as words, take two loads and one multiplication.
 inline uint64_t hash_bytes(std::string_view bytes) {
   constexpr uint64_t kA = 0x9e3779b97f4a7c15u, kB = 0xc2b2ae3d27d4eb4fu;
   const char* at = bytes.data();
@@ -39,17 +39,17 @@ inline uint64_t hash_bytes(std::string_view bytes) {
   return mixed(first ^ state, second ^ kB);
 }
 
-/// From pairs of numbers to a 64-bit value: open addressing in one array, at most half full.
+/// Maps pairs of numbers to 64-bit values. Open addressing in one array, at most half full.
 class PairTable {
  public:
-  static constexpr uint64_t kAbsent = ~uint64_t{0};  ///< no value may be this
+  static constexpr uint64_t kAbsent = ~uint64_t{0};  ///< returned for an absent pair; not allowed as a value
 
   void reserve(size_t count) {
     size_t slots = 16;
     while (slots < 2 * count) slots *= 2;
     if (slots > entries_.size()) rehash(slots);
   }
-  /// Sets the value of a pair, whether it had one or not.
+  /// Sets the value of a pair; replaces an existing value.
   void set(uint32_t left, uint32_t right, uint64_t value) {
     if (2 * (count_ + 1) > entries_.size()) rehash(entries_.empty() ? 16 : 2 * entries_.size());
     Entry& entry = entries_[slot(key_of(left, right))];
@@ -84,12 +84,12 @@ class PairTable {
   size_t mask_ = 0, count_ = 0;
 };
 
-/// From strings to numbers ≥ 0, the strings kept in one block.
+/// Maps strings to numbers ≥ 0. The strings are stored in one block.
 class StringTable {
  public:
   static constexpr int32_t kAbsent = -1;
 
-  /// Sets the number of a string, whether it had one or not.
+  /// Sets the number of a string; replaces an existing number.
   void set(std::string_view key, int32_t value) {
     if (2 * (count_ + 1) > entries_.size()) rehash(entries_.empty() ? 16 : 2 * entries_.size());
     const uint64_t hash = hash_bytes(key);
@@ -110,7 +110,7 @@ class StringTable {
 
  private:
   struct Entry {
-    uint32_t tag = 0;  // upper half of the hash: tells nearly all strings apart without looking at them
+    uint32_t tag = 0;  // upper half of the hash: distinguishes nearly all strings without comparing them
     int32_t value = kAbsent;
     uint32_t begin = 0, length = 0;
   };

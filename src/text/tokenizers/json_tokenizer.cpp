@@ -36,14 +36,16 @@ JsonTokenizer::JsonTokenizer(std::string source, const TokenizerConfig& files) :
   tokens_ = model_->vocabulary();
   for (const AddedToken& token : added_.all()) tokens_.add(token.content, token.id);
   for (const int32_t id : template_) {
-    require<FormatError>(id < tokens_.size(), "the template adds token ", id, " of ", tokens_.size());
+    require<FormatError>(id < tokens_.size(), "the template adds token id ", id, ", but there are only ",
+                         tokens_.size(), " tokens");
   }
   special_ = find_special_tokens(files, [&](const std::string& name) { return tokens_.find(name); });
   if (special_.unknown < 0) special_.unknown = model_->unknown();
-  if (files.start >= 0 && !template_.empty()) special_.first = template_.front();  // kNone where nothing is in front
+  if (files.start >= 0 && !template_.empty()) special_.first = template_.front();  // kNone if the text comes first
   if (pair_template_.empty()) pair_template_ = usual_pair_template(special_);
   for (const PairPart& part : pair_template_) {
-    require<FormatError>(part.id < tokens_.size(), "the template adds token ", part.id, " of ", tokens_.size());
+    require<FormatError>(part.id < tokens_.size(), "the template adds token id ", part.id, ", but there are only ",
+                         tokens_.size(), " tokens");
   }
   if (!files.config.is_null()) config_source_ = files.config.dump(2);
 }

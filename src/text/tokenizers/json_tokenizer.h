@@ -14,10 +14,11 @@
 
 namespace attend::text {
 
-/// Hugging Face's tokenizer.json: normalizer → pre-tokenizer → model → post-processor, and a decoder for the way back.
+/// A tokenizer from Hugging Face's tokenizer.json: normalizer → pre-tokenizer → model → post-processor; a decoder
+/// converts ids back to text.
 class JsonTokenizer final : public Tokenizer {
  public:
-  /// `source` is the file's text, which save() writes again. Throws FormatError.
+  /// `source` is the text of the file, which save() writes unchanged. Throws FormatError.
   JsonTokenizer(std::string source, const TokenizerConfig& files);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
@@ -40,7 +41,7 @@ class JsonTokenizer final : public Tokenizer {
   TextTemplate template_;
   PairTemplate pair_template_;
   Decoder decoder_;
-  Vocabulary tokens_;  // the model's and the added ones
+  Vocabulary tokens_;  // the model's tokens and the added ones
   SpecialTokens special_;
 };
 

@@ -14,14 +14,14 @@ using Type = SentencePieceProto::Type;
 
 constexpr uint32_t kLongestToken = 4096;
 
-/// Numbers and bytes one after the other, never past the end.
+/// Reads numbers and bytes in order, never past the end.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   bool is_done() const { return rest_.empty(); }
   std::string_view take(size_t size) {
-    require<FormatError>(size <= rest_.size(), "not a tokenizer of llama2.c: expected ", size, " more bytes, got ",
+    require<FormatError>(size <= rest_.size(), "not a llama2.c tokenizer: expected ", size, " more bytes, got ",
                          rest_.size());
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
@@ -62,7 +62,7 @@ std::string message_of(std::string_view text, float score, Type type) {
   return out;
 }
 
-/// Exporting has put blanks for ▁, and blank lines around <s> and </s>.
+/// The original spelling of a token: the export replaced ▁ by a space and put line breaks around <s> and </s>.
 std::string spelt(std::string_view token) {
   std::string result;
   for (const char c : token) c == ' ' ? static_cast<void>(result += "\u2581") : static_cast<void>(result += c);
@@ -75,12 +75,12 @@ bool is_byte(std::string_view token) { return token.size() == 6 && token.starts_
 
 std::string sentencepiece_from_llama2c(std::string_view bytes) {
   Reader reader(bytes);
-  reader.number<uint32_t>();  // the longest token
+  reader.number<uint32_t>();  // the length of the longest token
   std::string out;
   for (int64_t id = 0; !reader.is_done(); ++id) {
     const auto score = reader.number<float>();
     const auto length = reader.number<uint32_t>();
-    require<FormatError>(length >= 1 && length <= kLongestToken, "not a tokenizer of llama2.c: token ", id, " has ",
+    require<FormatError>(length >= 1 && length <= kLongestToken, "not a llama2.c tokenizer: token ", id, " has ",
                          length, " bytes");
     const std::string_view token = reader.take(length);
     if (id < 3) {
@@ -92,10 +92,10 @@ std::string sentencepiece_from_llama2c(std::string_view bytes) {
   }
   std::string trainer, normalizer;
   add_number(trainer, 3, static_cast<uint64_t>(SentencePieceProto::Algorithm::bpe));
-  add_number(trainer, 35, 1);    // unknown characters become bytes
-  add_number(normalizer, 3, 1);  // a blank in front
-  add_number(normalizer, 4, 0);  // blanks are kept
-  add_number(normalizer, 5, 1);  // and spelt ▁
+  add_number(trainer, 35, 1);    // byte_fallback: unknown characters become bytes
+  add_number(normalizer, 3, 1);  // add_dummy_prefix: a space before the text
+  add_number(normalizer, 4, 0);  // remove_extra_whitespaces: keep all spaces
+  add_number(normalizer, 5, 1);  // escape_whitespaces: spell spaces as ▁
   add_bytes(out, 2, trainer);
   add_bytes(out, 3, normalizer);
   return out;

@@ -5,8 +5,8 @@
 
 namespace attend::text {
 
-/// The tokenizer of llama2.c (tokenizer.bin: the longest token's length, then for each token score, length and bytes)
-/// as the SentencePiece model it was made from. Throws FormatError for damaged bytes.
+/// Converts a llama2.c tokenizer (tokenizer.bin: the length of the longest token, then score, length and bytes of each
+/// token) back to the SentencePiece model it was made from. Throws FormatError if the bytes are damaged.
 std::string sentencepiece_from_llama2c(std::string_view bytes);
 
 }  // namespace attend::text

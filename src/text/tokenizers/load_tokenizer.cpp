@@ -27,7 +27,7 @@ std::vector<std::string> lines_of(const std::string& content) {
   return lines;
 }
 
-/// GPT-2's pair of files as the tokenizer.json that means the same.
+/// Converts GPT-2's vocab.json and merges.txt to an equivalent tokenizer.json.
 std::string json_from_merges(const std::string& vocabulary, const std::string& merges) {
   const Json byte_level{
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
@@ -51,7 +51,7 @@ std::string json_from_merges(const std::string& vocabulary, const std::string& m
   return json.dump();
 }
 
-/// BERT's vocab.txt, one token a line, as the tokenizer.json that means the same.
+/// Converts BERT's vocab.txt, one token per line, to an equivalent tokenizer.json.
 std::string json_from_vocabulary(const std::string& vocabulary, const TokenizerConfig& files) {
   Json json{{"version", "1.0"},
             {"normalizer",
@@ -119,7 +119,7 @@ fs::path file_in(const fs::path& folder) {
        {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt"}) {
     if (fs::exists(folder / name)) return folder / name;
   }
-  for (const auto& entry : fs::directory_iterator(folder)) {  // llama2.c's: tokenizer.bin, tok512.bin
+  for (const auto& entry : fs::directory_iterator(folder)) {  // llama2.c: tokenizer.bin, tok512.bin
     const std::string name = entry.path().filename();
     if (name.starts_with("tok") && name.ends_with(".bin")) return entry.path();
   }
@@ -130,12 +130,12 @@ fs::path file_in(const fs::path& folder) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
-  require<FormatError>(fs::exists(path), path, ": there is no such file or folder");
+  require<FormatError>(fs::exists(path), path, ": no such file or folder");
   const fs::path file = fs::is_directory(path) ? file_in(path) : fs::path(path);
   try {
     return load_file(file);
   } catch (const JsonError& error) {
-    throw FormatError(file.string() + ": not the JSON of a tokenizer: " + error.what());
+    throw FormatError(file.string() + ": not a valid tokenizer: " + error.what());
   } catch (const FormatError& error) {
     const std::string what = error.what();
     throw FormatError(what.starts_with(file.parent_path().string() + "/") ? what : file.string() + ": " + what);

@@ -14,7 +14,7 @@ Vocabulary vocabulary_from(const std::string& text) {
   return read_vocabulary(json);
 }
 
-/// The length of the language code a text begins with (>>zho<<), 0 without one.
+/// Length of the language code at the start of a text (>>zho<<), or 0.
 size_t language_code(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const size_t end = line.starts_with(">>") ? line.rfind("<<") : std::string_view::npos;
@@ -60,7 +60,7 @@ std::vector<int32_t> MarianTokenizer::encode(std::string_view text, bool add_spe
 
 std::vector<int32_t> MarianTokenizer::encode_target(std::string_view text) const { return encode_with(target_, text); }
 
-/// Special tokens stand between the texts of the pieces, each with a blank behind it.
+/// Special tokens separate the text of the pieces. Each is followed by a space.
 std::string MarianTokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {
   std::string out;
   std::vector<std::string> pieces;

@@ -9,15 +9,15 @@
 
 namespace attend::text {
 
-/// A Marian folder's files.
+/// The contents of a Marian model's tokenizer files.
 struct MarianFiles {
-  std::string source;      ///< source.spm, which cuts the text
-  std::string target;      ///< target.spm, which puts the pieces of a translation together
-  std::string vocabulary;  ///< vocab.json: pieces of both languages to ids
+  std::string source;      ///< source.spm, which splits the source text into pieces
+  std::string target;      ///< target.spm, which joins the pieces of a translation
+  std::string vocabulary;  ///< vocab.json, which maps the pieces of both languages to ids
 };
 
-/// Encodes the source language and decodes the target one, over one vocabulary. A text may begin with a language code
-/// (>>zho<<), which is a token of its own.
+/// Encodes the source language and decodes the target language with a shared vocabulary. A text may begin with a
+/// language code (>>zho<<), which is a single token.
 class MarianTokenizer final : public Tokenizer {
  public:
   /// Throws FormatError.

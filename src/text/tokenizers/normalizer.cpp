@@ -14,17 +14,17 @@ namespace attend::text {
 namespace {
 
 constexpr size_t kMostComponents = 128;
-constexpr size_t kLongestContent = 256;  // of what a step puts into the text, once or at every match
+constexpr size_t kLongestContent = 256;  // bytes that a step inserts into the text, once or at every match
 
 bool is_chinese(char32_t code) {
-  // As Hugging Face's BertNormalizer has them, with its gap before 2B920.
+  // The ranges of Hugging Face's BertNormalizer, including its gap before 2B920.
   return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) ||
          (code >= 0x20000 && code <= 0x2a6df) || (code >= 0x2a700 && code <= 0x2b73f) ||
          (code >= 0x2b740 && code <= 0x2b81f) || (code >= 0x2b920 && code <= 0x2ceaf) ||
          (code >= 0xf900 && code <= 0xfaff) || (code >= 0x2f800 && code <= 0x2fa1f);
 }
 
-/// Drops controls, and makes every blank a plain one.
+/// Removes control characters and replaces all whitespace by plain spaces.
 std::string cleaned(std::string_view text) {
   std::string out;
   for_each_code_point(text, [&](char32_t code, std::string_view bytes) {
@@ -75,7 +75,7 @@ Normalizer strip(const Json& json) {
   };
 }
 
-/// What SentencePiece's nmt rules do besides NFKC.
+/// The rules of SentencePiece's nmt normalisation other than NFKC.
 std::string nmt(std::string_view text) {
   std::string out;
   for_each_code_point(text, [&](char32_t code, std::string_view bytes) {
@@ -92,7 +92,7 @@ std::string nmt(std::string_view text) {
 std::string short_string(const Json& json, const char* key) {
   const std::string text = required_string(json, key);
   require<FormatError>(text.size() <= kLongestContent, "\"", key, "\" of a normalizer has ", text.size(),
-                       " bytes, at most ", kLongestContent);
+                       " bytes, expected at most ", kLongestContent);
   return text;
 }
 
@@ -109,7 +109,7 @@ Normalizer prepend(const Json& json) {
 
 Normalizer precompiled(const Json& json) {
   const auto map = std::make_shared<const Charsmap>(from_base64(required_string(json, "precompiled_charsmap")));
-  // The blob's strings need not be UTF-8; everything after this relies on it.
+  // The strings of the blob may be invalid UTF-8, but all later steps require valid UTF-8.
   return [map](std::string_view text, TextWork&) { return repair_utf8(apply_by_grapheme(*map, text)).text; };
 }
 
@@ -130,7 +130,7 @@ Normalizer normal_form(const Json&) {
   return [](std::string_view text, TextWork&) { return normalized(text, form); };
 }
 
-/// A step without settings.
+/// A normalizer step without settings.
 Normalizer simple(std::string (*change)(std::string_view)) {
   return [change](std::string_view text, TextWork&) { return change(text); };
 }

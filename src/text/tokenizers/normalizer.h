@@ -9,18 +9,18 @@
 
 namespace attend::text {
 
-/// Changes a text before it is cut. Takes and gives valid UTF-8. Throws FormatError where the text costs more than it
-/// may: see TextWork.
+/// Changes a text before it is split. Input and output are valid UTF-8. Throws FormatError if the text exceeds the
+/// limits of TextWork.
 using Normalizer = std::function<std::string(std::string_view, TextWork&)>;
 
-/// The "normalizer" of tokenizer.json; null gives an empty function. Throws FormatError naming a component that is not
-/// known, or wrong in itself.
+/// Reads the "normalizer" of tokenizer.json; null gives an empty function. Throws FormatError, which names the
+/// component, if a component is unknown or invalid.
 Normalizer make_normalizer(const Json& json);
 
-/// {"String": …} or {"Regex": …}.
+/// Reads {"String": …} or {"Regex": …}.
 Pattern make_pattern(const Json& json);
 
-/// Throws FormatError if a list of components, and all in them, are more than any real file has.
+/// Throws FormatError if a component contains, with all nested ones, more components than any real file has.
 void require_few_components(const Json& json);
 
 }  // namespace attend::text

@@ -17,8 +17,8 @@ namespace {
 
 using Made = std::unique_ptr<const PreTokenizer>;
 
-constexpr const char* kPart = "pre-tokenizer";  // in errors
-constexpr size_t kLongestContent = 256;         // of what stands for a blank
+constexpr const char* kPart = "pre-tokenizer";  // its name in error messages
+constexpr size_t kLongestContent = 256;         // bytes of the replacement of a space
 
 void emit(Piece piece, const std::vector<Span>& spans, const PieceSink& sink) {
   for (const auto& [begin, end] : spans) {
@@ -107,7 +107,7 @@ class Metaspace final : public PreTokenizer {
       : replacement_(field<std::string>(json, "replacement", "▁")), split_(field(json, "split", true)) {
     require<FormatError>(!replacement_.empty(), "the replacement of Metaspace is empty");
     require<FormatError>(replacement_.size() <= kLongestContent, "the replacement of Metaspace has ",
-                         replacement_.size(), " bytes, at most ", kLongestContent);
+                         replacement_.size(), " bytes, expected at most ", kLongestContent);
     const bool prefix = field(json, "add_prefix_space", true);
     const auto scheme = field<std::string>(json, "prepend_scheme", prefix ? "always" : "never");
     require<FormatError>(scheme == "always" || scheme == "first" || scheme == "never", "unknown prepend_scheme ",
@@ -151,7 +151,8 @@ Made split_at(const Json& json) {
   const auto behavior = split_behavior(required_string(json, "behavior"));
   const bool invert = field(json, "invert", false);
   if (pattern.is_object() && pattern.contains("Regex")) {
-    // A match of the patterns we know is never empty and they cover the text, so both ways of keeping it are the same.
+    // Matches of the known patterns are never empty and cover the whole text, so keeping matches by `isolated` and by
+    // inverted `removed` gives the same pieces.
     const auto scanner = Scanner::for_pattern(required_string(pattern, "Regex"));
     const bool keeps_matches = behavior == (invert ? SplitBehavior::removed : SplitBehavior::isolated);
     if (scanner && (keeps_matches || behavior == SplitBehavior::isolated)) {

@@ -9,26 +9,26 @@
 
 namespace attend::text {
 
-/// A stretch of text on its way to the model.
+/// A part of the text on its way to the model.
 struct Piece {
   std::string_view text;
-  bool at_start = false;  ///< whether it stands where the user's text began
+  bool at_start = false;  ///< whether it is at the start of the user's text
 };
 using PieceSink = std::function<void(Piece)>;
 
-/// Cuts text into the pieces that a model sees one by one. A piece lives only as long as the call that hands it over.
+/// Splits text into pieces, which the model encodes one by one. A piece is valid only during the call that passes it.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// Throws FormatError where the text costs more than it may.
+  /// Throws FormatError if the text exceeds the limits of TextWork.
   virtual void split(Piece piece, TextWork& work, const PieceSink& sink) const = 0;
 };
 
-/// Whether the last step spells bytes as GPT-2 does.
+/// Whether the last step spells bytes as GPT-2 does (ByteLevel).
 bool ends_in_byte_level(const Json& json);
 
-/// The "pre_tokenizer" of tokenizer.json; null gives a null pointer. With `raw_bytes`, the last ByteLevel leaves bytes
-/// as they are, for a model that knows them so. Throws FormatError naming a component that is not known.
+/// Reads the "pre_tokenizer" of tokenizer.json; null gives a null pointer. With `raw_bytes`, the last ByteLevel leaves
+/// bytes unchanged, for a model that reads raw bytes. Throws FormatError, which names the component, if one is unknown.
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const Json& json, bool raw_bytes);
 
 }  // namespace attend::text

@@ -8,7 +8,7 @@ namespace attend {
 std::string readable_token(const Tokenizer& tokenizer, int32_t id) {
   const std::string token = tokenizer.token(id);
   const auto bytes = text::bytes_of_spelling(token);
-  // Another vocabulary may hold Ã© as it is: only what decodes to the bytes was a spelling of them.
+  // Another vocabulary may contain Ã© as ordinary text: it is a spelling of bytes only if it decodes to them.
   const bool is_spelling = bytes && is_utf8(*bytes) && tokenizer.decode(std::vector{id}, true) == *bytes;
   if (!is_spelling) return token;
   std::string out;

@@ -11,7 +11,7 @@ namespace attend::text {
 namespace {
 
 constexpr size_t kLongestPattern = 20'000;
-constexpr int32_t kMostStack = 64 * 1024 * 1024;  // one entry for each character a greedy loop may have to give back
+constexpr int32_t kMostStack = 64 * 1024 * 1024;  // one entry for each character that a greedy loop may give back
 
 UBool spend_tick(const void* work, int32_t) {
   return const_cast<TextWork*>(static_cast<const TextWork*>(work))->spend_tick();
@@ -24,14 +24,14 @@ struct Regex::Compiled {
 };
 
 Regex::Regex(const std::string& pattern) : pattern_(pattern) {
-  require<FormatError>(pattern.size() <= kLongestPattern, "a regular expression of ", pattern.size(),
-                       " bytes is too long, at most ", kLongestPattern);
+  require<FormatError>(pattern.size() <= kLongestPattern, "a regular expression has ", pattern.size(),
+                       " bytes, expected at most ", kLongestPattern);
   UErrorCode status = U_ZERO_ERROR;
   UParseError where;
   const auto text = icu::UnicodeString::fromUTF8(pattern);
-  // Files are written for Oniguruma, where ^ and $ match at lines.
+  // The files are written for Oniguruma, where ^ and $ match at line ends.
   std::unique_ptr<icu::RegexPattern> compiled(icu::RegexPattern::compile(text, UREGEX_MULTILINE, where, status));
-  require<FormatError>(U_SUCCESS(status), "cannot use the regular expression ", in_quotes(pattern), ": ",
+  require<FormatError>(U_SUCCESS(status), "cannot compile the regular expression ", in_quotes(pattern), ": ",
                        u_errorName(status));
   compiled_ = std::make_unique<Compiled>(Compiled{std::move(compiled)});
 }
@@ -43,8 +43,8 @@ void Regex::for_each_match(std::string_view text, TextWork& work, const std::fun
   const auto check = [&] {
     require<FormatError>(status != U_REGEX_STOPPED_BY_CALLER, "tokenizer: the regular expression ", in_quotes(pattern_),
                          " takes too many steps for a text of ", work.text_bytes(), " bytes");
-    require<FormatError>(U_SUCCESS(status), "the regular expression ", in_quotes(pattern_),
-                         " cannot be applied: ", u_errorName(status));
+    require<FormatError>(U_SUCCESS(status), "cannot apply the regular expression ", in_quotes(pattern_), ": ",
+                         u_errorName(status));
   };
   check();
   const std::unique_ptr<icu::RegexMatcher> matcher(compiled_->pattern->matcher(status));

@@ -10,20 +10,20 @@
 namespace attend::text {
 
 struct Span {
-  size_t begin = 0, end = 0;  ///< bytes
+  size_t begin = 0, end = 0;  ///< in bytes
 };
 
-/// A regular expression over UTF-8. Expressions come from files that are not trusted: both their size and the work of
-/// all searches in a text are bounded; going over throws FormatError.
+/// A regular expression over UTF-8. Expressions come from untrusted files, so their size and the total work of all
+/// searches in a text are limited. Exceeding a limit throws FormatError.
 class Regex {
  public:
   explicit Regex(const std::string& pattern);
   ~Regex();
   Regex(Regex&&) noexcept;
 
-  /// Calls visit(where) for each match, left to right, none overlapping.
+  /// Calls visit(where) for each match from left to right. Matches do not overlap.
   void for_each_match(std::string_view text, TextWork& work, const std::function<void(Span)>& visit) const;
-  /// The text with each match replaced by `by`, taken literally.
+  /// The text with each match replaced by the literal string `by`.
   std::string replace_all(std::string_view text, std::string_view by, TextWork& work) const;
 
  private:
@@ -43,7 +43,7 @@ class Pattern {
 
  private:
   std::string literal_;
-  std::shared_ptr<const Regex> regex_;  // null: the literal counts
+  std::shared_ptr<const Regex> regex_;  // null: literal_ is the pattern
 };
 
 }  // namespace attend::text

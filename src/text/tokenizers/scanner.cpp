@@ -16,7 +16,7 @@ Kind kind_from_tables(char32_t code) {
   return is_space(code) ? Kind::space : Kind::other;
 }
 
-/// The kinds of the basic plane, asked of ICU once.
+/// The kinds of all characters of the Basic Multilingual Plane, looked up in ICU once.
 const std::array<Kind, 65536>& basic_plane() {
   static const auto table = [] {
     auto made = std::make_unique<std::array<Kind, 65536>>();
@@ -26,7 +26,7 @@ const std::array<Kind, 65536>& basic_plane() {
   return *table;
 }
 
-/// A character of the text, or its end (length 0).
+/// A character of the text. Length 0 marks the end of the text.
 struct Character {
   char32_t code = 0;
   Kind kind = Kind::space;
@@ -48,7 +48,7 @@ class Cursor {
     const Kind kind = code < kinds_.size() ? kinds_[code] : kind_from_tables(code);
     return {code, kind, static_cast<uint8_t>(end - position)};
   }
-  /// Where the characters of this kind end that start at `position`.
+  /// The end of the run of characters of this kind that starts at `position`.
   size_t end_of_run(size_t position, Kind kind) const {
     for (;;) {
       while (position < text_.size() && static_cast<signed char>(text_[position]) >= 0) {
@@ -65,8 +65,8 @@ class Cursor {
     return position;
   }
 
-  /// The length of 's 't 'm 'd 're 've 'll at `position`, which holds an apostrophe; 0 if none of them follows. Without
-  /// case, ſ (U+017F) counts as an s.
+  /// Length of the contraction 's 't 'm 'd 're 've 'll at `position`, which holds an apostrophe; 0 if there is none.
+  /// With any_case, ſ (U+017F) counts as an s.
   size_t contraction(size_t position, bool any_case) const {
     const auto letter = [&](size_t at) -> int {
       if (at >= text_.size()) return 0;
@@ -79,7 +79,7 @@ class Cursor {
     return any_case && text_.substr(position + 1).starts_with("\u017f") ? 3 : 0;
   }
 
-  /// \s+(?!\S)|\s+ : blanks up to the end of the text, or all but the last, or the only one.
+  /// \s+(?!\S)|\s+ : the whitespace up to the end of the text, or all but its last character, or a single one.
   size_t end_of_blanks(size_t position) const {
     const size_t end = end_of_run(position, Kind::space);
     if (end == text_.size()) return end;
@@ -87,7 +87,7 @@ class Cursor {
     while ((static_cast<unsigned char>(text_[last]) & 0xc0u) == 0x80u) --last;
     return last > position ? last : end;
   }
-  /// \s*[\r\n]+ : blanks up to the last line end among them; `position` if there is none.
+  /// \s*[\r\n]+ : the whitespace up to its last line end; `position` if it has none.
   size_t end_of_last_line_end(size_t position) const {
     for (size_t end = end_of_run(position, Kind::space); end > position; --end) {
       if (text_[end - 1] == '\r' || text_[end - 1] == '\n') return end;

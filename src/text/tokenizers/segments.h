@@ -7,17 +7,17 @@
 
 #include "attend/base/error.h"
 
-// What BLEU and chrF share: sentences with their references, and text as code points.
+// Shared by BLEU and chrF: sentences with their references, and text as code points.
 namespace attend::metric {
 
-/// White space as sacreBLEU's language has it: Unicode's, and the four separators U+001C … U+001F.
+/// Whitespace as in Python, in which sacreBLEU is written: Unicode's, and the four separators U+001C … U+001F.
 bool is_space(char32_t code);
 std::vector<std::u32string_view> split_at_space(std::u32string_view text);
 
-/// Code points, in lower case where asked for. Throws FormatError if the text is not UTF-8.
+/// Decodes UTF-8 to code points, optionally in lower case. Throws FormatError if the text is not UTF-8.
 std::u32string decode(std::string_view text, bool lowercase);
 
-/// Those that are not empty: where a sentence has fewer references than others, empty ones stand for the rest.
+/// The non-empty references. If a sentence has fewer references than others, empty strings fill the missing ones.
 template <class Strings>
 std::vector<std::string_view> given(const Strings& references) {
   std::vector<std::string_view> result;
@@ -27,8 +27,8 @@ std::vector<std::string_view> given(const Strings& references) {
   return result;
 }
 
-/// Calls visit(hypothesis, references) for each sentence. Throws ShapeError naming `op` for lists of unequal length or
-/// a sentence without a reference.
+/// Calls visit(hypothesis, references) for each sentence. Throws ShapeError, which names `op`, if the lists differ in
+/// length or a sentence has no reference.
 template <class Visit>
 void for_each_sentence(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                        const char* op, Visit&& visit) {
@@ -41,13 +41,13 @@ void for_each_sentence(std::span<const std::string> hypotheses, std::span<const 
   for (size_t i = 0; i < hypotheses.size(); ++i) {
     for (size_t r = 0; r < references.size(); ++r) all[r] = references[r][i];
     const std::vector<std::string_view> found = given(all);
-    require<ShapeError>(!found.empty(), op, ": sentence ", i + 1, " has no reference, all of its ", all.size(),
-                        " are empty");
+    require<ShapeError>(!found.empty(), op, ": sentence ", i + 1, " has no reference: all ", all.size(),
+                        " references are empty");
     visit(hypotheses[i], found);
   }
 }
 
-/// `nrefs:1|case:mixed`, as both signatures begin.
+/// The beginning of both signatures, such as `nrefs:1|case:mixed`.
 std::string signature_head(bool lowercase, int64_t references);
 
 }  // namespace attend::metric

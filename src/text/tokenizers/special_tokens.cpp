@@ -19,7 +19,7 @@ Json read_optional_json(const std::string& path) {
   }
 }
 
-/// "bos_token": "<s>" or {"content": "<s>", …}.
+/// The token's name from "bos_token": "<s>" or from {"content": "<s>", …}.
 std::string name_in(const Json& json, const char* key) {
   if (!json.is_object()) return "";
   const auto found = json.find(key);
@@ -28,7 +28,7 @@ std::string name_in(const Json& json, const char* key) {
   return found->is_object() ? field<std::string>(*found, "content", "") : "";
 }
 
-/// Where a model's decoder starts, if one of its files says so.
+/// The decoder's start token, if one of the files sets it; otherwise -1.
 int32_t start_in(const Json& generation, const Json& model) {
   for (const Json* file : {&generation, &model}) {
     const auto id =

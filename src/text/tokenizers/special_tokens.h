@@ -9,22 +9,22 @@
 
 namespace attend::text {
 
-/// What stands beside a tokenizer's own file; null where there is no such file.
+/// The files beside a tokenizer's main file; null if the file does not exist.
 struct TokenizerConfig {
   Json config;         ///< tokenizer_config.json
   Json special_map;    ///< special_tokens_map.json
   Json model;          ///< config.json of the model
-  int32_t start = -1;  ///< decoder_start_token_id of generation_config.json or config.json; -1: none
+  int32_t start = -1;  ///< decoder_start_token_id of generation_config.json or config.json; -1: not set
 };
-/// Reads them; throws FormatError naming the file if one is damaged.
+/// Reads the files. Throws FormatError, which names the file, if one is damaged.
 TokenizerConfig read_tokenizer_config(const std::string& folder);
 
-/// A token's id, or -1.
+/// Returns the id of a token, or -1.
 using FindToken = std::function<int32_t(const std::string&)>;
-/// The special tokens by the names that the files give them, else by names in common use.
+/// Finds the special tokens by the names in the files, or by commonly used names.
 SpecialTokens find_special_tokens(const TokenizerConfig& files, const FindToken& find);
 
-/// The whole file; throws FormatError naming it.
+/// Reads a whole file. Throws FormatError, which names the file.
 std::string read_text_file(const std::string& path);
 
 }  // namespace attend::text

@@ -31,10 +31,10 @@ TextTemplate from_list(const Json& json) {
   return result;
 }
 
-/// ["[SEP]", 102]
+/// Reads the id from a pair such as ["[SEP]", 102].
 int32_t id_of_pair(const Json& json, const char* key) {
   const Json& pair = required(json, key);
-  require<FormatError>(pair.is_array() && pair.size() == 2, "\"", key, "\" must be a token and its id");
+  require<FormatError>(pair.is_array() && pair.size() == 2, "\"", key, "\" must be a pair of a token and its id");
   return checked_id(pair[1]);
 }
 
@@ -98,7 +98,7 @@ PairTemplate make_pair_template(const Json& json) {
   }
   if (type != "BertProcessing" && type != "RobertaProcessing") return {};
   PairTemplate result = usual_pair_template({.begin = id_of_pair(json, "cls"), .end = id_of_pair(json, "sep")});
-  if (type == "RobertaProcessing") {  // two ends between the texts, and all of one type
+  if (type == "RobertaProcessing") {  // two end tokens between the texts, and type 0 throughout
     result.insert(result.begin() + 2, result[2]);
     for (PairPart& part : result) part.type = 0;
   }
@@ -136,7 +136,7 @@ std::vector<int32_t> fill(const TextTemplate& around, std::span<const int32_t> i
 TextTemplate make_template(const Json& json) {
   if (json.is_null()) return {kNone};
   const std::string type = type_of(json);
-  if (type == "ByteLevel") return {kNone};  // moves offsets only
+  if (type == "ByteLevel") return {kNone};  // changes offsets only
   if (type == "TemplateProcessing") return from_list(json);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     return {id_of_pair(json, "cls"), kNone, id_of_pair(json, "sep")};

@@ -5,22 +5,22 @@
 
 namespace attend::text {
 
-/// The work that encoding or decoding one text may cost. The rules of a tokenizer come from files that are not trusted:
-/// steps that double a text again and again, and regular expressions that backtrack without end, must end in an error.
-/// Work is counted, not timed: a text passes on every machine, or on none.
+/// Limits the work of encoding or decoding one text. The rules of a tokenizer come from untrusted files. Steps that
+/// repeatedly double a text, and regular expressions that backtrack endlessly, must end in an error. Work is counted,
+/// not timed, so that a text passes either on every machine or on none.
 class TextWork {
  public:
-  /// For a text of this many bytes: all its pieces, through all steps.
+  /// The limits for a text of this many bytes, for all its pieces and all steps together.
   explicit TextWork(size_t text_bytes);
 
-  /// Counts what a step wrote. Throws FormatError, which names the `part` ("normalizer"), once a text has become more
-  /// than 64 times as long, or all steps together have written more than any real file makes them.
+  /// Counts the bytes that a step wrote. Throws FormatError, which names the `part` ("normalizer"), if a text has grown
+  /// to more than 64 times its length, or if all steps together have written more than with any real file.
   void wrote(const char* part, size_t bytes);
 
   int64_t text_bytes() const { return text_bytes_; }
-  /// Counts one search of a regular expression; false: the text has used up what it may cost.
+  /// Counts one search of a regular expression. Returns false if the text has used up its limit.
   bool start_search();
-  /// Counts one of ICU's ticks of 10,000 steps; false as above.
+  /// Counts one of ICU's ticks of 10,000 steps. Returns false as start_search() does.
   bool spend_tick();
 
  private:

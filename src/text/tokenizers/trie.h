@@ -7,10 +7,10 @@
 
 namespace attend::text {
 
-/// Strings by their beginnings: which of them does a text begin with?
+/// A set of strings with values; finds the strings that are prefixes of a text.
 class Trie {
  public:
-  /// `value` must not be negative; a string added twice keeps the later value.
+  /// `value` must not be negative. Adding a string again replaces its value.
   void add(std::string_view key, int32_t value) {
     uint32_t node = 0;
     for (const char byte : key) node = child_or_new(node, static_cast<unsigned char>(byte));
@@ -18,7 +18,7 @@ class Trie {
   }
   bool empty() const { return values_.size() == 1; }
 
-  /// Calls visit(length, value) for every string that `text` begins with, shorter ones first; the empty one never.
+  /// Calls visit(length, value) for every non-empty string that is a prefix of `text`, shorter ones first.
   template <class Visit>
   void for_each_prefix(std::string_view text, Visit&& visit) const {
     uint32_t node = 0;
@@ -31,7 +31,7 @@ class Trie {
   }
 
   struct Match {
-    size_t length = 0;  ///< 0: none
+    size_t length = 0;  ///< 0: no match
     int32_t value = -1;
   };
   Match longest_prefix(std::string_view text) const {

@@ -9,7 +9,7 @@
 namespace attend::text {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the least likely token
+constexpr double kUnknownPenalty = 10;  // subtracted from the score of the least likely token
 
 template <class Score>
 struct Node {
@@ -66,7 +66,7 @@ std::vector<typename UnigramLattice<Score>::Part> UnigramLattice<Score>::best(st
     if (!single) offer(at, at + length, kNone, unknown);
     at += length;
   }
-  std::vector<Part> parts;  // from the end
+  std::vector<Part> parts;  // in reverse order
   for (size_t end = text.size(); end > 0; end = nodes[end].begin) {
     const size_t begin = nodes[end].begin;
     const bool joins = nodes[end].id == kNone && !parts.empty() && parts.back().id == kNone;

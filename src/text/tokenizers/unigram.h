@@ -8,20 +8,21 @@
 
 namespace attend::text {
 
-/// Kudo 2018: the segmentation whose tokens' log-probabilities have the largest sum, found by Viterbi's algorithm. Sums
-/// are kept as Score: SentencePiece's are float, those of Hugging Face's tokenizers double, and ties hang on it.
+/// Unigram segmentation (Kudo 2018): the segmentation with the largest sum of token log-probabilities, found by the
+/// Viterbi algorithm. Score is the type of the sums: float in SentencePiece, double in Hugging Face's tokenizers. The
+/// type affects how ties are broken.
 template <class Score>
 class UnigramLattice {
  public:
   void add(std::string_view token, int32_t id, Score score);
-  /// A token that wins over any way to cut it up.
+  /// Adds a token that is preferred to any segmentation of its text.
   void add_preferred(std::string_view token, int32_t id);
 
   struct Part {
     std::string_view text;
     int32_t id = kNone;  ///< kNone: one or more adjacent characters that no token covers
   };
-  /// Of equals, the segmentation found first wins, shorter tokens being tried first.
+  /// The best segmentation. Of equal ones, the one found first wins; shorter tokens are tried first.
   std::vector<Part> best(std::string_view text) const;
 
  private:
@@ -29,7 +30,7 @@ class UnigramLattice {
   void set(std::string_view token, int32_t id, Score score);
 
   Trie trie_;
-  std::vector<Score> scores_;  // by id; NaN for preferred ones
+  std::vector<Score> scores_;  // by id; NaN for preferred tokens
   Score smallest_ = std::numeric_limits<Score>::infinity(), largest_ = std::numeric_limits<Score>::min();
 };
 

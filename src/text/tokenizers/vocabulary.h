@@ -10,17 +10,17 @@
 namespace attend::text {
 
 inline constexpr int32_t kNone = -1;
-/// Far beyond any real vocabulary; a larger id can only be damage.
+/// Limit on ids, far above any real vocabulary: a larger id can only come from a damaged file.
 inline constexpr int64_t kMostTokens = 4'000'000;
 
-/// Tokens and their ids, both ways. Ids need not be dense: an id without a token has the empty string.
+/// Maps tokens to ids and back. Ids need not be contiguous: an id without a token has the empty string.
 class Vocabulary {
  public:
-  /// Throws FormatError for an id out of reason. A token that is there already gets the new id.
+  /// Throws FormatError unless 0 ≤ id < kMostTokens. A token that exists already gets the new id.
   void add(std::string_view token, int64_t id);
   /// The id, or kNone.
   int32_t find(std::string_view token) const { return ids_.find(token); }
-  /// Empty for ids without a token, and for those out of range.
+  /// The token; empty if the id has no token or is out of range.
   const std::string& token(int64_t id) const;
   /// The largest id + 1.
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }

@@ -52,7 +52,7 @@ WordLevel::WordLevel(const Json& json) {
 void WordLevel::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   const int32_t id = vocabulary_.find(piece);
   require<FormatError>(id != kNone || unknown_ != kNone, in_quotes(piece),
-                       " is not in the vocabulary, which has no token for the unknown");
+                       " is not in the vocabulary, which has no unknown token");
   ids.push_back(id != kNone ? id : unknown_);
 }
 

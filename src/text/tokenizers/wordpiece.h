@@ -6,8 +6,8 @@
 
 namespace attend::text {
 
-/// BERT's: the longest token a word begins with, then the longest with the prefix `##`, and so on; a word that cannot
-/// be finished is unknown as a whole.
+/// BERT's WordPiece: takes the longest token that is a prefix of the word, then the longest token with the prefix `##`,
+/// and so on. If the rest of a word matches no token, the whole word is unknown.
 class WordPiece final : public SubwordModel {
  public:
   explicit WordPiece(const Json& json);
@@ -15,12 +15,12 @@ class WordPiece final : public SubwordModel {
 
  private:
   std::string prefix_;
-  int64_t longest_word_ = 100;  // in characters; longer ones are unknown
+  int64_t longest_word_ = 100;  // in characters; longer words are unknown
   size_t longest_token_ = 0;    // in bytes
 };
 
-/// Whole pieces only. A piece that is not in the vocabulary is unknown; FormatError where the vocabulary has no token
-/// for that.
+/// Encodes whole pieces only. A piece that is not in the vocabulary becomes the unknown token. Throws FormatError if
+/// the vocabulary has none.
 class WordLevel final : public SubwordModel {
  public:
   explicit WordLevel(const Json& json);

@@ -13,11 +13,11 @@ namespace {
 struct Pair {
   int32_t left = 0, right = 0;
   int64_t count = 0;
-  std::vector<uint32_t> words{};  // those it may occur in
-  bool learnt = false;            // it may come up again, when its parts are made in another way
+  std::vector<uint32_t> words{};  // words that may contain the pair
+  bool learnt = false;            // a learnt pair can occur again if its parts are formed by other merges
 };
 
-/// A pair in the queue with the count it had then; counts only fall after that, except for pairs that are new.
+/// A pair in the queue with its count at that time. Afterwards the count only falls, except for new pairs.
 struct Queued {
   int64_t count = 0;
   int32_t left = 0, right = 0;
@@ -56,7 +56,7 @@ class Learner {
   }
 
  private:
-  /// Two different pairs may make the same token.
+  /// The id of a token, added if new: two different pairs may form the same token.
   int32_t id_of(const std::string& token) {
     if (const int32_t known = vocabulary_.find(token); known != kNone) return known;
     vocabulary_.add(token, vocabulary_.size());
@@ -87,7 +87,7 @@ class Learner {
     pairs_[merged.index].words.clear();
     grown_.clear();
     for (const uint32_t word : words) join_in(word, merged.left, merged.right, id);
-    pairs_[merged.index].count = 0;  // every place has gone
+    pairs_[merged.index].count = 0;  // all occurrences have been joined
     std::ranges::sort(grown_);
     const auto [first, last] = std::ranges::unique(grown_);
     grown_.erase(first, last);

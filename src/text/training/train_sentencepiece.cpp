@@ -12,9 +12,10 @@
 namespace attend::text {
 namespace {
 
-constexpr int64_t kLongestLine = 1000000;  // in bytes; longer ones are left out
+constexpr int64_t kLongestLine = 1000000;  // in bytes; longer lines are skipped
 
-/// Hands lines to the trainer; what a line throws comes out of train_sentencepiece, not through the library.
+/// Passes lines to the trainer. Stores an exception of the line source, so that it is rethrown after training instead
+/// of passing through the library.
 class Lines final : public sentencepiece::SentenceIterator {
  public:
   explicit Lines(const LineSource& lines) : lines_(lines) { Next(); }
@@ -39,8 +40,8 @@ class Lines final : public sentencepiece::SentenceIterator {
   std::exception_ptr failure_;
 };
 
-/// Text must come back as it was: nothing is normalised, blanks stay, and rare characters become bytes. One thread,
-/// and no sampling: the same lines give the same model.
+/// Decoding must restore the text: no normalisation, spaces are kept, and rare characters become bytes. One thread and
+/// no sampling, so that the same lines give the same model.
 std::unordered_map<std::string, std::string> trainer_options(const TokenizerTraining& options) {
   return {{"model_type", "unigram"},
           {"vocab_size", std::to_string(options.vocabulary)},
@@ -61,7 +62,7 @@ std::unordered_map<std::string, std::string> trainer_options(const TokenizerTrai
           {"minloglevel", "3"}};
 }
 
-/// SentencePiece reports `Internal: file(line) [the check that failed] reason`: what a user can do about it.
+/// Turns SentencePiece's report, `Internal: file(line) [failed check] reason`, into an error that the user can act on.
 [[noreturn]] void refuse(std::string report, int64_t vocabulary) {
   std::ranges::replace(report, '\n', ' ');
   const std::string too_small = "smaller than required_chars. ", versus = " vs ";
@@ -69,11 +70,11 @@ std::unordered_map<std::string, std::string> trainer_options(const TokenizerTrai
     const size_t least = report.find(versus, at);
     throw_error<Error>("tokenizer: sentencepiece needs a vocabulary of at least ",
                        least == std::string::npos ? 0 : std::atoll(report.c_str() + least + versus.size()),
-                       " tokens for this corpus (its characters, all bytes and the special ones), got ", vocabulary);
+                       " tokens for this corpus (its characters, 256 bytes and the special tokens), got ", vocabulary);
   }
   require<Error>(report.find("sentences_.empty()") == std::string::npos,
-                 "tokenizer: sentencepiece can use no line of the corpus: all are blank, or longer than ", kLongestLine,
-                 " bytes");
+                 "tokenizer: sentencepiece found no usable line in the corpus: all lines are blank or longer than ",
+                 kLongestLine, " bytes");
   const size_t reason = report.rfind("] ");
   throw_error<Error>("tokenizer: sentencepiece cannot learn ", vocabulary,
                      " tokens from this corpus: ", reason == std::string::npos ? report : report.substr(reason + 2));

@@ -13,7 +13,7 @@ namespace attend::text {
 namespace {
 
 constexpr const char* kContinuing = "##";
-/// Longer stretches without a blank teach nothing about words, and every merge would walk through all of them.
+/// Longer runs without a space teach nothing about words, and every merge would have to walk through them.
 constexpr size_t kLongestWord = 400;
 
 Json byte_level() {
@@ -34,7 +34,7 @@ MergeTask byte_task(const WordCounts& counts, const Vocabulary& vocabulary, cons
   return task;
 }
 
-/// A word's characters as WordPiece spells them: all but the first with the prefix.
+/// The characters of a word as WordPiece spells them: all but the first have the prefix.
 std::vector<std::string> spelled_characters(const std::string& word) {
   std::vector<std::string> characters;
   for_each_code_point(word, [&](char32_t, std::string_view bytes) {
@@ -60,7 +60,7 @@ MergeTask character_task(const WordCounts& counts, Vocabulary& vocabulary, const
   for (size_t i = 0; i < counts.size(); ++i) {
     std::vector<int32_t> ids;
     for (const std::string& character : spelled_characters(counts.word(i))) ids.push_back(vocabulary.find(character));
-    if (std::ranges::find(ids, kNone) != ids.end()) continue;  // will be unknown anyway
+    if (std::ranges::find(ids, kNone) != ids.end()) continue;  // WordPiece would encode the word as unknown
     task.words.push_back(std::move(ids));
     task.counts.push_back(counts.count(i));
   }
@@ -72,7 +72,7 @@ MergeTask character_task(const WordCounts& counts, Vocabulary& vocabulary, const
 Trained train_bpe(const LineSource& lines, const TokenizerTraining& options) {
   constexpr int64_t kFewest = 256 + static_cast<int64_t>(kSpecialNames.size());
   require<ShapeError>(options.vocabulary >= kFewest, "tokenizer: bpe needs a vocabulary of at least ", kFewest,
-                      " tokens (all bytes and 5 special ones), got ", options.vocabulary);
+                      " tokens (256 bytes and 5 special tokens), got ", options.vocabulary);
   WordCounts counts;
   while (const auto line = lines()) {
     Scanner{}.scan({*line, true}, [&](Piece word) {
@@ -112,7 +112,7 @@ Trained train_wordpiece(const LineSource& lines, const TokenizerTraining& option
     TextWork work(line->size());
     const std::string text = normalizer(*line, work);
     pre_tokenizer->split({text, true}, work, [&](Piece word) {
-      if (word.text.size() <= kLongestWord) counts.add(word.text);  // longer ones are unknown to WordPiece
+      if (word.text.size() <= kLongestWord) counts.add(word.text);  // longer words are unknown to WordPiece
     });
   }
   Vocabulary vocabulary = special_vocabulary();

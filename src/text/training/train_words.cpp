@@ -7,15 +7,15 @@
 namespace attend::text {
 namespace {
 
-/// Words with the apostrophes and hyphens inside them, numbers with their points, single characters of Chinese and
-/// Japanese, and every other sign on its own. Read by Oniguruma and ICU alike.
+/// Matches words including apostrophes and hyphens inside them, numbers including decimal points, single Chinese and
+/// Japanese characters, and any other single sign. Valid for both Oniguruma and ICU.
 std::string word_pattern() {
   const std::string single = R"(\p{Han}\p{Hiragana}\p{Katakana})";
   const std::string letter = R"([[\p{L}\p{M}\p{N}_]&&[^)" + single + "]]";
   return R"(\p{N}+(?:[.,:]\p{N}+)+|)" + letter + "+(?:['’-]" + letter + R"(+)*|[^\s])";
 }
 
-/// The most frequent that are seen often enough, as far as there is room.
+/// Adds the most frequent words that reach min_count, until the vocabulary is full.
 void add_frequent(const WordCounts& counts, const TokenizerTraining& options, Vocabulary& vocabulary) {
   for (const size_t i : counts.by_frequency()) {
     if (vocabulary.size() == options.vocabulary || counts.count(i) < options.min_count) break;
@@ -32,7 +32,7 @@ Trained train_characters(const LineSource& lines, const TokenizerTraining& optio
     ++line_count;
     for_each_code_point(*line, [&](char32_t, std::string_view bytes) { counts.add(bytes); });
   }
-  if (line_count > 1) counts.add("\n", line_count);  // between lines; a language model needs it
+  if (line_count > 1) counts.add("\n", line_count);  // the separator of lines; a language model needs it
   Vocabulary vocabulary = special_vocabulary();
   add_frequent(counts, options, vocabulary);
   Json document = trained_document();

@@ -11,29 +11,29 @@
 
 namespace attend::text {
 
-/// The special tokens of every tokenizer trained here, by id.
+/// The special tokens of every tokenizer trained here. The index is the id.
 inline constexpr std::array<const char*, 5> kSpecialNames{"<pad>", "<unk>", "<s>", "</s>", "<mask>"};
 
-/// A vocabulary that begins with them.
+/// A vocabulary that contains only the special tokens.
 Vocabulary special_vocabulary();
 
-/// tokenizer.json with the special tokens, the template <s> … </s> and everything else unset.
+/// A tokenizer.json with the special tokens and the template <s> … </s>; all other parts are unset.
 Json trained_document();
 /// An entry of "added_tokens".
 Json added_special(const std::string& content, int64_t id);
 /// {"token": id, …}
 Json vocabulary_json(const Vocabulary& vocabulary);
-/// ["a b", …], which every version of Hugging Face's tokenizers reads; for tokens without blanks.
+/// ["a b", …], a form that every version of Hugging Face's tokenizers reads. Tokens must not contain spaces.
 Json merges_json(const Merges& merges);
 /// {"type": type}
 Json component(const char* type);
-/// The normalizer of text that is only made lower case; null otherwise.
+/// A normalizer that converts to lower case, or null if `lowercase` is false.
 Json case_normalizer(bool lowercase);
-/// A decoder for words that were cut apart at blanks and at each Chinese or Japanese character: blanks come back,
-/// except where such characters meet or English puts none.
+/// A decoder for words that were split at spaces and at each Chinese or Japanese character. It restores the spaces,
+/// except between such characters and where English writes none.
 Json word_decoder();
 
-/// tokenizer_config.json for what was trained.
+/// The tokenizer_config.json of a trained tokenizer.
 Json trained_config();
 std::shared_ptr<const Tokenizer> finished(const Json& document);
 

@@ -8,7 +8,7 @@ namespace attend::text {
 
 using Trained = std::shared_ptr<const Tokenizer>;
 
-// Each kind of train_tokenizer; see there. The options have been checked.
+// One function for each kind of train_tokenizer(), which checks the options first.
 Trained train_characters(const LineSource& lines, const TokenizerTraining& options);
 Trained train_words(const LineSource& lines, const TokenizerTraining& options);
 Trained train_bpe(const LineSource& lines, const TokenizerTraining& options);
