@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// How many tokens the tokenizer's template puts behind a text: seen on one that has no special tokens of its own.
+/// Number of tokens that the tokenizer's template puts after a text, measured on a text without special tokens.
 size_t template_tail(const Tokenizer& tokenizer) {
   const std::vector<int32_t> plain = tokenizer.encode("a"), framed = tokenizer.encode("a", true);
   const auto found = std::ranges::search(framed, plain);
@@ -20,7 +20,7 @@ std::vector<int32_t> pieces_and_masks(const Tokenizer& tokenizer, std::string_vi
   const std::string name = mask >= 0 ? tokenizer.token(mask) : "";
   if (name.empty() || std::ranges::find(ids, mask) != ids.end() || text.find(name) == text.npos) return ids;
   ids.clear();
-  const bool has_blanks = tokenizer.find(" ").has_value();  // as tokens of their own
+  const bool has_blanks = tokenizer.find(" ").has_value();  // whether a space is a token
   while (true) {
     const size_t at = text.find(name);
     std::string_view part = text.substr(0, at);
@@ -83,12 +83,12 @@ std::vector<int32_t> frame_prompt(const Tokenizer& tokenizer, std::string_view p
   const SpecialTokens& special = tokenizer.special();
   std::vector<int32_t> ids = tokenizer.encode(prompt, uses_template);
   const auto is_end = [&](int32_t id) { return id == special.end && id != special.begin; };
-  // An end that stands in the prompt itself is part of it.
+  // Remove only the end tokens of the template: an end token in the prompt itself is part of the prompt.
   size_t tail = uses_template ? template_tail(tokenizer) : 0;
   for (; tail > 0 && ids.size() > 1 && is_end(ids.back()); --tail) ids.pop_back();
   if (!ids.empty()) return ids;
   const int32_t start = uses_template && special.begin >= 0 ? special.begin : text_start(special);
-  require<FormatError>(start >= 0, "generate: the tokenizer has no token that begins a text: give a prompt");
+  require<FormatError>(start >= 0, "generate: the tokenizer has no begin or end token to start from; give a prompt");
   return {start};
 }
 
