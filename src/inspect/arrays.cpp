@@ -25,19 +25,19 @@ struct Range {
 Range range_of(int64_t first, std::optional<int64_t> end, int64_t count, const char* what) {
   const Range range{first, end.value_or(count)};
   require<ShapeError>(range.begin >= 0 && range.begin <= range.end && range.end <= count, "inspect: ", what, " ",
-                      range.begin, " to ", range.end, " asked for, there are ", count);
+                      range.begin, " to ", range.end, " requested, but there are only ", count);
   return range;
 }
 
 void require_few(int64_t rows, int64_t columns) {
   require<ShapeError>(rows == 0 || columns <= kMostArrayValues / rows, "inspect: ", rows, " × ", columns,
-                      " numbers are too many at once, at most ", kMostArrayValues, ": ask for rows and columns");
+                      " values requested, at most ", kMostArrayValues, " allowed: select fewer rows or columns");
 }
 
-/// Rows and columns of a matrix that is made row by row.
+/// The selected rows and columns of a matrix that is computed row by row.
 struct Part {
   Range rows, columns;
-  int64_t width;  // of whole rows
+  int64_t width;  // of a full row
 
   Part(const ArrayPart& part, int64_t all_rows, int64_t all_columns)
       : rows(range_of(part.first_row, part.end_row, all_rows, "rows")),

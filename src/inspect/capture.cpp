@@ -12,7 +12,7 @@ void add_side(Run& run, RunSide side, const RunOptions& options) {
   for (const AblatedToken& token : options.tokens) {
     if (token.side != std::ssize(run.sides)) continue;
     require<ShapeError>(token.index >= 0 && token.index < std::ssize(side.tokens), "ablation: there is no token ",
-                        token.index, " in the ", side.name, ", which has ", side.tokens.size());
+                        token.index, " in the ", side.name, "; it has ", side.tokens.size(), ", counted from 0");
   }
   run.sides.push_back(std::move(side));
 }

@@ -5,23 +5,24 @@
 #include "attend/inspect/run.h"
 #include "inspect/watcher.h"
 
-// What captures of texts and of pictures have in common.
+// Shared by text captures and image captures.
 namespace attend {
 
-/// Adds a side with its tokens. Throws ShapeError if one of it is to be held out that is not there.
+/// Adds a side with its tokens. Throws ShapeError if `options` ablate a token of this side that does not exist.
 void add_side(Run& run, RunSide side, const RunOptions& options);
 
-/// Takes what was seen. Throws ShapeError if something was to be switched off that is not there.
+/// Moves the watcher's recorded attention and values into `run`. Throws ShapeError if `options` ablate a head or side
+/// that does not exist.
 void keep_seen(Run& run, Watcher& watcher, const RunOptions& options);
 
-/// Throws Error, as every command that computes does, where a model computes NaN: its picture would show nothing.
+/// Throws Error if the model computed NaN, as every command does: a picture of NaN would show nothing.
 void require_numbers(const Tensor& computed);
 
-/// Labels with their probabilities, likeliest first. Throws Error for NaN.
+/// Labels with their probabilities, most likely first. Throws Error for NaN.
 RunOutput label_output(const std::vector<std::string>& labels, const Tensor& numbers,
                        LabelScores scores = LabelScores::shares);
 
-/// Fulfils the rest: the time since `start`, and a place for summaries.
+/// Fills in the remaining fields: the time since `start`, and an empty cache of summaries.
 void finish_run(Run& run, std::chrono::steady_clock::time_point start);
 
 }  // namespace attend

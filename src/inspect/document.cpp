@@ -17,10 +17,10 @@ namespace attend {
 namespace {
 
 constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48;
-constexpr int64_t kBeam = 4, kWidest = 8;  // of the tree that is shown
+constexpr int64_t kBeam = 4, kWidest = 8;  // default and maximum beam size of the generation tree
 constexpr std::string_view kPlace = "<!--attend-data-->";
 
-/// The shortest text that reads back as the same float; JSON has no infinity: null.
+/// Appends the shortest text that parses back to the same float. NaN and ∞ become null: JSON has neither.
 void append_number(std::string& out, float value) {
   if (!std::isfinite(value)) {
     out += "null";
@@ -69,13 +69,13 @@ Json all_stats(const Run& run) {
   return stats;
 }
 
-/// What the model writes for the text, as generate_steps tells it.
+/// The lines that generate_steps produces for the run's text.
 Json generation_lines(const InspectedModel& model, const Run& run) {
   Json lines = Json::array();
   const int64_t room = model.model->context() - std::ssize(run.sides[0].tokens);
   const bool writes = model.model->kind() == ModelKind::translation || model.model->kind() == ModelKind::language;
   if (!writes || room < 1) return lines;
-  std::string text = run.sides[0].text;  // which begins with the prefix, where there is one
+  std::string text = run.sides[0].text;  // begins with the prefix, if the model has one
   if (model.model->kind() == ModelKind::translation) text.erase(0, model.rules.prefix.size());
   const int64_t beam = model.rules.beam > 0 ? std::min(model.rules.beam, kWidest) : kBeam;
   const GenerationOptions options{.text = text, .beam = beam, .length = kWritten, .rules = model.rules};
@@ -153,11 +153,11 @@ std::string inspect_document(const InspectedModel& model, const Run& run, const 
 
 std::string inspect_page(std::string_view page, std::string_view document) {
   const size_t place = page.find(kPlace);
-  require<FormatError>(place != std::string_view::npos, "inspect: the page has no place for data");
+  require<FormatError>(place != std::string_view::npos, "inspect: the page has no placeholder for data");
   std::string out(page.substr(0, place));
   out.reserve(page.size() + document.size() + 128);
   out += "<script type=\"application/json\" id=\"attend-data\">";
-  for (const char c : document) {  // nothing in the data may end the element
+  for (const char c : document) {  // escape '<', so that no text in the data can close the <script> element
     if (c == '<') {
       out += "\\u003c";
     } else {

@@ -19,10 +19,10 @@ namespace attend {
 namespace {
 
 constexpr int64_t kMostPoints = 20000, kMostNeighbours = 100;
-constexpr int64_t kBlock = 8;  // more vectors than are wanted: the first two then settle soon
+constexpr int64_t kBlock = 8;  // vectors iterated; only two are used, but with more the first two converge faster
 constexpr int kRounds = 120;
 
-/// The parameter of this name, or one that ends in it; empty if there is none.
+/// The parameter called `name`, or one whose name ends in `.name`. An empty tensor if there is none.
 Tensor parameter_named(const Model& model, const std::string& name) {
   for (const auto& [known, tensor] : model.parameters()) {
     if (known == name || known.ends_with("." + name)) return tensor.detach();
@@ -34,10 +34,10 @@ Tensor vocabulary_of(const Model& model) {
   if (Tensor found = parameter_named(model, "embedding.weight"); found && found.rank() == 2) return found;
   if (const auto* pair = dynamic_cast<const PairModel*>(&model)) return pair->head().weight.detach();
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->head().weight.detach();
-  throw Error("embeddings: a model of architecture " + model.architecture() + " has no table of words");
+  throw Error("embeddings: a model of architecture " + model.architecture() + " has no token embeddings");
 }
 
-/// The vectors of positions, of computed ones the first `most` at most.
+/// The position embeddings. Sinusoidal ones are computed for the first `most` positions only.
 Tensor positions_of(const Model& model, int64_t most) {
   for (const char* name : {"positions.weight", "source_positions.weight"}) {
     if (Tensor found = parameter_named(model, name)) return found;
@@ -48,7 +48,7 @@ Tensor positions_of(const Model& model, int64_t most) {
   return sinusoidal_positions(std::min(model.context(), most), vocabulary_of(model).dim(1));
 }
 
-/// Makes the columns orthogonal and of length 1, one after the other.
+/// Gram–Schmidt: makes the columns orthonormal.
 void orthogonalize(std::vector<double>& v, int64_t rows) {
   const auto at = [&](int64_t row, int64_t column) -> double& { return v[static_cast<size_t>(row * kBlock + column)]; };
   for (int64_t c = 0; c < kBlock; ++c) {
@@ -69,8 +69,8 @@ struct Projection {
   std::array<double, 2> explained{};
 };
 
-/// Principal components by simultaneous iteration: v ← orthogonal(xᵀ x v), for x centred. The sign of a component is
-/// such that its largest entry is positive.
+/// The first two principal components by simultaneous iteration: v ← orthogonal(xᵀ x v), with x centred. The sign of
+/// each component is chosen so that its entry of largest magnitude is positive.
 Projection principal_plane(const Tensor& table) {
   const int64_t dim = table.dim(1);
   const Tensor all = to(contiguous(table), DType::f64);
@@ -119,7 +119,7 @@ Plane plane_of(const Tensor& table, int64_t limit, const Name& name) {
   return plane;
 }
 
-/// The square of each row's length, some rows at a time: a table in bf16 is never widened as a whole.
+/// The squared norm of each row. Works on a few rows at a time, so that a bf16 table is never converted as a whole.
 std::vector<float> squared_lengths(const Tensor& table) {
   constexpr int64_t kRows = 4096;
   std::vector<float> result;

@@ -15,12 +15,12 @@
 namespace attend {
 namespace {
 
-/// A word of the tree: what was written up to it can be followed back to the root, 0.
+/// A token in the search tree. Following `parent` to the root, node 0, gives the tokens before it.
 struct Node {
   int64_t parent = 0;
   int32_t id = 0;
   int64_t length = 0;
-  double counted = 0;  // log p after the rules
+  double counted = 0;  // log probability after the generation rules
   bool is_finished = false;
 };
 
@@ -141,7 +141,7 @@ class Generation {
             {"looked", looked_json(step, node.from)}};
   }
 
-  /// The best that ended; without one the likeliest that did not.
+  /// The best finished hypothesis; if none has finished, the most likely unfinished one.
   int64_t best() const {
     int64_t best = 0;
     std::pair<bool, double> best_score{false, -INFINITY};
@@ -187,11 +187,11 @@ void check_generation(const Model& model, const GenerationOptions& options) {
   between("beam", options.beam, 1, 8);
   between("length", options.length, 1, 256);
   between("candidates", options.candidates, 1, 50);
-  require<ShapeError>(!options.temperature || options.beam == 1, "generate: words are drawn with a beam of 1, got ",
+  require<ShapeError>(!options.temperature || options.beam == 1, "generate: temperature requires a beam of 1, got ",
                       options.beam);
   if (options.temperature) check_sampling({.temperature = *options.temperature});
   const bool writes = model.kind() == ModelKind::translation || model.kind() == ModelKind::language;
-  require<ShapeError>(writes, "generate: a model of architecture ", model.architecture(), " writes no text");
+  require<ShapeError>(writes, "generate: architecture ", model.architecture(), " does not generate text");
 }
 
 void generate_steps(const Model& model, const Tokenizer& tokenizer, const GenerationOptions& options,

@@ -30,7 +30,7 @@ HeadFigures row_figures(std::span<const float> weights, int64_t row) {
   return result;
 }
 
-/// The heads of one attention, over rows so many apart.
+/// Figures of all heads of one attention module, over every n-th row of a long text.
 std::vector<HeadFigures> figures_of(const RunAttention& attention) {
   const int64_t heads = attention.heads(), keys = attention.keys(), queries = attention.queries();
   std::vector<HeadFigures> sums(static_cast<size_t>(heads));
@@ -71,7 +71,7 @@ Tensor identity(int64_t size) {
   return tensor<float>(values, {size, size});
 }
 
-/// The mean over the chosen heads of an attention, [queries, keys], added to `sum`.
+/// Adds `share` times the mean weights, [queries, keys], of one head or of all heads to `sum`.
 void add_mean(const RunAttention& attention, std::optional<int64_t> head, double share, std::vector<double>& sum) {
   if (head) check_head(attention, *head);
   const std::vector<int64_t> heads = head ? std::vector{*head} : std::vector<int64_t>{};
@@ -114,7 +114,7 @@ Tensor rollout(const Run& run, std::string_view stack) {
     const Tensor rows = mixed / sum(mixed, 1, true);
     result = result ? matmul(rows, result) : rows;
   }
-  require<ShapeError>(static_cast<bool>(result), "rollout: there is no self-attention in a stack '", stack, "'");
+  require<ShapeError>(static_cast<bool>(result), "rollout: the stack '", stack, "' has no self-attention");
   return result;
 }
 
@@ -128,7 +128,7 @@ WordAlignment alignment_of(const Run& run, const Tokenizer& tokenizer, const Ali
   for (const RunAttention& attention : run.attention) {
     if (attention.is_cross) layers.push_back(&attention);
   }
-  require<Error>(!layers.empty(), "align: this model never looks back at a source: it has no alignments");
+  require<Error>(!layers.empty(), "align: this model has no cross-attention, so there is no alignment");
   require<ShapeError>(pairs(*layers[0]) <= kAlignedPairs, "align: at most ", kAlignedPairs, " pairs of tokens, got ",
                       layers[0]->queries(), " × ", layers[0]->keys());
   require<ShapeError>(!options.layer || (*options.layer >= 0 && *options.layer < std::ssize(layers)),

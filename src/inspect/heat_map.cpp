@@ -15,17 +15,17 @@ namespace {
 constexpr int64_t kLabelled = 128, kMostCells = 512, kThumbnail = 64;
 constexpr int64_t kThumbnailSize = 96, kSmallPicture = 144, kLargePicture = 448;
 constexpr int64_t kMapGap = 12;
-constexpr int64_t kTitle = 40;        // above a map: the layer's name, and the head's below it
-constexpr double kLongestLabel = 30;  // in units of the font's size
+constexpr int64_t kTitle = 40;        // height above a map: the layer's name, and below it the head's
+constexpr double kLongestLabel = 30;  // in em
 
 std::string head_name(int64_t head) { return "head " + std::to_string(head); }
 
-/// Room for a line of text: its estimated width and a margin, since fonts differ.
+/// Width to reserve for a line of text: its estimated width plus a margin, since fonts differ.
 int64_t room_for(const std::string& text) {
   return static_cast<int64_t>(text_width(text) * static_cast<double>(kFontSize + 1)) + kMapGap;
 }
 
-/// A token of any length as a label.
+/// The label of a token; long tokens are shortened.
 std::string label_of(const ShownToken& token) {
   if (token.text == " ") return "␣";
   const std::string text = visible(token.text);
@@ -50,13 +50,13 @@ int64_t widest(const std::vector<std::string>& labels) {
   return width;
 }
 
-/// Adds a line of text that starts at the left of something, and room for it.
+/// Adds a left-aligned label and widens the picture to fit it.
 void add_line(HeatPicture& picture, PictureLabel label) {
   picture.width = std::max(picture.width, label.x + room_for(label.text) + kMapGap);
   picture.labels.push_back(std::move(label));
 }
 
-/// The tokens beside the rows and above the columns of a picture's only map.
+/// Labels the rows and columns of a single-map picture with their tokens.
 void add_tokens(HeatPicture& picture, const std::vector<std::string>& rows, const std::vector<std::string>& columns) {
   constexpr int64_t kToBaseline = 15, kToMap = 6;
   const HeatMap& map = picture.maps[0];
@@ -71,7 +71,7 @@ void add_tokens(HeatPicture& picture, const std::vector<std::string>& rows, cons
   }
 }
 
-/// The place in Run::attention and the head of a picture's only map.
+/// The head shown by a single-map picture; `attention` is an index into Run::attention.
 struct Chosen {
   int64_t attention = 0, head = 0;
 };
@@ -81,7 +81,7 @@ HeatPicture one_head(const Run& run, const Chosen& chosen) {
   const std::string name = std::to_string(chosen.attention) + "/" + std::to_string(chosen.head);
   const int64_t longest = std::max(attention.queries(), attention.keys());
   require<ShapeError>(longest <= kMostCells, "inspect: a picture of one head shows at most ", kMostCells,
-                      " tokens, got ", longest, "; all heads together are drawn small");
+                      " tokens, got ", longest, "; leave out the head to draw all heads as thumbnails");
   const Array weights = run_array(run, "weights/" + name);
   const int64_t cell = longest <= kLabelled ? 22 : 2;
   std::vector<std::string> rows, columns;
@@ -105,7 +105,7 @@ HeatPicture one_head(const Run& run, const Chosen& chosen) {
   return picture;
 }
 
-/// Where a map is drawn: columns and rows of maps of one size.
+/// A cell in the grid of maps, all of the same size.
 struct MapPlace {
   int64_t row = 0, column = 0, size = 0;
 };
@@ -121,7 +121,7 @@ void place(HeatPicture& picture, HeatMap map, const MapPlace& at) {
   picture.maps.push_back(std::move(map));
 }
 
-/// A bar of the colours below the maps. Over a picture, weights are shown relative to the largest.
+/// Adds a colour bar below the maps. On top of an image, weights are shown relative to the largest one.
 void add_legend(HeatPicture& picture) {
   constexpr int64_t kSteps = 64, kWidest = 256, kHeight = 14, kBeside = 16;
   HeatMap& legend = picture.legend;
@@ -160,11 +160,11 @@ HeatPicture overview(const Run& run, std::optional<int64_t> only) {
   return picture;
 }
 
-/// The weights of one row over the patches, the largest as 1; what is not a patch is left out.
+/// The weights of one query over the image's patches, divided by the largest. Tokens that are not patches are left out.
 HeatMap patch_map(const Run& run, const std::string& array, int64_t query) {
   const RunSide& side = run.sides[0];
   const auto tokens = std::ssize(side.tokens);
-  require<ShapeError>(query >= 0 && query < tokens, "inspect: there is no token ", query, "; the picture has ", tokens,
+  require<ShapeError>(query >= 0 && query < tokens, "inspect: there is no token ", query, "; the image has ", tokens,
                       ", counted from 0");
   HeatMap map{.title = {},
               .detail = side.tokens[static_cast<size_t>(query)].text,
@@ -203,8 +203,8 @@ HeatPicture over_picture(const Run& run, const PictureOptions& options) {
   return picture;
 }
 
-/// From white to a dark blue through green, in steps that are read alike with every kind of colour vision: corners of
-/// the scale, mixed linearly.
+/// A colour scale from white through green to dark blue, interpolated linearly between five colours. Its steps are
+/// distinguishable with every kind of colour vision.
 Colour colour_of(double weight) {
   constexpr std::array<std::array<double, 3>, 5> kCorners{
       {{255, 255, 255}, {199, 233, 220}, {84, 174, 186}, {32, 98, 156}, {8, 29, 88}}};
@@ -220,7 +220,8 @@ Colour colour_of(double weight) {
 
 }  // namespace
 
-/// Over a picture from a dark veil to a light tint, so that both black and white ones show what is lit.
+/// On top of an image, weights go from a dark veil to a light tint, so that high weights stand out on black images and
+/// on white ones.
 Paint paint_of(float weight, bool is_laid_over) {
   const double share = std::clamp(static_cast<double>(weight), 0.0, 1.0);
   if (!is_laid_over) return {.colour = colour_of(share)};
@@ -231,7 +232,8 @@ Paint paint_of(float weight, bool is_laid_over) {
 }
 
 HeatPicture heat_picture(const Run& run, const PictureOptions& options) {
-  require<ShapeError>(!options.head || options.attention, "inspect: a head belongs to a layer: choose one too");
+  require<ShapeError>(!options.head || options.attention,
+                      "inspect: a head was given without its layer: give the layer too");
   require<ShapeError>(!run.attention.empty(), "inspect: the model has no attention to draw");
   if (options.attention) {
     const RunAttention& attention = attention_at(run, *options.attention);
@@ -239,7 +241,7 @@ HeatPicture heat_picture(const Run& run, const PictureOptions& options) {
   }
   const bool is_over_picture = run.sides[0].picture.has_value();
   require<ShapeError>(is_over_picture || (options.query == 0 && !options.is_rollout),
-                      "inspect: a query and rollout are drawn over pictures, which this model does not read");
+                      "inspect: query and rollout pictures need an image model, and this model reads text");
   HeatPicture picture = is_over_picture ? over_picture(run, options)
                         : options.head  ? one_head(run, {*options.attention, *options.head})
                                         : overview(run, options.attention);

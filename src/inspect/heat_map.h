@@ -6,12 +6,12 @@
 
 #include "attend/inspect/picture.h"
 
-// The layout of a picture of weights; picture_svg.cpp and picture_png.cpp write it as a file.
+// The layout of a picture of attention weights. picture_svg.cpp and picture_png.cpp write it to a file.
 namespace attend {
 
 using Colour = std::array<unsigned char, 3>;
 
-/// One heat map: values, and where it is drawn.
+/// One heat map: its values and its position in the picture.
 struct HeatMap {
   std::string title, detail;
   int64_t rows = 0, columns = 0;
@@ -19,7 +19,7 @@ struct HeatMap {
   int64_t x = 0, y = 0, width = 0, height = 0;
 };
 
-/// The font's size in pixels, the em of label widths.
+/// Font size in pixels; label widths are given in multiples of it.
 constexpr int64_t kFontSize = 12;
 
 /// A line of text. Its baseline starts at (x, y).
@@ -27,21 +27,21 @@ struct PictureLabel {
   std::string text;
   int64_t x = 0, y = 0;
   bool ends_here = false;    ///< the baseline ends at (x, y) instead
-  bool runs_upward = false;  ///< turned by a quarter to the left
+  bool runs_upward = false;  ///< rotated 90° counter-clockwise
 };
 
-/// Everything a picture shows, in pixels from its top left corner.
+/// Everything a picture shows. Coordinates are pixels from the top left corner.
 struct HeatPicture {
   std::vector<HeatMap> maps;
   HeatMap legend;  ///< the colours from 0 to 1, one row
   std::vector<PictureLabel> labels;
   int64_t width = 0, height = 0;
-  const Image* under = nullptr;  ///< what the maps are laid over
+  const Image* under = nullptr;  ///< drawn below the maps; null for text
 };
 
 HeatPicture heat_picture(const Run& run, const PictureOptions& options);
 
-/// What a weight looks like: opaque on paper, or laid over a picture.
+/// How a weight is painted: opaque on white, or translucent on top of an image.
 struct Paint {
   Colour colour{};
   double opacity = 1;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Colour kMapEdge{153, 153, 153}, kInk{51, 51, 51};
 
-/// A picture that begins white. What is drawn is given in the layout's pixels, each of which becomes scale × scale.
+/// A raster image, white at first. Coordinates are layout pixels; each becomes scale × scale pixels of the image.
 class Raster {
  public:
   Raster(int64_t width, int64_t height, int64_t scale)
@@ -18,7 +18,7 @@ class Raster {
                .height = height * scale,
                .pixels = std::vector<uint8_t>(static_cast<size_t>(width * height * scale * scale * 3), 255)} {}
 
-  /// `under` has the size the map is drawn in.
+  /// `under` must already have the size of the map in image pixels.
   void draw(const HeatMap& map, const Image* under, bool is_laid_over) {
     std::vector<Paint> paints;
     for (const float value : map.values) paints.push_back(paint_of(value, is_laid_over));
@@ -65,7 +65,7 @@ class Raster {
   Image image_;
 };
 
-/// Which characters a picture lacks and how to get them, in one line; empty if it has all.
+/// A one-line warning that names the characters without a font and the packages to install. Empty if none is missing.
 std::string font_warning(const TextRenderer& renderer) {
   if (!renderer.has_fonts())
     return "no fonts are installed, so the picture has no text; install fonts (Debian: fonts-dejavu-core, and "
@@ -84,7 +84,7 @@ std::string font_warning(const TextRenderer& renderer) {
 
 PngPicture picture_png(const Run& run, const PictureOptions& options) {
   const HeatPicture picture = heat_picture(run, options);
-  constexpr int64_t kSharpUpTo = 4'000'000;  // pixels, a quarter of those that are then kept in memory
+  constexpr int64_t kSharpUpTo = 4'000'000;  // layout pixels; at scale 2 the image has four times as many
   const int64_t scale = picture.width * picture.height <= kSharpUpTo ? 2 : 1;
   Raster raster(picture.width, picture.height, scale);
   Image under;

@@ -33,7 +33,7 @@ void append_label(std::string& out, const PictureLabel& label) {
   out += " fill=\"#333\">" + xml_text(label.text) + "</text>\n";
 }
 
-/// The cells of a map in units of one cell.
+/// Appends the cells of a map; one unit of length is one cell.
 void append_cells(std::string& out, const HeatMap& map, bool is_laid_over) {
   if (!is_laid_over) out += "<rect" + size_of(map.columns, map.rows) + " fill=\"#fff\"/>";
   for (size_t i = 0; i < map.values.size(); ++i) {
@@ -55,7 +55,7 @@ void append_map(std::string& out, const HeatMap& map, bool is_laid_over) {
   out += "</g><rect" + position(map.x, map.y) + size_of(map.width, map.height) + " fill=\"none\" stroke=\"#999\"/>\n";
 }
 
-/// The picture below the maps, once; each map uses it.
+/// Defines the image below the maps once; each map refers to it with <use>.
 void append_under(std::string& out, const Image& image, const HeatMap& map) {
   out += "<defs><image id=\"under\"" + size_of(map.width, map.height) + " href=\"data:image/png;base64,";
   const std::string png = encode_png(image);

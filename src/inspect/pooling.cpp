@@ -12,15 +12,15 @@ namespace {
 
 constexpr int64_t kMostLevel = 24;
 
-/// Cells of a level along a side of so many weights.
+/// Number of cells of a level along an axis of `count` weights.
 int64_t cells_of(int64_t count, int64_t level) { return ((count - 1) >> level) + 1; }
 
 struct Cells {
-  int64_t row = 0, column = 0;    // the first
-  int64_t rows = 0, columns = 0;  // so many
+  int64_t row = 0, column = 0;    // the first cell
+  int64_t rows = 0, columns = 0;  // number of cells
 };
 
-/// Maxima of the head's weights themselves.
+/// Writes to each cell the maximum of the head's weights in it.
 void pool_weights(const RunAttention& attention, int64_t head, int64_t level, const Cells& cells, Array& out) {
   const int64_t keys = attention.keys();
   const RowRange rows{cells.row << level, std::min((cells.row + cells.rows) << level, attention.queries())};
@@ -37,7 +37,7 @@ void pool_weights(const RunAttention& attention, int64_t head, int64_t level, co
   });
 }
 
-/// Maxima of the cells of a finer level.
+/// Writes to each cell the maximum of the summary's finer cells in it.
 void pool_grid(const HeadSummary& summary, int64_t level, const Cells& cells, Array& out) {
   const int64_t finer = level - summary.level;
   for (int64_t row = cells.row << finer; row < std::min((cells.row + cells.rows) << finer, summary.grid_rows); ++row) {
@@ -66,7 +66,7 @@ Array tile(const Run& run, const TilePlace& place) {
   Array result{.shape = {cells.rows, cells.columns},
                .values = std::vector<float>(static_cast<size_t>(cells.rows * cells.columns))};
   const int64_t longest = std::max(attention.queries(), attention.keys());
-  // A coarse tile of a long text stands for many rows: those come from the summary, made once.
+  // A coarse tile of a long text covers many rows. The summary, computed once, already has their maxima.
   if (longest >> place.level <= 1024 && longest > 1024) {
     const auto summary = head_summary(run, place.attention, place.head);
     if (place.level >= summary->level) {

@@ -22,11 +22,11 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kLogitRows = 128;   // so many rows of logits are held at once
-constexpr int64_t kOutputRows = 512;  // of a longer text only the end's next words are shown
+constexpr int64_t kLogitRows = 128;   // rows of logits in memory at once
+constexpr int64_t kOutputRows = 512;  // predictions are shown for the last 512 positions of a text
 constexpr int64_t kLongestPair = int64_t{1} << 20;
 
-/// What the model reads on one side.
+/// The input of one side.
 struct Read {
   RunSide side;
   std::vector<int32_t> ids;
@@ -41,16 +41,15 @@ class Capture {
  public:
   Capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options)
       : model_(model), tokenizer_(tokenizer), options_(options) {
-    Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
+    Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   }
 
   Run take() {
     const auto start = std::chrono::steady_clock::now();
     const NoGrad scope;
     require<ShapeError>(!options_.second || dynamic_cast<const EncoderModel*>(&model_),
-                        "inspect: a second text is for encoders, not for architecture ", model_.architecture());
-    require<ShapeError>(!options_.picture, "inspect: a model of architecture ", model_.architecture(),
-                        " reads text, not pictures");
+                        "inspect: only encoders take a second text, not architecture ", model_.architecture());
+    require<ShapeError>(!options_.picture, "inspect: architecture ", model_.architecture(), " reads text, not images");
     if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
       run(*pair);
     } else if (const auto* language = dynamic_cast<const LanguageModel*>(&model_)) {
@@ -58,7 +57,7 @@ class Capture {
     } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model_)) {
       run(*encoder);
     } else {
-      throw Error("inspect: a model of architecture " + model_.architecture() + " does not read text");
+      throw Error("inspect: architecture " + model_.architecture() + " does not read text");
     }
     finish_run(run_, start);
     return std::move(run_);
@@ -78,7 +77,7 @@ class Capture {
     }
     target.ids = frame_target(tokenizer_, target.side.text, INT64_MAX).ids;
     if (!target.ids.empty() && target.ids.back() == tokenizer_.special().end) target.ids.pop_back();
-    // What the model wrote up to its limit may be cut into more tokens than it wrote.
+    // Encoding the generated text again may give more tokens than were generated, and so exceed the context.
     if (const auto room = static_cast<size_t>(model_.context() - 1); !options_.target && target.ids.size() > room) {
       target.ids.resize(room);
       target.side.text = tokenizer_.decode(target.ids);
@@ -109,7 +108,7 @@ class Capture {
   void run(const EncoderModel& model) {
     Read text{{"text", options_.text, {}}, frame_text(tokenizer_, options_.text, INT64_MAX).ids};
     TextInputs inputs;
-    if (options_.second) {  // as the tokenizer puts pairs together: [CLS] the first [SEP] the second [SEP]
+    if (options_.second) {  // joined by the tokenizer, as in [CLS] first [SEP] second [SEP]
       const EncodedPair pair = tokenizer_.encode_pair(options_.text, *options_.second, kLongestPair);
       text.ids = pair.ids;
       text.side.text += " " + *options_.second;
@@ -131,9 +130,9 @@ class Capture {
   void check_length(const Read& read) const {
     const auto count = std::ssize(read.ids);
     require<ShapeError>(count <= model_.context(), "inspect: the ", read.side.name, " has ", count,
-                        " tokens, the model's context is ", model_.context());
+                        " tokens, but the model's context is ", model_.context());
     require<ShapeError>(count <= options_.longest, "inspect: the ", read.side.name, " has ", count, " tokens; at most ",
-                        options_.longest, " are looked into");
+                        options_.longest, " can be inspected");
   }
 
   void add(Read& read) {
@@ -141,7 +140,7 @@ class Capture {
     add_side(run_, std::move(read.side), options_);
   }
 
-  /// The likeliest tokens after each place, of hidden [1, length, dim].
+  /// Shows the most likely next tokens after each position. `hidden` is [1, length, dim].
   void show_next(const Head& head, const Tensor& hidden, int64_t side) {
     run_.output.kind = RunOutput::Kind::tokens;
     run_.output.side = side;
@@ -192,12 +191,12 @@ double RunAttention::scale() const {
 
 Tensor RunAttention::weights(const std::vector<int64_t>& heads, RowRange rows) const {
   require<ShapeError>(rows.begin >= 0 && rows.begin <= rows.end && rows.end <= queries(), "inspect: there are ",
-                      queries(), " rows, asked for ", rows.begin, " to ", rows.end);
+                      queries(), " rows, but ", rows.begin, " to ", rows.end, " were requested");
   if (rows.begin == rows.end) return empty({1, heads.empty() ? this->heads() : std::ssize(heads), 0, keys()});
   const NoGrad scope;
   if (!additive) return trace.weights({.heads = heads, .rows = numbers(rows)}).values;
-  // With q = k = 0 the attention op is a softmax of the bias: as in the pass, row by row, so that the bits are the
-  // same.
+  // With q = k = 0 the attention op computes softmax(bias). Row by row, as in the forward pass, so that the bits are
+  // the same.
   const Tensor q = zeros({1, 1, 1, 1}), k = zeros({1, 1, keys(), 1});
   std::vector<Tensor> parts;
   for (int64_t row = rows.begin; row < rows.end; ++row) {

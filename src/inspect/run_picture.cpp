@@ -18,8 +18,8 @@ RunSide side_of(const ImageModel& model, const ImagePreparation& preparation, co
 }  // namespace
 
 Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options) {
-  require<Error>(options.picture != nullptr, "inspect: a model of architecture ", model.architecture(),
-                 " reads pictures; expected one");
+  require<Error>(options.picture != nullptr, "inspect: architecture ", model.architecture(),
+                 " reads images, but none was given");
   const auto start = std::chrono::steady_clock::now();
   const NoGrad scope;
   const Tensor pixels = preparation.pixels(*options.picture);

@@ -13,13 +13,13 @@
 namespace attend {
 namespace {
 
-/// Rows of something that broadcasts to [1, heads, queries, keys], as numbers: [rows, keys].
+/// Some rows of one head, [rows, keys]. `x` must broadcast to [1, heads, queries, keys].
 std::vector<float> broadcast_rows(const Tensor& x, const RunAttention& attention, int64_t head, RowRange rows) {
   const Tensor all = expand(x, {1, attention.heads(), attention.queries(), attention.keys()});
   return slice(select(select(all, 0, 0), 0, head), 0, rows.begin, rows.end).to_vector<float>();
 }
 
-/// Where queries stand among the keys.
+/// The position of the first query among the keys.
 int64_t first_position(const RunAttention& attention) {
   return attention.trace.options.alignment == Alignment::bottom_right ? attention.keys() - attention.queries() : 0;
 }

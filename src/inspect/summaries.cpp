@@ -12,10 +12,10 @@
 namespace attend {
 namespace {
 
-constexpr size_t kMostBytes = size_t{32} << 20;  // of a run's summaries
-constexpr int64_t kGrid = 1024;                  // most cells of a side
-constexpr int64_t kSweepWeights = 3 << 20;       // held at once: 12 MiB
-constexpr int64_t kColumns = 1024;               // of one task
+constexpr size_t kMostBytes = size_t{32} << 20;  // cache limit per run
+constexpr int64_t kGrid = 1024;                  // maximum cells per side
+constexpr int64_t kSweepWeights = 3 << 20;       // weights in memory at once: 12 MiB
+constexpr int64_t kColumns = 1024;               // columns per task
 constexpr size_t kBlock = 512;                   // weights summed in single precision
 
 size_t bytes_of(const HeadSummary& summary) {
@@ -23,8 +23,8 @@ size_t bytes_of(const HeadSummary& summary) {
          sizeof(float) * summary.grid.size();
 }
 
-/// ln x = e ln 2 + 2 artanh((m − 1) / (m + 1)) with x = m · 2^e and m in [2/3, 4/3): five terms of the series are exact
-/// in single precision, and the compiler makes vectors of it. Finite at 0, where a weight of 0 makes it count nothing.
+/// ln x = e ln 2 + 2 artanh((m − 1) / (m + 1)) with x = m · 2^e and m in [2/3, 4/3). Five terms of the series are exact
+/// in single precision, and the compiler can vectorise it. The result at 0 is finite, so that 0 · ln 0 is 0.
 inline float natural_log(float x) {
   constexpr int32_t kTwoThirds = 0x3f2aaaab;
   const auto bits = std::bit_cast<int32_t>(x);
@@ -39,8 +39,8 @@ struct RowSums {
   double total = 0, entropy = 0;
 };
 
-/// Sixteen sums side by side, so that the compiler may take them as vectors; in single precision for a short while
-/// only.
+/// Keeps sixteen partial sums, so that the compiler can vectorise the loop. Partial sums are single precision within a
+/// block of kBlock weights, and double across blocks.
 RowSums row_sums(std::span<const float> weights) {
   constexpr size_t kLanes = 16;
   RowSums result;
@@ -71,8 +71,8 @@ int64_t grid_level(int64_t longest) {
   return level;
 }
 
-/// Adds some rows of weights to the totals of columns, and to the grid. Sums and maxima go column by column into short
-/// buffers first: loops without a chain, of which the compiler makes vectors.
+/// Adds some rows of weights to the column totals and to the grid. Sums and maxima go into short per-column buffers
+/// first: these loops have no dependency between iterations, so the compiler can vectorise them.
 void add_columns(HeadSummary& summary, RowRange rows, std::span<const float> weights) {
   const int64_t keys = std::ssize(summary.column_totals);
   parallel_ranges(keys, kColumns, [&](int64_t begin, int64_t end) {

@@ -10,7 +10,7 @@
 
 namespace attend {
 
-/// The summaries asked for last, up to some bytes.
+/// A cache of the most recently used summaries, bounded in bytes.
 class HeadSummaries {
  public:
   std::shared_ptr<const HeadSummary> find(int64_t attention, int64_t head);
@@ -22,10 +22,10 @@ class HeadSummaries {
     std::shared_ptr<const HeadSummary> summary;
   };
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the one used last in front
+  std::list<Entry> entries_;  // most recently used first
 };
 
-/// Calls visit(rows, weights) for the rows of some heads, a few at a time; weights are [heads, rows, keys].
+/// Calls visit(rows, weights) for a few rows at a time, over all rows in the range. `weights` is [heads, rows, keys].
 void sweep_rows(const RunAttention& attention, const std::vector<int64_t>& heads, RowRange rows,
                 const std::function<void(RowRange rows, std::span<const float> weights)>& visit);
 

@@ -19,7 +19,7 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kUnit = 64;  // FreeType counts in 1/64 of a pixel
+constexpr int64_t kUnit = 64;  // FreeType's unit is 1/64 of a pixel
 
 template <auto destroy>
 struct Destroy {
@@ -30,7 +30,7 @@ struct Destroy {
 };
 using Pattern = std::unique_ptr<FcPattern, Destroy<FcPatternDestroy>>;
 
-/// A font file, opened when a character needs it.
+/// A font file. It is opened when a character first needs it.
 struct Font {
   std::string file;
   int index = 0;
@@ -39,13 +39,13 @@ struct Font {
   bool is_broken = false;
 };
 
-/// A letter or box within its line.
+/// A drawn glyph, or the box for a missing one, positioned in its line.
 struct Piece {
   int64_t left = 0, top = 0, width = 0, height = 0;
   std::vector<uint8_t> ink;
 };
 
-/// Letters of Arabic in the forms that join their neighbours.
+/// Replaces Arabic letters by their contextual (joined) forms.
 icu::UnicodeString joined(const icu::UnicodeString& text) {
   icu::UnicodeString result;
   UErrorCode error = U_ZERO_ERROR;
@@ -56,7 +56,7 @@ icu::UnicodeString joined(const icu::UnicodeString& text) {
   return U_SUCCESS(error) ? result : text;
 }
 
-/// The characters from left to right as they are read on paper.
+/// The characters in visual order, left to right.
 std::u32string in_visual_order(std::string_view utf8) {
   icu::UnicodeString text =
       icu::UnicodeString::fromUTF8(icu::StringPiece(utf8.data(), static_cast<int32_t>(utf8.size())));
@@ -133,7 +133,7 @@ TextBitmap joined_pieces(std::span<const Piece> pieces) {
 struct TextRenderer::Fonts {
   int64_t size = 0;
   std::unique_ptr<FcConfig, Destroy<FcConfigDestroy>> config;
-  std::unique_ptr<FcFontSet, Destroy<FcFontSetSortDestroy>> sorted;  // owns what Font::characters points to
+  std::unique_ptr<FcFontSet, Destroy<FcFontSetSortDestroy>> sorted;  // owns the sets that Font::characters point to
   std::unique_ptr<FT_LibraryRec_, Destroy<FT_Done_FreeType>> library;
   std::vector<Font> list;
   std::map<char32_t, std::pair<Font*, FT_UInt>> chosen;
@@ -145,7 +145,7 @@ struct TextRenderer::Fonts {
     if (config && library) find_fonts();
   }
 
-  /// All fonts, the best first.
+  /// Lists all fonts, in order of preference.
   void find_fonts() {
     const Pattern wanted(FcPatternCreate());
     for (const char* family : {"DejaVu Sans", "Noto Sans CJK SC", "sans-serif"}) {
@@ -170,7 +170,7 @@ struct TextRenderer::Fonts {
     }
   }
 
-  /// Opens the font at the first call. Fonts of fixed pixels (colour emoji, old bitmap fonts) are passed over.
+  /// Opens the font on the first call. False for bitmap fonts (colour emoji, for example), which cannot be scaled.
   bool is_usable(Font& font) {
     if (!font.face && !font.is_broken) {
       font.is_broken = FT_New_Face(library.get(), font.file.c_str(), font.index, &font.face) != 0 ||
@@ -179,7 +179,7 @@ struct TextRenderer::Fonts {
     return !font.is_broken;
   }
 
-  /// The font for a character and its glyph; no font if none has it.
+  /// The font that has the character, and the glyph's index. The font is null if no font has it.
   std::pair<Font*, FT_UInt> choose(char32_t code) {
     const auto [place, is_new] = chosen.try_emplace(code, nullptr, 0);
     if (!is_new) return place->second;
@@ -191,7 +191,7 @@ struct TextRenderer::Fonts {
     return place->second;
   }
 
-  /// Draws a character at a place in 1/64 of a pixel and moves the place behind it.
+  /// Draws a character at `place`, in 1/64 of a pixel, and advances `place` past it.
   Piece draw(char32_t code, int64_t& place) {
     const auto [font, glyph] = choose(code);
     const int64_t whole = place / kUnit, part = place % kUnit;

@@ -6,23 +6,23 @@
 #include <string_view>
 #include <vector>
 
-// Text as pixels, drawn with the fonts of this machine. The only part of the library that uses FreeType and fontconfig.
+// Draws text with the installed fonts. The only part of the library that uses FreeType and fontconfig.
 namespace attend {
 
-/// A line of text: how much ink each pixel has, 0 to 255, by rows from the top. Its first pixel lies `left` to the
-/// right of the start of the baseline and `top` above it.
+/// A rendered line of text. `ink` is the coverage of each pixel, 0 to 255, row by row from the top. The top left pixel
+/// is `left` pixels to the right of the start of the baseline and `top` pixels above it.
 struct TextBitmap {
   int64_t left = 0, top = 0, width = 0, height = 0;
-  int64_t advance = 0;  ///< from the start of the baseline to its end
+  int64_t advance = 0;  ///< length of the baseline
   std::vector<uint8_t> ink;
 };
 
-/// Draws each character with the first installed font that has it, DejaVu Sans and Noto Sans CJK before others.
+/// Draws each character with the first installed font that has it, preferring DejaVu Sans and Noto Sans CJK.
 /// Right-to-left text is reordered and Arabic letters are joined; ligatures and the reordering of Indic scripts are not
 /// supported. The same text and fonts give the same pixels.
 class TextRenderer {
  public:
-  /// `size`: pixels of an em.
+  /// `size`: pixels per em.
   explicit TextRenderer(int64_t size);
   ~TextRenderer();
   TextRenderer(const TextRenderer&) = delete;

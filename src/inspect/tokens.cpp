@@ -30,7 +30,7 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-/// The byte of SentencePiece's <0xE4>.
+/// The byte of a SentencePiece byte token such as <0xE4>.
 std::optional<unsigned char> byte_piece(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
   const auto high = hex_digit(token[3]), low = hex_digit(token[4]);
@@ -38,17 +38,17 @@ std::optional<unsigned char> byte_piece(std::string_view token) {
   return static_cast<unsigned char>(*high * 16 + *low);
 }
 
-/// The bytes of a byte-level token; nothing for other vocabularies, which may hold Ã© as it is.
+/// The bytes of a byte-level token. Empty for other vocabularies, where Ã© may be a token of its own.
 std::optional<std::string> byte_level_bytes(const Tokenizer& tokenizer, int32_t id, const std::string& token) {
   auto bytes = text::bytes_of_spelling(token);
   if (!bytes || tokenizer.decode(std::vector{id}, true) != repair_utf8(*bytes).text) return std::nullopt;
   return bytes;
 }
 
-/// A token and the bytes of text it stands for.
+/// A token and the bytes of text it represents.
 struct Surface {
   ShownToken token;
-  std::string bytes;  // without the blank in front; empty for special ones
+  std::string bytes;  // without a leading space; empty for special tokens
 };
 
 std::string hexadecimal(std::string_view bytes) {
@@ -61,7 +61,7 @@ std::string hexadecimal(std::string_view bytes) {
   return out;
 }
 
-/// Takes the blank off the front of what is more than a blank.
+/// Sets the token's text. A leading space becomes `space = true`, unless the text is a single space.
 void set_text(Surface& surface, std::string bytes) {
   if (bytes.size() > 1 && bytes[0] == ' ') {
     surface.token.space = true;
@@ -98,13 +98,13 @@ Surface surface_of(const Tokenizer& tokenizer, int32_t id) {
   return result;
 }
 
-/// Where surfaces lie in a text: found one after the other, as they are or in lower case.
+/// Finds the byte range of each surface in a text, in order, ignoring the case of ASCII letters.
 class Places {
  public:
   Places(const std::string& text, int32_t unknown) : text_(text), lower_(folded(text)), unknown_(unknown) {}
 
   void find(std::vector<Surface>& surfaces) {
-    size_t anchor = 0;  // the first surface not placed yet
+    size_t anchor = 0;  // the first surface without a range
     for (size_t i = 0; i < surfaces.size();) {
       const auto [count, bytes] = joined(surfaces, i);
       const auto found = bytes.empty() ? std::nullopt : search(bytes, i == anchor);
@@ -126,7 +126,7 @@ class Places {
     std::string bytes;
   };
 
-  /// A token, or neighbours that are only together whole characters.
+  /// A token, or several neighbouring tokens that only together form whole characters.
   static Joined joined(const std::vector<Surface>& surfaces, size_t i) {
     std::string bytes = surfaces[i].bytes;
     size_t count = 1;
@@ -138,7 +138,7 @@ class Places {
     return is_utf8(bytes) ? Joined{count, bytes} : Joined{1, {}};
   }
 
-  /// ASCII in lower case: places stay the same. Other letters are compared as they are.
+  /// Lower-cases ASCII letters only, so that byte offsets stay the same.
   static std::string folded(std::string text) {
     for (char& c : text) {
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -146,7 +146,7 @@ class Places {
     return text;
   }
 
-  /// The next place; close by unless something in between is still to be placed.
+  /// The next occurrence. If `is_next`, no surface before this one is unplaced, so only blanks may be skipped.
   std::optional<size_t> search(const std::string& bytes, bool is_next) const {
     const std::string wanted = folded(bytes);
     const size_t at = lower_.find(wanted, cursor_);
@@ -160,7 +160,7 @@ class Places {
     surface.token.end = static_cast<int64_t>(end);
   }
 
-  /// Bytes of one character have its place; what else is in the group its own.
+  /// Assigns a range to each surface of a group: the whole characters that its bytes belong to.
   static void split_characters(std::vector<Surface>& surfaces, size_t first, size_t count, size_t begin) {
     std::string all;
     for (size_t n = first; n < first + count; ++n) all += surfaces[n].bytes;
@@ -179,7 +179,7 @@ class Places {
     }
   }
 
-  /// The tokens first … last − 1 stand for what lies between the cursor and `end`.
+  /// Assigns the text between the cursor and `end`, without outer spaces, to the tokens first … last − 1.
   void fill_gap(std::vector<Surface>& surfaces, size_t first, size_t last, size_t end) {
     size_t begin = cursor_;
     while (begin < end && text_[begin] == ' ') ++begin;
@@ -194,7 +194,7 @@ class Places {
 
   const std::string& text_;
   std::string lower_;
-  int32_t unknown_;  // stands for any text
+  int32_t unknown_;  // id of the unknown token, which can represent any text
   size_t cursor_ = 0;
 };
 
@@ -225,10 +225,10 @@ std::vector<ShownToken> show_tokens(const Tokenizer& tokenizer, std::span<const 
   }
   Places(text, tokenizer.special().unknown).find(surfaces);
   std::vector<ShownToken> tokens;
-  int64_t covered = 0;  // bytes of the text that tokens so far stand for
+  int64_t covered = 0;  // end of the text covered so far, in bytes
   for (Surface& surface : surfaces) {
     ShownToken& token = surface.token;
-    if (token.end > token.start) {  // the text tells where blanks are; some vocabularies do not spell them
+    if (token.end > token.start) {  // spaces come from the text: some vocabularies do not contain them
       token.space = token.start > covered;
       covered = token.end;
     }

@@ -34,11 +34,11 @@ Watcher::Seen& Watcher::seen(const std::string& path) {
 void Watcher::attended(const AttentionTrace& trace) { seen(trace.path).traces.push_back(trace); }
 
 void Watcher::computed(std::string_view what, const Tensor& value) {
-  if (what == "query" || what == "key" || what == "score") {  // of additive attention: see BahdanauAttention
+  if (what == "query" || what == "key" || what == "score") {  // from BahdanauAttention
     Seen& entry = seen(path());
     if (what == "query") entry.queries.push_back(value.detach());
     if (what == "key") entry.keys = value.detach();
-    if (what == "score") entry.additive = value.clone();  // the parameter itself may go on learning
+    if (what == "score") entry.additive = value.clone();  // training may change the parameter later
     return;
   }
   if (value.rank() != 3 || value.dim(0) != 1) return;
@@ -66,7 +66,7 @@ Ablation Watcher::ablation() {
   return result;
 }
 
-/// The steps of a recurrent decoder, one row each, as one call.
+/// Joins the steps of a recurrent decoder, one row each, into one attention.
 RunAttention Watcher::joined(Seen& seen) {
   RunAttention result;
   result.trace = seen.traces.front();
@@ -76,7 +76,7 @@ RunAttention Watcher::joined(Seen& seen) {
     lse.push_back(trace.lse);
     if (trace.options.bias) bias.push_back(trace.options.bias);
   }
-  if (seen.additive) {  // the scores are computed again when they are asked for, in linear memory
+  if (seen.additive) {  // scores are recomputed on demand, so memory stays linear
     result.additive = reshape(seen.additive, {-1});
     result.trace.q = unsqueeze(concat(seen.queries, 1), 1);
     result.trace.k = unsqueeze(seen.keys, 1);

@@ -8,14 +8,14 @@
 
 namespace attend {
 
-/// Which sides an attention module looks from and at, and where it stands in the model, by its path.
+/// The sides of an attention module's queries and keys and its place in the model, derived from its path.
 struct AttentionPlace {
   std::string stack;
   int64_t layer = 0, query_side = 0, key_side = 0;
 };
 AttentionPlace place_of(const std::string& path, bool is_pair);
 
-/// Keeps what a pass computes and switches off what shall be.
+/// Records what a forward pass computes, and applies the requested ablations.
 class Watcher final : public Observer {
  public:
   Watcher(const RunOptions& options, bool is_pair) : options_(options), is_pair_(is_pair) {}
@@ -24,15 +24,15 @@ class Watcher final : public Observer {
   void computed(std::string_view what, const Tensor& value) override;
   Ablation ablation() override;
 
-  /// Everything in order. Throws ShapeError if something was to be switched off that is not there.
+  /// All attention modules in the order of the pass. Throws ShapeError if an ablated head does not exist.
   std::vector<RunAttention> take_attention();
   std::vector<NamedTensor> take_values() { return std::move(values_); }
 
  private:
   struct Seen {
     std::string path;
-    std::vector<AttentionTrace> traces;  // of a recurrent decoder one for each step
-    std::vector<Tensor> queries;         // W s of additive scores, [1, states, hidden]
+    std::vector<AttentionTrace> traces;  // a recurrent decoder has one per step
+    std::vector<Tensor> queries;         // W s of additive attention, [1, states, hidden]
     Tensor keys, additive;
   };
   Seen& seen(const std::string& path);

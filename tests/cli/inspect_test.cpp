@@ -121,7 +121,8 @@ TEST(Inspect, SaysWhatIsWrongInOneLine) {
         "--layer: there is no layer " + layers + "; the model has " + layers + ", counted from 0");
   usage({"inspect", model(), "a", "--layer", "0", "--head", "99", "-o", "a.svg"},
         "--head: there is no head 99; the layer has 2, counted from 0");
-  expect({"inspect", model(), std::string(50, 'a')}, 1, "inspect: the source has 51 tokens, the model's context is 40");
+  expect({"inspect", model(), std::string(50, 'a')}, 1,
+         "inspect: the source has 51 tokens, but the model's context is 40");
   expect({"train", "gpt", "x", "-o", "y", "--watch-text", "a"}, 2,
          "--watch-text needs --watch; see attend train --help");
 }

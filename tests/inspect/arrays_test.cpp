@@ -137,10 +137,10 @@ TEST(Arrays, RefusesWhatIsNotThere) {
          "inspect: expected 2 numbers after 'weights/', got 'weights/99999999999999999999/0'");
   expect("weights/2/0", "inspect: there is no attention 2; the run has 2, counted from 0");
   expect("weights/0/2", "inspect: there is no head 2; the layer has 2, counted from 0");
-  expect("weights/0/0", "inspect: rows 4 to 10 asked for, there are 9", {.first_row = 4, .end_row = 10});
+  expect("weights/0/0", "inspect: rows 4 to 10 requested, but there are only 9", {.first_row = 4, .end_row = 10});
   expect("additive/0", "inspect: attention 0 has no additive score");
   expect("values/nothing", "inspect: the run has no value 'nothing'");
-  expect("rollout/encoder", "rollout: there is no self-attention in a stack 'encoder'");
+  expect("rollout/encoder", "rollout: the stack 'encoder' has no self-attention");
   expect("thumbnails/0/0", "inspect: a thumbnail's side is from 1 to 256, got 0");
   expect("tile/0/0/0/1/0", "inspect: tile 1, 0 lies outside the 9 × 9 cells of level 0");
   expect("tile/0/0/25/0/0", "inspect: level 25 is above 24");

@@ -184,9 +184,9 @@ TEST(Generation, RefusesWhatCannotBe) {
   expect_error<ShapeError>([&] { lines_of(model, {.candidates = 99}); },
                            "generate: candidates must be from 1 to 50, got 99");
   expect_error<ShapeError>([&] { lines_of(model, {.beam = 2, .temperature = 1}); },
-                           "generate: words are drawn with a beam of 1, got 2");
+                           "generate: temperature requires a beam of 1, got 2");
   expect_error<ShapeError>([&] { lines_of(encoder, {.text = "a"}); },
-                           "generate: a model of architecture encoder writes no text");
+                           "generate: architecture encoder does not generate text");
 }
 
 TEST(Document, HasTheNumbersOfTheRunExactly) {
@@ -242,7 +242,8 @@ TEST(Document, NothingInTheDataEndsItsElement) {
   EXPECT_EQ(page,
             "<body><script type=\"application/json\" id=\"attend-data\">{\"a\":\"\\u003c/script>\\u003c!--\"}</script>"
             "<script>x</script></body>");
-  expect_error<FormatError>([] { inspect_page("<body></body>", "{}"); }, "inspect: the page has no place for data");
+  expect_error<FormatError>([] { inspect_page("<body></body>", "{}"); },
+                            "inspect: the page has no placeholder for data");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(Picture, ShowsTokensAsText) {
       [&] { picture_svg(run, {.attention = 99}); },
       "inspect: there is no attention 99; the run has " + std::to_string(run.attention.size()) + ", counted from 0");
   expect_error<ShapeError>([&] { picture_svg(run, {.head = 0}); },
-                           "inspect: a head belongs to a layer: choose one too");
+                           "inspect: a head was given without its layer: give the layer too");
 }
 
 TEST(Picture, PngHasTheTextOfTheSvg) {

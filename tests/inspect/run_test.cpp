@@ -214,9 +214,9 @@ TEST(Run, RefusesWhatIsNotThere) {
   const auto& [m, t] = std::pair<const Model&, const Tokenizer&>(*model.model, *model.tokenizer);
   const std::string long_text(65, 'x');
   expect_error<ShapeError>([&] { capture(m, t, {.text = long_text}); },
-                           "inspect: the text has 65 tokens, the model's context is 64");
+                           "inspect: the text has 65 tokens, but the model's context is 64");
   expect_error<ShapeError>([&] { capture(m, t, {.text = "abcdef", .longest = 4}); },
-                           "inspect: the text has 6 tokens; at most 4 are looked into");
+                           "inspect: the text has 6 tokens; at most 4 can be inspected");
   expect_error<ShapeError>(
       [&] {
         capture(m, t, {.text = "ab", .heads = {{9, 0}}});
@@ -231,7 +231,7 @@ TEST(Run, RefusesWhatIsNotThere) {
       [&] {
         capture(m, t, {.text = "ab", .tokens = {{0, 2}}});
       },
-      "ablation: there is no token 2 in the text, which has 2");
+      "ablation: there is no token 2 in the text; it has 2, counted from 0");
   expect_error<ShapeError>(
       [&] {
         capture(m, t, {.text = "ab", .tokens = {{3, 0}}});
@@ -256,7 +256,7 @@ TEST(Run, AnEncoderReadsPairs) {
   EXPECT_EQ(std::ssize(run.sides[0].tokens), run.attention[0].keys());
   const InspectedModel other = tiny_inspected("gpt");
   expect_error<ShapeError>([&] { capture(*other.model, *other.tokenizer, {.text = "ab", .second = "cd"}); },
-                           "inspect: a second text is for encoders, not for architecture gpt");
+                           "inspect: only encoders take a second text, not architecture gpt");
 }
 
 TEST(Run, AlignmentIsThatOfAlign) {
@@ -278,7 +278,7 @@ TEST(Run, AlignmentIsThatOfAlign) {
   }
   const InspectedModel plain = tiny_inspected("rnn");
   expect_error<Error>([&] { alignment_of(run_of(plain), *plain.tokenizer); },
-                      "align: this model never looks back at a source: it has no alignments");
+                      "align: this model has no cross-attention, so there is no alignment");
 }
 
 /// An untrained model writes up to its limit, and the start comes in front of that.

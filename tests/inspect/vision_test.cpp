@@ -63,14 +63,14 @@ TEST(VisionRun, AblationChangesTheLabels) {
     EXPECT_EQ(weight, 0);
   }
   expect_error<ShapeError>([] { vision_run({.tokens = {{.side = 0, .index = 5}}}); },
-                           "ablation: there is no token 5 in the image, which has 5");
+                           "ablation: there is no token 5 in the image; it has 5, counted from 0");
 }
 
 TEST(VisionRun, RefusesWhatIsNotForIt) {
   expect_error<Error>([] { capture(tiny_vision(), {.text = "a cat"}); },
-                      "inspect: a model of architecture vision reads pictures; expected one");
+                      "inspect: architecture vision reads images, but none was given");
   expect_error<ShapeError>([] { capture(tiny_inspected("gpt"), {.text = "a", .picture = motley_picture(2, 2)}); },
-                           "inspect: a model of architecture gpt reads text, not pictures");
+                           "inspect: architecture gpt reads text, not images");
 }
 
 TEST(VisionDocument, HoldsThePictureAndThePlaces) {
@@ -120,10 +120,10 @@ TEST(VisionPicture, IsTheSameAsSvg) {
   EXPECT_NE(all.find("head 1 · [CLS]"), std::string::npos);
   EXPECT_NE(picture_svg(run, {.attention = 1, .head = 0, .query = 4}).find("head 0 · r2c2"), std::string::npos);
   expect_error<ShapeError>([&] { picture_svg(run, {.attention = {}, .head = {}, .query = 5}); },
-                           "inspect: there is no token 5; the picture has 5, counted from 0");
+                           "inspect: there is no token 5; the image has 5, counted from 0");
   expect_error<ShapeError>(
       [] { picture_svg(tiny_run(tiny_inspected("gpt"), {.text = "ab"}), {.attention = {}, .head = {}, .query = 1}); },
-      "inspect: a query and rollout are drawn over pictures, which this model does not read");
+      "inspect: query and rollout pictures need an image model, and this model reads text");
 }
 
 }  // namespace

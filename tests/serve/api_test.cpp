@@ -158,7 +158,7 @@ TEST(Api, ModelsOfPicturesHaveNoWords) {
   expect_refused(get(api, "/api/models/m0/embeddings"), 400, "a model of pictures has no words");
   expect_refused(get(api, "/api/models/m0/neighbours", {{"token", "1"}}), 400, "a model of pictures has no words");
   expect_refused(post(api, "/api/generate", {{"model", "m0"}, {"text", "a"}}), 400,
-                 "generate: a model of architecture vision writes no text");
+                 "generate: architecture vision does not generate text");
 }
 
 TEST(Api, GivesPartsOfArrays) {
@@ -228,7 +228,7 @@ TEST(Api, RefusesInOneLine) {
   expect_refused(raw(R"({"model":"m1","text":"a","ablate":{"heads":[{"attention":0,"head":18446744073709551615}]}})"),
                  400, "the number for 'head' is too large");
   expect_refused(raw(R"({"model":"m1","text":")" + std::string(30, 'a') + "\"}"), 400,
-                 "inspect: the text has 30 tokens; at most 20 are looked into");
+                 "inspect: the text has 30 tokens; at most 20 can be inspected");
   expect_refused(raw(R"({"model":"m1","text":")" + std::string(1100000, 'a') + "\"}"), 413,
                  "the text is longer than a MiB");
   expect_refused(get(api, "/api/runs"), 405, "/api/runs takes POST, not 'GET'");
@@ -243,13 +243,13 @@ TEST(Api, RefusesInOneLine) {
                  "neighbours: there is no token 2147483647; there are " +
                      std::to_string(tiny_inspected("gpt").tokenizer->size()) + ", counted from 0");
   expect_refused(post(api, "/api/generate", {{"model", "m3"}, {"text", "a"}}), 400,
-                 "generate: a model of architecture encoder writes no text");
+                 "generate: architecture encoder does not generate text");
   expect_refused(post(api, "/api/training/sentence", {{"text", "a"}}), 409, "nothing is being trained");
   expect_refused(get(api, "/api/training/events"), 404, "nothing is being trained");
   const std::string id = answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello"}}))["id"];
   expect_refused(get(api, "/api/runs/" + id + "/stats"), 400, "expected 'attention' in the address");
   expect_refused(get(api, "/api/runs/" + id + "/alignment"), 400,
-                 "align: this model never looks back at a source: it has no alignments");
+                 "align: this model has no cross-attention, so there is no alignment");
   expect_refused(get(api, "/api/runs/" + id + "/nothing"), 404,
                  "a run has heads, stats, alignment and array, not 'nothing'");
   EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // and it is still there

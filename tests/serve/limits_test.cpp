@@ -50,7 +50,7 @@ TEST(Limits, TheReasonsOfTheApiArrive) {
   expect_refused(post("/api/runs", R"({"model":"m7","text":"a"})"), 404, "there is no model 'm7'");
   expect_refused(post("/api/runs", "{}"), 400, "expected 'model'");
   expect_refused(post("/api/runs", R"({"model":"m0","text":")" + std::string(30, 'a') + "\"}"), 400,
-                 "inspect: the text has 30 tokens; at most 20 are looked into");
+                 "inspect: the text has 30 tokens; at most 20 can be inspected");
   expect_refused(post("/api/generate", kBody), 503, "too many streams are open; try again");
   expect_refused(served.request("GET /api/runs"), 405, "/api/runs takes POST, not 'GET'");
   expect_refused(served.request("GET /nothing"), 404, "there is nothing at '/nothing'");
