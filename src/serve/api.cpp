@@ -83,7 +83,7 @@ struct Api::State {
     if (request.path == "/api/training") return training(request);
     if (request.path == "/api/training/events") return training_events(request);
     if (request.path == "/api/training/sentence") return training_sentence(request);
-    throw ApiError(404, "there is nothing at " + in_quotes(request.path));
+    throw ApiError(404, "no such path: " + in_quotes(request.path));
   }
 
   InspectedModel model(const std::string& id) {
@@ -129,7 +129,7 @@ struct Api::State {
         stored_json(runs.add({.id = {}, .model = chosen.id, .run = std::move(run), .tokenizer = chosen.tokenizer})));
   }
 
-  /// The body is a PNG or a JPEG itself.
+  /// The request's body is the PNG or JPEG file itself.
   ApiResponse new_picture(const ApiRequest& request) {
     require_method(request, "POST");
     StoredPicture picture{.id = {}, .name = query_text(request.query, "name", ""), .bytes = request.body};
@@ -138,13 +138,13 @@ struct Api::State {
     return json_response({{"id", pictures.add(std::move(picture))}});
   }
 
-  /// Pictures are decoded one at a time, for the memory that it takes, but nobody waits for the model meanwhile.
+  /// Decodes one picture at a time, to bound memory. Requests that use the model do not wait for it.
   Image decoded(const StoredPicture& picture) {
     const auto turn = decoding.enter();
     return picture.decoded();
   }
 
-  /// The picture that was uploaded under this id, or the model's example.
+  /// Chooses the uploaded picture with this id, or without an id the model's example.
   void choose_picture(const InspectedModel& model, const std::optional<std::string>& id, RunOptions& wanted) {
     if (!id) {
       if (!model.example_picture) throw ApiError(400, "expected 'picture'");
@@ -153,12 +153,12 @@ struct Api::State {
       return;
     }
     const auto picture = pictures.find(*id);
-    if (!picture) throw ApiError(404, "there is no picture " + in_quotes(*id) + " (any more)");
+    if (!picture) throw ApiError(404, "there is no picture " + in_quotes(*id) + "; it may have expired");
     wanted.text = picture->name;
     wanted.picture = std::make_shared<const Image>(decoded(*picture));
   }
 
-  /// A run of ours, or a snapshot of the training.
+  /// A stored run, or a training snapshot.
   StoredRun stored(const std::string& id) {
     StoredRun found = runs.find(id);
     if (found.run) return found;
@@ -168,7 +168,7 @@ struct Api::State {
         return {.id = id, .model = trained.id, .run = std::move(snapshot), .tokenizer = trained.tokenizer};
       }
     }
-    throw ApiError(404, "there is no run " + in_quotes(id) + " (any more)");
+    throw ApiError(404, "there is no run " + in_quotes(id) + "; it may have expired");
   }
 
   ApiResponse of_run(const ApiRequest& request, std::string_view rest) {
@@ -178,19 +178,19 @@ struct Api::State {
     if (slash == std::string_view::npos) return json_response(stored_json(one));
     const std::string_view what = rest.substr(slash + 1);
     const Query& query = request.query;
-    const auto turn = figures.enter();  // each may take seconds and a hundred megabytes where texts are long
+    const auto turn = figures.enter();  // one request may take seconds and 100 MB for a long text
     if (what == "heads") return json_response(heads_json(*one.run));
     if (what == "stats") {
       const int64_t attention = required_number(query, "attention"), head = required_number(query, "head");
       return json_response(stats_json(*one.run, attention, head));
     }
     if (what == "alignment") {
-      if (!one.tokenizer) throw ApiError(400, "a model of pictures has no words to align");
+      if (!one.tokenizer) throw ApiError(400, "an image model has no words to align");
       const AlignOptions wanted{.layer = number_or_all(query, "layer"), .head = number_or_all(query, "head")};
       return json_response(alignment_json(alignment_of(*one.run, *one.tokenizer, wanted)));
     }
     if (what == "array") return array_response(run_array(*one.run, query_text(query, "name", ""), array_part(query)));
-    throw ApiError(404, "a run has heads, stats, alignment and array, not " + in_quotes(what));
+    throw ApiError(404, "expected heads, stats, alignment or array of a run, got " + in_quotes(what));
   }
 
   ApiResponse of_model(const ApiRequest& request, std::string_view rest) {
@@ -201,7 +201,7 @@ struct Api::State {
     if (what == "embeddings") {
       const std::string kind = query_text(request.query, "kind", "tokens");
       const int64_t limit = query_number(request.query, "limit").value_or(2000);
-      if (kind != "tokens" && kind != "positions") throw ApiError(400, "'kind' is tokens or positions");
+      if (kind != "tokens" && kind != "positions") throw ApiError(400, "'kind' must be tokens or positions");
       if (kind == "tokens") require_words(chosen);
       const auto turn = turnstile.enter();
       return json_response(plane_json(kind == "tokens" ? token_plane(*chosen.model, *chosen.tokenizer, limit)
@@ -215,11 +215,11 @@ struct Api::State {
       return json_response(neighbours_json(token_neighbours(
           *chosen.model, *chosen.tokenizer, static_cast<int32_t>(std::min<int64_t>(id, INT32_MAX)), count)));
     }
-    throw ApiError(404, "a model has embeddings and neighbours, not " + in_quotes(what));
+    throw ApiError(404, "expected embeddings or neighbours of a model, got " + in_quotes(what));
   }
 
   static void require_words(const InspectedModel& model) {
-    if (!model.tokenizer) throw ApiError(400, "a model of pictures has no words");
+    if (!model.tokenizer) throw ApiError(400, "an image model has no tokens");
   }
 
   static int64_t chosen_token(const ApiRequest& request, const Tokenizer& tokenizer) {
@@ -237,7 +237,7 @@ struct Api::State {
     const InspectedModel chosen = model(text_field(body, "model"));
     GenerationOptions wanted = generation_options(body);
     wanted.rules = chosen.rules;
-    // Options are checked before the stream begins, so that what is wrong with them is a status.
+    // Check the options before the stream begins: afterwards an error can no longer set the status.
     ApiResponse response{.type = "application/x-ndjson"};
     check_generation(*chosen.model, wanted);
     response.stream = [this, chosen, wanted](const SendPiece& send) {
@@ -279,7 +279,7 @@ struct Api::State {
           goes_on = send("data: " + *event + "\n\n");
           ++next, quiet = 0;
         } else if (++quiet % 25 == 0) {
-          goes_on = send(": still here\n\n");  // a listener that has left is noticed when it is written to
+          goes_on = send(": still here\n\n");  // a disconnected client is detected only by writing to it
         }
       }
     };
@@ -300,7 +300,7 @@ struct Api::State {
     return json_response({{"text", wanted.text}});
   }
 
-  /// A place among the streams that may be open, until the last copy of it is gone.
+  /// Reserves one of the `most_streams` open streams until the last copy of the result is destroyed.
   std::shared_ptr<void> take_stream() {
     if (streams.fetch_add(1) >= options.most_streams) {
       --streams;
@@ -309,7 +309,7 @@ struct Api::State {
     return {this, [](State* state) { --state->streams; }};
   }
 
-  std::vector<InspectedModel> models;  // replace_model changes them: see model()
+  std::vector<InspectedModel> models;  // changed by replace_model(); read through model()
   ApiOptions options;
   RunStore runs;
   PictureStore pictures;
@@ -338,7 +338,7 @@ ApiResponse Api::handle(const ApiRequest& request) {
   } catch (const Error& error) {
     return error_response(400, error.what());
   } catch (const std::bad_alloc&) {
-    return error_response(503, "there is not enough memory for this");
+    return error_response(503, "out of memory for this request");
   } catch (const std::exception& error) {
     return error_response(500, error.what());
   }

@@ -12,19 +12,21 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPause{100};
-constexpr size_t kLongAnswer = 64 << 10;  // pieces of a stream are shorter: those who do not take them are waited for
+// Shorter writes, such as the pieces of a stream, wait until the client has taken them. Longer ones go to the waiting
+// room.
+constexpr size_t kLongAnswer = 64 << 10;
 
 }  // namespace
 
 Connection::~Connection() {
   try {
     room_.leave(request_.socket, std::move(rest_));
-  } catch (const std::exception&) {  // too little memory to wait
+  } catch (const std::exception&) {  // no memory left to enter the waiting room
     close(request_.socket);
   }
 }
 
-/// Looks up now and then: a server that stops waits for nobody.
+/// Polls in short intervals, so that a server that is stopping does not wait for a slow client.
 bool Connection::wait(const Deadline& deadline) const {
   for (pollfd ready{.fd = request_.socket, .events = POLLOUT, .revents = 0};;) {
     const milliseconds left = deadline.left();

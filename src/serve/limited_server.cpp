@@ -6,8 +6,8 @@
 
 namespace attend {
 
-/// What httplib takes for its threads: new sockets go to the waiting room, and whole requests from there to the
-/// threads.
+/// The task queue given to httplib. It passes new sockets to the waiting room, and complete requests from there to a
+/// pool of threads.
 class LimitedServer::Reception final : public httplib::TaskQueue {
  public:
   Reception(LimitedServer& server, size_t threads, size_t largest_body)
@@ -52,9 +52,9 @@ bool LimitedServer::process_and_close_socket(socket_t socket) {
 void LimitedServer::answer(Arrival request, WaitingRoom& room) try {
   Connection connection(std::move(request), room, svr_sock_);
   bool is_closed = false;
-  // httplib gives a range's numbers to content providers unchecked, and would cut the error that refuses it.
+  // httplib passes the bounds of a Range header to content providers unchecked, and would truncate the error response.
   process_request(connection, true, is_closed, [](httplib::Request& one) { one.ranges.clear(); });
-} catch (const std::exception&) {  // too little memory, for one: this connection ends, the server does not
+} catch (const std::exception&) {  // out of memory, for example: end this connection, not the server
 }
 
 }  // namespace attend

@@ -8,16 +8,16 @@
 
 namespace attend {
 
-/// httplib's server, which by itself takes heads and bodies of any length, at any pace, in a thread for each, for
-/// limits on what a connection may cost. Requests come together in a WaitingRoom: a thread has only whole ones to
-/// answer. A connection carries one request and is closed after the answer, so that what else comes, such as the body
-/// of a request that was refused by its head, is never taken for a request. Whatever is read or written takes at most 5
-/// seconds, and a second more for each 128 KiB (408, or the connection just ends).
+/// httplib's server with limits on the cost of a connection. By itself, httplib reads heads and bodies of any length at
+/// any pace, each in a thread of its own. Here a WaitingRoom assembles requests, and threads answer only complete ones.
+/// A connection carries one request and is closed after the response, so that further bytes, such as the body of a
+/// request that was refused by its head, are never parsed as a request. Each read and write may take 5 seconds plus one
+/// second per 128 KiB; after that the request gets 408, or the connection is closed.
 class LimitedServer : public httplib::Server {
  public:
   LimitedServer(size_t threads, size_t largest_body);
-  /// After the port was taken: httplib lets five connections wait to be accepted, and the system makes any beyond that
-  /// try again after a second.
+  /// Call after binding the port. httplib's backlog is five connections; the kernel makes further clients retry after a
+  /// second.
   void lengthen_queue();
 
  private:
@@ -25,7 +25,7 @@ class LimitedServer : public httplib::Server {
   bool process_and_close_socket(socket_t socket) override;
   void answer(Arrival request, WaitingRoom& room);
 
-  Reception* reception_ = nullptr;  // while it listens
+  Reception* reception_ = nullptr;  // set while listening
 };
 
 }  // namespace attend

@@ -12,7 +12,7 @@ constexpr const char* kWithout =
     "<p>This attend was built without its page: Node was missing, or ATTEND_WEB was OFF. /api/info "
     "answers.</p></html>\n";
 
-/// Scripts and styles are in the page itself, data comes from us, and nothing from anywhere else.
+/// Scripts and styles are inline, data comes from this server, and everything else is forbidden.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -30,7 +30,7 @@ ApiResponse page_response(const ApiRequest& request, const std::string& packed) 
 std::string unpacked(const std::string& packed) {
   z_stream stream{};
   constexpr int kGzip = 16 + MAX_WBITS;
-  require<Error>(inflateInit2(&stream, kGzip) == Z_OK, "page: zlib cannot start");
+  require<Error>(inflateInit2(&stream, kGzip) == Z_OK, "page: cannot initialise zlib");
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
   std::string out;
@@ -44,7 +44,7 @@ std::string unpacked(const std::string& packed) {
     out.resize(out.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  require<FormatError>(status == Z_STREAM_END, "page: not packed by gzip");
+  require<FormatError>(status == Z_STREAM_END, "page: expected gzip data");
   return out;
 }
 

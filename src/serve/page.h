@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// The page, packed as it is: see ApiOptions::page.
+/// The page, still compressed: see ApiOptions::page.
 ApiResponse page_response(const ApiRequest& request, const std::string& packed);
 
-/// Unpacks gzip. Throws FormatError for what is none.
+/// Decompresses gzip. Throws FormatError if `packed` is not gzip data.
 std::string unpacked(const std::string& packed);
 
 }  // namespace attend

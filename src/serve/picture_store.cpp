@@ -6,7 +6,7 @@
 namespace attend {
 
 Image StoredPicture::decoded() const {
-  constexpr int64_t kMostUploaded = int64_t{1} << 26;  // pixels: half a gigabyte to decode
+  constexpr int64_t kMostUploaded = int64_t{1} << 26;  // pixels; decoding takes half a gigabyte
   return decode_image(std::as_bytes(std::span(bytes)), "the picture", kMostUploaded);
 }
 

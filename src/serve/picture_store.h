@@ -9,19 +9,19 @@
 
 namespace attend {
 
-/// A picture as it was uploaded: it is decoded anew for each run, and takes no more room than its file.
+/// An uploaded picture. It is stored as its file's bytes and decoded again for each run, to save memory.
 struct StoredPicture {
   std::string id, name, bytes;
 
-  /// Throws FormatError unless it is a PNG or a JPEG of up to 67 million pixels.
+  /// Throws FormatError unless the bytes are a PNG or JPEG of at most 67 million pixels.
   Image decoded() const;
 };
 
-/// The last pictures that were uploaded.
+/// Keeps the most recent uploads.
 class PictureStore {
  public:
-  std::string add(StoredPicture picture);                            ///< its id
-  std::shared_ptr<const StoredPicture> find(const std::string& id);  ///< null if it is not there (any more)
+  std::string add(StoredPicture picture);                            ///< returns its id
+  std::shared_ptr<const StoredPicture> find(const std::string& id);  ///< null if unknown or dropped
 
  private:
   std::mutex mutex_;

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-constexpr size_t kLargestBody = size_t{16} << 20, kThreads = 32;  // a photograph fits
-constexpr int kTries = 20;                                        // ports after a taken one
+constexpr size_t kLargestBody = size_t{16} << 20, kThreads = 32;  // the body of an uploaded photograph fits
+constexpr int kTries = 20;                                        // ports tried after one in use
 
 ApiRequest request_of(const httplib::Request& from, std::string body) {
   ApiRequest request{.method = from.method, .path = from.path, .query = {}, .body = std::move(body)};
@@ -28,10 +28,10 @@ void refuse(httplib::Response& response, int status, const std::string& why) {
 void fill(httplib::Response& to, ApiResponse from) {
   to.status = from.status;
   for (const auto& [name, value] : from.headers) to.set_header(name, value);
-  // What is wrong is said in the body itself: the error handler takes one that is empty for an error of httplib's own.
+  // Errors must have a body: the error handler takes a response without one for an error of httplib itself.
   if (!from.stream && (from.body.empty() || from.status >= 400)) return to.set_content(from.body, from.type);
   if (!from.stream) {
-    // What a provider gives goes out as it is; httplib packs other bodies with brotli's slowest setting.
+    // A content provider's bytes are sent unchanged. httplib would compress other bodies with brotli's slowest setting.
     const auto body = std::make_shared<std::string>(std::move(from.body));
     to.set_content_provider(body->size(), from.type, [body](size_t offset, size_t length, httplib::DataSink& sink) {
       return offset <= body->size() && sink.write(body->data() + offset, std::min(length, body->size() - offset));
@@ -46,49 +46,49 @@ void fill(httplib::Response& to, ApiResponse from) {
   });
 }
 
-/// What stands for a status that httplib itself gives.
+/// The message for a status that httplib itself sets.
 std::string reason(int status) {
   switch (status) {
     case 400:
-      return "the request cannot be read";
+      return "the request is malformed";
     case 404:
-      return "there is nothing here";
+      return "no such path";
     case 413:
       return "the request is too large";
     case 414:
       return "the address is too long";
     case 416:
-      return "answers are given as a whole only";
+      return "range requests are not supported";
     default:
-      return "the request cannot be answered";
+      return "the request failed";
   }
 }
 
-/// A status, and why a request gets it.
+/// The status and message of a refused request.
 struct Refusal {
   int status = 0;
   std::string why;
 };
 
-/// What is wrong with the length of a body. httplib would take one of unsaid length, in chunks or until the connection
-/// ends, without any limit, and one that is packed, or in parts, for more than it says.
+/// Checks the headers that describe the body. httplib reads a body of undeclared length (chunked, or until the
+/// connection ends) without a limit, and a compressed or multipart body may be longer than declared.
 std::optional<Refusal> wrong_body(const httplib::Request& request) {
-  if (request.has_header("Content-Encoding")) return Refusal{415, "the body must not be packed"};
-  if (request.is_multipart_form_data()) return Refusal{415, "the body must not be in parts"};
+  if (request.has_header("Content-Encoding")) return Refusal{415, "the body must not be compressed"};
+  if (request.is_multipart_form_data()) return Refusal{415, "the body must not be multipart"};
   const bool has_length = request.has_header("Content-Length");
   if (request.has_header("Transfer-Encoding") || (request.method == "POST" && !has_length)) {
-    return Refusal{411, "the length of the body must be given"};
+    return Refusal{411, "the request needs a Content-Length"};
   }
   const std::string length = request.get_header_value("Content-Length");
   const bool is_number = std::ranges::all_of(length, [](unsigned char c) { return std::isdigit(c) != 0; });
   if (has_length && (length.empty() || !is_number || request.get_header_value_count("Content-Length") > 1)) {
-    return Refusal{400, "the length of the body is no number"};
+    return Refusal{400, "Content-Length is not a number"};
   }
   if (length.size() > 18 || (has_length && std::stoull(length) > kLargestBody)) return Refusal{413, reason(413)};
   return std::nullopt;
 }
 
-/// What can be said of a request by its head, before anything else is read.
+/// Checks the head of a request before its body is read.
 std::optional<Refusal> wrong_head(const httplib::Request& request, const std::string& own) {
   if (request.get_header_value_count("Host") > 1 || request.get_header_value_count("Origin") > 1 ||
       !is_own_request(request.get_header_value("Host"), request.get_header_value("Origin"), own)) {
@@ -101,7 +101,7 @@ std::optional<Refusal> wrong_head(const httplib::Request& request, const std::st
   return wrong_body(request);
 }
 
-/// Only as long as it is needed: by default httplib lets two servers share a port.
+/// Takes the port for this server alone: httplib's default lets two servers share a port.
 void own_port(socket_t socket) {
   const int yes = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -134,8 +134,8 @@ struct Server::State {
     server.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
       fill(response, api.handle(request_of(request, {})));
     });
-    // By itself httplib takes a body that is called a form, as curl calls whatever it sends, apart for queries, and
-    // refuses it above 8 KiB.
+    // Reads the body itself: httplib would parse a body declared as a form (curl's default) as query parameters, and
+    // refuse it above 8 KiB.
     server.Post(
         ".*", [this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& read) {
           std::string body;
@@ -159,10 +159,10 @@ struct Server::State {
         if (server.bind_to_port(options.host, options.port + i)) port = options.port + i;
       }
       require<Error>(port != 0 || options.other_port, "cannot listen at ", options.host, " port ", options.port,
-                     ": another program does, or it is no address of this machine");
+                     ": port in use, or not a local address");
     }
     if (port == 0) port = server.bind_to_any_port(options.host);
-    require<Error>(port > 0, "cannot listen at ", options.host, ": it is no address of this machine");
+    require<Error>(port > 0, "cannot listen at ", options.host, ": no free port, or not a local address");
     server.lengthen_queue();
   }
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostSnapshots = 48, kMostLeaving = 16, kMostEvents = 1024, kMostSteps = 4000;
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
-/// JSON has no infinity.
+/// NaN and ∞ become null: JSON has neither.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json step_json(int64_t step, double loss, double lr, double speed) {
@@ -77,7 +77,7 @@ void TrainingFeed::add(const StepReport& report) {
   const std::lock_guard lock(mutex_);
   seconds_left_ = report.seconds_left;
   steps_.push_back(json_text(json));
-  if (steps_.size() > kMostSteps) {  // every other one of a long training
+  if (steps_.size() > kMostSteps) {  // keep every other step of a long training
     for (size_t i = 0; i + 1 < steps_.size(); i += 2) steps_[i / 2] = steps_[i + 1];
     steps_.resize(steps_.size() / 2);
   }
@@ -101,8 +101,8 @@ void TrainingFeed::add_snapshot(int64_t step, Run run) {
   announce(json_text({{"type", "snapshot"}, {"run", id}, {"step", step}}));
 }
 
-/// The snapshot whose neighbours are closest together, in the logarithm of the step, tells least: models change fast at
-/// first and slowly later.
+/// Drops the snapshot whose neighbours are closest in the logarithm of the step. Models change fast at first and slowly
+/// later, so this one shows the least.
 void TrainingFeed::thin_out() {
   const auto too_much = [&] {
     int64_t bytes = 0;
@@ -164,7 +164,7 @@ void TrainingFeed::set_sentence(WatchedSentence sentence) {
   sentence_ = std::move(sentence);
 }
 
-/// Called with the lock held.
+/// Call with the lock held.
 void TrainingFeed::announce(std::string json) {
   events_.push_back(std::move(json));
   if (events_.size() > kMostEvents) {

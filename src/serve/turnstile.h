@@ -6,12 +6,12 @@
 
 namespace attend {
 
-/// Lets one at a time use the models; those who would wait behind too many are turned away.
+/// Lets one request at a time use a resource, and refuses requests once too many are waiting.
 class Turnstile {
  public:
   explicit Turnstile(int most_waiting) : most_(most_waiting) {}
 
-  /// Throws ApiError, 503, where the queue is full.
+  /// Throws ApiError with status 503 if the queue is full.
   std::unique_lock<std::mutex> enter() {
     {
       const std::lock_guard lock(count_);
@@ -26,7 +26,7 @@ class Turnstile {
 
  private:
   std::mutex count_, turn_;
-  int inside_ = 0;  // waiting
+  int inside_ = 0;  // requests waiting for their turn
   int most_;
 };
 

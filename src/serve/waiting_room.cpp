@@ -15,13 +15,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kLongestHead = 32 << 10, kSlowest = 128 << 10;  // bytes; bytes a second
+constexpr size_t kLongestHead = 32 << 10, kSlowest = 128 << 10;  // bytes; bytes per second
 constexpr size_t kMostRequestBytes = size_t{256} << 20;
 constexpr int64_t kMostReserved = int64_t{512} << 20;
-constexpr milliseconds kGlance{100}, kFarewell{1000};
+constexpr milliseconds kPollInterval{100}, kLinger{1000};
 constexpr std::string_view kEnd = "\r\n\r\n", kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The values of a header, in lower case; `head` is, too.
+/// All values of a header. `head` and `name` must be in lower case.
 std::vector<std::string> values_of(const std::string& head, const std::string& name) {
   std::vector<std::string> values;
   const std::string key = "\r\n" + name + ":";
@@ -36,7 +36,7 @@ std::vector<std::string> values_of(const std::string& head, const std::string& n
   return values;
 }
 
-/// The length of the body that comes after a head; 0 where there is none, or where the head alone is reason to refuse.
+/// The declared length of the body. 0 if there is no body, or if the request will be refused because of its head.
 size_t body_length(const std::string& head, size_t largest) {
   const std::vector<std::string> lengths = values_of(head, "content-length");
   if (!head.starts_with("post ") || lengths.size() != 1 || !values_of(head, "transfer-encoding").empty()) return 0;
@@ -59,7 +59,7 @@ milliseconds Deadline::left() const {
 
 WaitingRoom::WaitingRoom(std::function<void(Arrival)> answer, const Options& options)
     : answer_(std::move(answer)), options_(options), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  require<Error>(wake_ >= 0, "cannot watch connections: too many files are open");
+  require<Error>(wake_ >= 0, "cannot create an eventfd: too many open files");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -115,9 +115,9 @@ void WaitingRoom::run() {
   std::optional<std::chrono::steady_clock::time_point> end;
   std::vector<Guest*> ready;
   for (;;) {
-    const bool is_finishing = is_finishing_;  // before newcomers are seated: none come after it
+    const bool is_finishing = is_finishing_;  // read before seating newcomers: once it is set, no more arrive
     seat_newcomers();
-    if (is_finishing && !end) end = std::chrono::steady_clock::now() + kFarewell;
+    if (is_finishing && !end) end = std::chrono::steady_clock::now() + kLinger;
     const bool is_busy = wait(ready);
     for (Guest* guest : ready) look_after(*guest);
     const bool is_end = end && (!is_busy || guests_.empty() || std::chrono::steady_clock::now() > *end);
@@ -156,7 +156,7 @@ void WaitingRoom::make_room() {
 
 bool WaitingRoom::wait(std::vector<Guest*>& ready) {
   std::vector<pollfd> files{{.fd = wake_, .events = POLLIN, .revents = 0}};
-  milliseconds patience = !is_finishing_ ? milliseconds(60'000) : guests_.empty() ? milliseconds(0) : kGlance;
+  milliseconds patience = !is_finishing_ ? milliseconds(60'000) : guests_.empty() ? milliseconds(0) : kPollInterval;
   for (const Guest& guest : guests_) {
     const short events = guest.phase == Phase::sending ? POLLOUT : POLLIN;
     files.push_back({.fd = guest.is_over ? -1 : guest.socket, .events = events, .revents = 0});
@@ -164,7 +164,7 @@ bool WaitingRoom::wait(std::vector<Guest*>& ready) {
   }
   const int count = poll(files.data(), files.size(), static_cast<int>(std::max<int64_t>(patience.count(), 0)));
   ready.clear();
-  if (count <= 0) return count < 0;  // an interrupt; all is looked at again
+  if (count <= 0) return count < 0;  // interrupted by a signal: poll again
   uint64_t calls = 0;
   [[maybe_unused]] const ssize_t read = ::read(wake_, &calls, sizeof calls);
   size_t at = 1;
@@ -185,7 +185,7 @@ void WaitingRoom::look_after(Guest& guest) {
       case Phase::leaving:
         return say_farewell(guest);
     }
-  } catch (const std::exception&) {  // too little memory, for one: this connection ends, the server does not
+  } catch (const std::exception&) {  // out of memory, for example: end this connection, not the server
     guest.is_over = true;
   }
 }
@@ -198,7 +198,7 @@ void WaitingRoom::receive(Guest& guest) {
     return;
   }
   if (count == 0) {
-    if (guest.phase == Phase::body) return hand_over(guest);  // it is told that its body is too short
+    if (guest.phase == Phase::body) return hand_over(guest);  // will be refused: the body is too short
     guest.is_over = true;
     return;
   }
@@ -254,12 +254,12 @@ void WaitingRoom::send(Guest& guest) {
     guest.deadline.moved(static_cast<size_t>(count));
     if (guest.done < guest.bytes.size()) return;
   }
-  // Closing a socket with unread bytes resets it, and the other side then loses an answer that it has not read yet.
+  // Closing a socket with unread bytes resets the connection, and the client could lose a response it has not read yet.
   shutdown(guest.socket, SHUT_WR);
   reserved_ -= static_cast<int64_t>(guest.bytes.size());
   guest.bytes.clear();
   guest.phase = Phase::leaving;
-  guest.deadline = Deadline(kFarewell);
+  guest.deadline = Deadline(kLinger);
 }
 
 void WaitingRoom::say_farewell(Guest& guest) {
@@ -274,7 +274,7 @@ void WaitingRoom::expire(Guest& guest) {
     guest.is_over = true;
     return;
   }
-  refuse(guest, "408 Request Timeout", "the request came too slowly");
+  refuse(guest, "408 Request Timeout", "the request took too long to arrive");
 }
 
 }  // namespace attend

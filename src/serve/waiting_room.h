@@ -13,48 +13,48 @@
 
 namespace attend {
 
-/// The time for one thing to be read or written: 5 seconds, and one more for each 128 KiB that has come or gone.
+/// The deadline of one read or write: 5 seconds, plus one second per 128 KiB transferred.
 class Deadline {
  public:
   Deadline() : Deadline(std::chrono::seconds(5)) {}
   explicit Deadline(std::chrono::milliseconds patience) : end_(std::chrono::steady_clock::now() + patience) {}
   void moved(size_t bytes);
-  std::chrono::milliseconds left() const;  ///< 0 or less: it has passed
+  std::chrono::milliseconds left() const;  ///< 0 or less: expired
 
  private:
   std::chrono::steady_clock::time_point end_;
 };
 
-/// A request that is there: its head, and its body as far as the head says how long that is.
+/// A received request: its head, and its body if the head declares an acceptable length.
 struct Arrival {
   socket_t socket = INVALID_SOCKET;
   std::string bytes;
 };
 
-/// Connections that wait for the other side: for the rest of a request, for the rest of an answer to be taken, or to be
-/// closed. One thread watches them all, so that slow ones keep no other request waiting. There are at most 512, with
-/// 256 MiB of requests: beyond that the oldest end. A head has at most 32 KiB (431), a request that does not come in
-/// time gets 408.
+/// Holds the connections that wait for the client: to send the rest of a request, to receive the rest of a response, or
+/// to close. One thread polls them all, so that slow clients do not delay other requests. The room holds at most 512
+/// connections with 256 MiB of requests; beyond that it closes the oldest. A head longer than 32 KiB gets 431, and a
+/// request that does not arrive in time gets 408.
 class WaitingRoom {
  public:
   struct Options {
-    size_t largest_body = 0;   ///< longer ones are not waited for: their heads are reason to refuse them
-    size_t most_guests = 512;  ///< connections
+    size_t largest_body = 0;   ///< bytes; longer bodies are not read, as their requests are refused by the head
+    size_t most_guests = 512;  ///< maximum number of connections
   };
-  /// `answer` is called in the room's thread and must not block. It owns the socket, and gives it back by leave().
+  /// `answer` is called in the room's thread and must not block. It owns the socket and returns it with leave().
   WaitingRoom(std::function<void(Arrival)> answer, const Options& options);
   ~WaitingRoom();
   WaitingRoom(const WaitingRoom&) = delete;
   WaitingRoom& operator=(const WaitingRoom&) = delete;
 
   void enter(socket_t socket);
-  /// Sends the rest of an answer, then closes: after the other side had a second to take the answer and to close, too.
+  /// Sends the rest of a response, then closes the socket. The client has a second to read it and close first.
   void leave(socket_t socket, std::string rest);
-  /// Whether that many more bytes of answers may be left to the room; if so, leave() them.
+  /// True if the room can take `bytes` more bytes of responses; pass them to leave() then.
   bool reserve(size_t bytes);
 
-  void close();   ///< takes no more requests: `answer` is not called afterwards
-  void finish();  ///< close(), and what is being sent has a moment to be taken; then the thread ends
+  void close();   ///< stops accepting requests; `answer` is not called afterwards
+  void finish();  ///< close(), gives clients up to a second to receive their responses, and joins the thread
 
  private:
   enum class Phase { head, body, sending, leaving };
@@ -62,9 +62,9 @@ class WaitingRoom {
     socket_t socket = INVALID_SOCKET;
     Phase phase = Phase::head;
     Deadline deadline{};
-    std::string bytes{};  // come, or to be sent
-    size_t done = 0;      // of bytes that have been sent
-    size_t wanted = 0;    // bytes of the whole request
+    std::string bytes{};  // received, or to be sent
+    size_t done = 0;      // number of bytes sent
+    size_t wanted = 0;    // length of the whole request
     bool is_over = false;
   };
   using Guests = std::list<Guest>;
@@ -72,7 +72,7 @@ class WaitingRoom {
   void run();
   void seat_newcomers();
   void make_room();
-  /// Waits until something can be done; false when nothing could for a glance.
+  /// Waits until a socket is ready or a deadline passes. False if no socket was ready.
   bool wait(std::vector<Guest*>& ready);
   void look_after(Guest& guest);
   void receive(Guest& guest);
@@ -86,7 +86,7 @@ class WaitingRoom {
 
   std::function<void(Arrival)> answer_;
   Options options_;
-  Guests guests_;  // in the order they came; of the thread alone
+  Guests guests_;  // in order of arrival; used by the thread only
   std::mutex mutex_;
   Guests newcomers_;
   std::mutex handing_over_;

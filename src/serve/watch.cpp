@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// A model like another, with weights of its own.
+/// A copy of a model that does not share its weights.
 std::shared_ptr<const Model> copy_of(const Model& model) {
   Rng rng;
   std::shared_ptr<Model> copy = create_model(model.config(), rng);
@@ -33,11 +33,11 @@ InspectedModel inspected(const TrainingFolder& folder, const WatchOptions& optio
   return result;
 }
 
-/// Without a target the model translates the sentence as far as it has learned to: an untrained one would write
-/// nonsense up to its limit.
+/// Limit of the target that the model generates if none is given: an untrained model would write nonsense up to its
+/// context.
 constexpr int64_t kMostWritten = 32;
 
-/// 0, 1, 2, 3, 4, 6, 8, 11, …: each about a third further than the one before.
+/// The next step with a snapshot: 0, 1, 2, 3, 4, 6, 8, 11, …, each about a third larger than the last.
 int64_t after(int64_t step) { return step + 1 + step / 3; }
 
 }  // namespace
@@ -54,7 +54,7 @@ struct TrainingWatch::State {
     server.start();
   }
 
-  /// Whatever goes wrong here is no reason to stop a training: the page then lacks a picture.
+  /// Never throws: a failed snapshot must not stop the training. The page then lacks that snapshot.
   void snapshot(int64_t step) {
     try {
       const std::shared_ptr<const Model> model = copy_of(folder.model());

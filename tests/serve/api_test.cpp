@@ -139,7 +139,7 @@ TEST(Api, TakesPicturesByUploadOnly) {
   expect_refused(upload(png, {{"name", std::string(2000, 'x')}}), 400, "the picture's name is too long");
   for (const char* id : {"p1", "/etc/passwd", ""}) {
     expect_refused(post(api, "/api/runs", {{"model", "m0"}, {"picture", id}}), 404,
-                   "there is no picture '" + std::string(id) + "' (any more)");
+                   "there is no picture '" + std::string(id) + "'; it may have expired");
   }
   expect_refused(get(api, "/api/pictures"), 405, "/api/pictures takes POST, not 'GET'");
   for (int i = 0; i < 16; ++i) answer(upload(png));
@@ -153,10 +153,10 @@ TEST(Api, ModelsOfPicturesHaveNoWords) {
   Api api({model}, {});
   const std::string run = "/api/runs/" + answer(post(api, "/api/runs", {{"model", "m0"}}))["id"].get<std::string>();
   EXPECT_EQ(get(api, run + "/heads").status, 200);
-  expect_refused(get(api, run + "/alignment"), 400, "a model of pictures has no words to align");
+  expect_refused(get(api, run + "/alignment"), 400, "an image model has no words to align");
   EXPECT_EQ(get(api, "/api/models/m0/embeddings", {{"kind", "positions"}}).status, 200);
-  expect_refused(get(api, "/api/models/m0/embeddings"), 400, "a model of pictures has no words");
-  expect_refused(get(api, "/api/models/m0/neighbours", {{"token", "1"}}), 400, "a model of pictures has no words");
+  expect_refused(get(api, "/api/models/m0/embeddings"), 400, "an image model has no tokens");
+  expect_refused(get(api, "/api/models/m0/neighbours", {{"token", "1"}}), 400, "an image model has no tokens");
   expect_refused(post(api, "/api/generate", {{"model", "m0"}, {"text", "a"}}), 400,
                  "generate: architecture vision does not generate text");
 }
@@ -205,7 +205,7 @@ TEST(Api, ForgetsOldRuns) {
   Api api = tiny_api({.most_runs = 2});
   for (int i = 0; i < 3; ++i) answer(post(api, "/api/runs", {{"model", "m1"}, {"text", "hello"}}));
   EXPECT_EQ(get(api, "/api/runs/r2").status, 200);
-  expect_refused(get(api, "/api/runs/r0"), 404, "there is no run 'r0' (any more)");
+  expect_refused(get(api, "/api/runs/r0"), 404, "there is no run 'r0'; it may have expired");
 }
 
 TEST(Api, RefusesInOneLine) {
@@ -232,10 +232,10 @@ TEST(Api, RefusesInOneLine) {
   expect_refused(raw(R"({"model":"m1","text":")" + std::string(1100000, 'a') + "\"}"), 413,
                  "the text is longer than a MiB");
   expect_refused(get(api, "/api/runs"), 405, "/api/runs takes POST, not 'GET'");
-  expect_refused(get(api, "/etc/passwd"), 404, "there is nothing at '/etc/passwd'");
-  expect_refused(get(api, "/api/runs/r7/weights"), 404, "there is no run 'r7' (any more)");
+  expect_refused(get(api, "/etc/passwd"), 404, "no such path: '/etc/passwd'");
+  expect_refused(get(api, "/api/runs/r7/weights"), 404, "there is no run 'r7'; it may have expired");
   expect_refused(get(api, "/api/models/m9/embeddings"), 404, "there is no model 'm9'");
-  expect_refused(get(api, "/api/models/m0"), 404, "a model has embeddings and neighbours, not ''");
+  expect_refused(get(api, "/api/models/m0"), 404, "expected embeddings or neighbours of a model, got ''");
   expect_refused(get(api, "/api/models/m0/embeddings", {{"limit", "-4"}}), 400,
                  "expected a whole number for 'limit', got '-4'");
   expect_refused(get(api, "/api/models/m0/neighbours"), 400, "expected 'token' or 'text'");
@@ -251,7 +251,7 @@ TEST(Api, RefusesInOneLine) {
   expect_refused(get(api, "/api/runs/" + id + "/alignment"), 400,
                  "align: this model has no cross-attention, so there is no alignment");
   expect_refused(get(api, "/api/runs/" + id + "/nothing"), 404,
-                 "a run has heads, stats, alignment and array, not 'nothing'");
+                 "expected heads, stats, alignment or array of a run, got 'nothing'");
   EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // and it is still there
 }
 

@@ -40,7 +40,7 @@ TEST(Server, SaysWhatIsWrong) {
   };
   EXPECT_EQ(error("POST /api/runs", R"({"model":"m7","text":"a"})"), "there is no model 'm7'");
   EXPECT_EQ(error("POST /api/runs", "{}"), "expected 'model'");
-  EXPECT_EQ(error("GET /api/nothing", ""), "there is nothing at '/api/nothing'");
+  EXPECT_EQ(error("GET /api/nothing", ""), "no such path: '/api/nothing'");
 }
 
 TEST(Server, RefusesForeignHostsAndOrigins) {
@@ -97,11 +97,11 @@ TEST(Server, ASecondTakesAnotherPort) {
   const Server second(api, {.port = first.port()});
   EXPECT_NE(second.port(), first.port());
   EXPECT_EQ(first.address(), "http://127.0.0.1:" + std::to_string(first.port()) + "/");
-  expect_error<Error>([&] { Server(api, {.port = first.port(), .other_port = false}); },
-                      "cannot listen at 127.0.0.1 port " + std::to_string(first.port()) +
-                          ": another program does, or it is no address of this machine");
+  expect_error<Error>(
+      [&] { Server(api, {.port = first.port(), .other_port = false}); },
+      "cannot listen at 127.0.0.1 port " + std::to_string(first.port()) + ": port in use, or not a local address");
   expect_error<Error>([&] { Server(api, {.host = "203.0.113.9", .port = 0}); },
-                      "cannot listen at 203.0.113.9: it is no address of this machine");
+                      "cannot listen at 203.0.113.9: no free port, or not a local address");
 }
 
 TEST(Server, StopsWhileAListenerWaits) {
