@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBatchTokens = 2048;
 
-/// Weights of one pair, token by token: [targets, sources].
+/// The attention weights of one sentence pair, [targets, sources] in tokens.
 struct TokenWeights {
   std::vector<double> values;
   int64_t sources = 0;
@@ -32,7 +32,7 @@ std::vector<int64_t> chosen(std::optional<int64_t> wanted, int64_t count, const 
   return result;
 }
 
-/// The mean over the chosen layers and heads, of each row of the batch.
+/// The mean over the chosen layers and heads, for each pair of the batch.
 std::vector<TokenWeights> mean_weights(const std::vector<Tensor>& layers, const AlignOptions& options) {
   const std::vector<int64_t> used = chosen(options.layer, std::ssize(layers), "layer");
   const int64_t batch = layers[0].dim(0), targets = layers[0].dim(2), sources = layers[0].dim(3);
@@ -56,7 +56,7 @@ std::vector<TokenWeights> mean_weights(const std::vector<Tensor>& layers, const 
 struct Side {
   std::vector<std::string> words;
   std::vector<TokenRange> ranges;
-  std::vector<int32_t> ids;  // with the end
+  std::vector<int32_t> ids;  // including the end token
 };
 
 /// A text with its tokens, framed, and the ranges of its words among the unframed ones.
@@ -135,7 +135,7 @@ std::vector<WordAlignment> align_sides(const PairModel& model, const Tokenizer& 
   require<ShapeError>(sources.size() == into.size(), "align: there are ", sources.size(), " sources but ", into.size(),
                       " targets");
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
-  require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no token that ends a sentence");
+  require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no end-of-sequence token");
   const NoGrad scope;
   std::vector<Side> from;
   std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
@@ -154,8 +154,8 @@ std::vector<WordAlignment> align_sides(const PairModel& model, const Tokenizer& 
     model.hidden({.source = source.ids, .source_lengths = source.lengths, .target = target.ids},
                  {.observer = &recorder});
     const std::vector<Tensor> layers = model.cross_weights(recorder.traces);
-    require<Error>(!layers.empty(), "align: a model of architecture ", model.architecture(),
-                   " never looks back at the source: it has no alignments");
+    require<Error>(!layers.empty(), "align: architecture ", model.architecture(),
+                   " has no cross-attention, so there is no alignment");
     const std::vector<TokenWeights> weights = mean_weights(layers, options);
     for (size_t row = 0; row < batch.size(); ++row) {
       const auto i = static_cast<size_t>(batch[row]);

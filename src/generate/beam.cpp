@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// A hypothesis that has not ended, and the row of the decoder that holds it.
+/// An unfinished hypothesis and its row in the decoder.
 struct Live {
   std::vector<int32_t> ids;
   double log_probability = 0, counted = 0;  // see WrittenNode
@@ -19,7 +19,7 @@ struct Live {
 
 struct Candidate {
   double log_probability = 0, counted = 0;
-  size_t parent = 0;  // rank among the live
+  size_t parent = 0;  // rank among the live hypotheses
   int32_t id = 0;
 };
 
@@ -53,7 +53,7 @@ class Beam final : public Writer {
     std::ranges::partial_sort(all, all.begin() + static_cast<ptrdiff_t>(most), is_better);
     const bool is_last = !options_.ends_at_limit && length_ + 1 == limit_;
     std::vector<Candidate> next;
-    std::vector<size_t> places;  // of these among the nodes
+    std::vector<size_t> places;  // index of each candidate in nodes_
     nodes_.clear();
     for (size_t rank = 0; rank < most; ++rank) {
       const Candidate& one = all[rank];
@@ -70,7 +70,7 @@ class Beam final : public Writer {
     }
     go_on(next);
     for (size_t i = 0; i < places.size(); ++i) nodes_[places[i]].row = live_[i].row;
-    require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives no word a probability");
+    require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives every token a probability of 0");
   }
 
   bool is_done() const override {
@@ -113,7 +113,7 @@ class Beam final : public Writer {
 
   bool is_greedy() const { return options_.beam == 1; }
 
-  /// The words to look at behind a hypothesis, with the scores that the rules leave them.
+  /// The best continuations of a hypothesis, with their scores after the generation rules.
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
     const auto count = static_cast<int64_t>(candidate_count(options_.beam, vocabulary_));
     if (!has_rules_) {
@@ -146,10 +146,10 @@ class Beam final : public Writer {
     return is_cut;
   }
 
-  /// The candidates become the live hypotheses. One child of each parent stays in its row, so that as few rows as
-  /// possible move; the others take rows that are free.
+  /// Makes the candidates the live hypotheses. One child of each parent stays in the parent's row, so that as few rows
+  /// as possible are copied; the others take free rows.
   void go_on(const std::vector<Candidate>& next) {
-    const bool is_first = length_ == 0;  // all rows hold the same: nothing
+    const bool is_first = length_ == 0;  // all rows are still equal: they hold only the prompt
     std::vector<bool> taken(parents_.size());
     std::vector<int64_t> rows(next.size(), -1);
     for (size_t i = 0; i < next.size(); ++i) {
@@ -176,12 +176,13 @@ class Beam final : public Writer {
     ++length_;
   }
 
-  /// No live hypothesis can end better: log p only falls, and the divisor is largest at the longest length (α > 0) or
-  /// at the next (α < 0). Or, as transformers has it, what the best of them is worth as it stands.
+  /// An upper bound of the score of any live hypothesis: log p only falls, and the divisor is largest at the maximum
+  /// length (α > 0) or at the next one (α < 0). SearchStop::likely uses the best current score instead, as transformers
+  /// does.
   double best_possible() const {
     const double counted = live_[0].counted, penalty = options_.length_penalty;
     if (options_.stop == SearchStop::likely) return hypothesis_score(counted, length_ - 1, penalty);
-    const int64_t longest = options_.ends_at_limit ? limit_ : limit_ - 1;  // without the end
+    const int64_t longest = options_.ends_at_limit ? limit_ : limit_ - 1;  // without the end token
     return hypothesis_score(counted, penalty > 0 ? longest : length_, penalty);
   }
 
@@ -190,9 +191,9 @@ class Beam final : public Writer {
   ScoreRules rules_;
   bool has_rules_;
   std::vector<float> scores_;       // of one row, after the rules
-  std::vector<Continuation> best_;  // of these
+  std::vector<Continuation> best_;  // the best of scores_
   int64_t limit_, kept_ = 1;
-  int64_t length_ = 0;  // words of each live hypothesis
+  int64_t length_ = 0;  // tokens of each live hypothesis
   std::vector<Live> live_;
   std::vector<Hypothesis> finished_;  // the n best, best first
   int64_t finished_count_ = 0;

@@ -20,9 +20,9 @@ void decide(Classified& result, std::span<const double> scores) {
   result.label = std::ranges::max_element(result.scores) - result.scores.begin();
 }
 
-/// What the model reads for each text; empty for a blank one.
+/// The model's input for each text; empty for a blank text.
 struct Readings {
-  std::vector<std::vector<int32_t>> ids, types;  // types only where the model has several
+  std::vector<std::vector<int32_t>> ids, types;  // `types` is empty unless the model has several token types
   std::vector<bool> is_cut;
 };
 
@@ -38,7 +38,7 @@ std::vector<Classified> classify_readings(const EncoderModel& model, const Readi
     results[i].is_cut = readings.is_cut[i];
   }
   for (const Batch& batch : group_by_length(lengths, {.tokens = batch_tokens})) {
-    if (lengths[static_cast<size_t>(batch[0])] == 0) continue;  // blank ones are among themselves
+    if (lengths[static_cast<size_t>(batch[0])] == 0) continue;  // a batch of blank texts: these are grouped together
     const IdRows read = pad_rows(readings.ids, batch);
     TextInputs inputs{.ids = read.ids, .lengths = read.lengths};
     if (!readings.types.empty()) inputs.types = pad_rows(readings.types, batch).ids;
@@ -56,7 +56,7 @@ std::vector<Classified> classify_readings(const EncoderModel& model, const Readi
 
 std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> texts, int64_t batch_tokens) {
-  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   Readings readings;
   for (const std::string& one : texts) {
     FramedText text = frame_text(tokenizer, one, model.context());

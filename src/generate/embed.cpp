@@ -17,7 +17,7 @@
 namespace attend {
 namespace {
 
-/// The vectors of a batch of texts: [rows, longest, dim].
+/// Computes the hidden states of a batch of texts: [rows, longest, dim].
 using Reader = std::function<Tensor(const IdRows& rows)>;
 
 Reader reader_of(const Model& model) {
@@ -25,12 +25,12 @@ Reader reader_of(const Model& model) {
     return [=](const IdRows& rows) { return encoder->hidden({.ids = rows.ids, .lengths = rows.lengths}); };
   }
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) {
-    return [=](const IdRows& rows) { return language->hidden(rows.ids); };  // nobody sees the padding behind a text
+    return [=](const IdRows& rows) { return language->hidden(rows.ids); };  // causal: later padding has no effect
   }
   if (const auto* pair = dynamic_cast<const TransformerModel*>(&model)) {
     return [=](const IdRows& rows) { return pair->encode(rows.ids, rows.lengths); };
   }
-  throw Error("embed: a model of architecture " + model.architecture() + " gives no vectors of texts");
+  throw Error("embed: architecture " + model.architecture() + " has no text embeddings");
 }
 
 /// What the model reads: an encoder with its template around the text, a language model the text alone.
@@ -56,9 +56,9 @@ FramedText encoded(const Model& model, const Tokenizer& tokenizer, const std::st
 std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
                                 const EmbedOptions& options) {
   require<ShapeError>(options.batch_tokens >= 1, "embed: batch_tokens must be at least 1, got ", options.batch_tokens);
-  require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one way of pooling");
+  require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one pooling method");
   const Reader read = reader_of(model);
-  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   const NoGrad scope;
   const BatchInvariantScope alone;  // a text gives the same vector in any batch
   const int64_t longest =

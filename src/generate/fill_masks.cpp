@@ -16,12 +16,12 @@
 namespace attend {
 namespace {
 
-constexpr size_t kMasksAtOnce = 256;  // of logits, which are as wide as the vocabulary
+constexpr size_t kMasksAtOnce = 256;  // rows of logits in memory, each as long as the vocabulary
 
 /// A mask in one of the texts.
 struct MaskPlace {
   size_t text = 0, mask = 0;
-  int64_t row = 0;  // of the batch's vectors, as one list
+  int64_t row = 0;  // in the batch's hidden states, as [texts · longest, dim]
 };
 
 std::string trimmed(std::string text) {
@@ -36,7 +36,7 @@ MaskCandidate candidate(const Tokenizer& tokenizer, const Continuation& found) {
   return result;
 }
 
-/// Puts words in the place of masks. A piece that continues a word joins the word before it.
+/// Replaces each mask by its best candidate. A piece that continues a word is joined to the word before it.
 std::string filled(const std::string& text, const std::string& mask, const std::vector<FilledMask>& masks) {
   std::string result;
   size_t from = 0, next = 0;
@@ -53,7 +53,7 @@ std::string filled(const std::string& text, const std::string& mask, const std::
   return result + text.substr(from);
 }
 
-/// Fills in the masks at these places from their vectors. hidden [rows, dim].
+/// Adds the candidates of the masks at these places. `hidden` is [rows, dim].
 void add_candidates(const Head& head, const Tensor& hidden, std::span<const MaskPlace> places,
                     const Tokenizer& tokenizer, const FillOptions& options, std::vector<FilledText>& results) {
   std::vector<int64_t> rows;
@@ -79,12 +79,12 @@ std::vector<FilledText> fill_masks(const EncoderModel& model, const Tokenizer& t
   require<ShapeError>(options.batch_tokens >= 1, "fill: batch_tokens must be at least 1, got ", options.batch_tokens);
   const int32_t mask = tokenizer.special().mask;
   require<FormatError>(mask >= 0, "fill: the tokenizer has no mask token");
-  Vocabulary::of(tokenizer, model.vocab_size());  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   const Head head = model.masked_head();
   const NoGrad scope;
   std::vector<FilledText> results(texts.size());
   std::vector<std::vector<int32_t>> ids;
-  std::vector<int64_t> lengths;  // 0 for texts without a mask, which need not be read
+  std::vector<int64_t> lengths;  // 0 for texts without a mask, which the model need not read
   for (size_t i = 0; i < texts.size(); ++i) {
     FramedText text = frame_masked(tokenizer, texts[i], model.context());
     results[i].is_cut = text.is_cut;

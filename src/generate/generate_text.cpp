@@ -65,11 +65,11 @@ void check(const GenerateOptions& options) {
   require<ShapeError>(options.copies >= 1, "generate: copies must be at least 1, got ", options.copies);
   require<ShapeError>(options.beam >= 1, "generate: beam must be at least 1, got ", options.beam);
   require<ShapeError>(options.beam == 1 || options.copies <= options.beam, "generate: ", options.copies,
-                      " copies were asked for, but the beam keeps ", options.beam);
+                      " copies requested, but the beam is ", options.beam);
   require<ShapeError>(options.batch_rows >= 1, "generate: batch_rows must be at least 1, got ", options.batch_rows);
 }
 
-/// A hypothesis as a text, up to the first of the strings that end one.
+/// Fills in `result` with a hypothesis, cut at the first stop string.
 void fill(GeneratedText& result, const Setting& setting, std::span<const int32_t> prompt, Hypothesis found) {
   TextStream stream(setting.tokenizer, prompt);
   StopFilter stops(setting.options.stop);

@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// Rows of ids that grow.
+/// The token ids of each row so far.
 class Prefixes {
  public:
   void append(const Tensor& ids, const Tensor& lengths) {
@@ -25,7 +25,7 @@ class Prefixes {
     }
   }
   void select(std::span<const int64_t> order) {
-    if (rows_.empty()) return;  // nothing has been read
+    if (rows_.empty()) return;  // before the first append()
     std::vector<std::vector<int32_t>> rows;
     for (const int64_t row : order) rows.push_back(rows_[static_cast<size_t>(row)]);
     rows_ = std::move(rows);
@@ -33,7 +33,7 @@ class Prefixes {
   void join(const Prefixes& other) { rows_.insert(rows_.end(), other.rows_.begin(), other.rows_.end()); }
   int64_t count() const { return std::ssize(rows_); }
   IdRows padded() const { return pad_rows(rows_); }
-  /// Logits of the head after each row's last token: [rows, words].
+  /// The head's logits after each row's last token: [rows, vocab_size].
   Tensor last_logits(const Head& head, const Tensor& hidden) const {
     std::vector<int64_t> places;
     for (size_t r = 0; r < rows_.size(); ++r) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-/// A uniform double in [0, 1) of 53 random bits.
+/// A uniform double in [0, 1) with 53 random bits.
 double uniform(uint64_t seed, DrawPlace place) {
   const auto words = philox(seed, uint64_t{place.copy} << 32 | place.position, place.text);
   return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
@@ -38,7 +38,7 @@ std::vector<float> adjusted(const DrawInputs& inputs, const SamplingOptions& opt
   return values;
 }
 
-/// Turns logits into probabilities, but for their sum: e^((z − largest) / T).
+/// Turns logits into unnormalised probabilities: e^((z − largest) / T).
 struct Scale {
   float largest = 0;
   float temperature = 1;
@@ -46,7 +46,8 @@ struct Scale {
   double weight(float value) const { return std::exp((value - largest) / temperature); }
 };
 
-/// Cuts sorted candidates down to the first that together have the share `p` of `total`; false if all have less.
+/// Truncates sorted candidates to the shortest prefix that has the share `p` of `total`. False if all of them together
+/// have less.
 bool keep_share(std::vector<Continuation>& sorted, double p, double total, const Scale& scale) {
   double sum = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -58,7 +59,8 @@ bool keep_share(std::vector<Continuation>& sorted, double p, double total, const
   return false;
 }
 
-/// The fewest largest values with the share `p`. As a rule few hold it: more are sorted only where these do not do.
+/// The smallest set of largest values that has the share `p`. Usually few values suffice, so few are sorted at first
+/// and more only if needed.
 std::vector<Continuation> largest_share(std::span<const float> values, double p, const Scale& scale) {
   double total = 0;
   for (const float value : values) total += value > kNever ? scale.weight(value) : 0;
@@ -69,7 +71,7 @@ std::vector<Continuation> largest_share(std::span<const float> values, double p,
   }
 }
 
-/// What steps 3 to 5 leave.
+/// The candidates that remain after steps 3 to 5.
 std::vector<Continuation> candidates(std::span<const float> values, const SamplingOptions& options,
                                      const Scale& scale) {
   std::vector<Continuation> kept;
@@ -91,7 +93,7 @@ std::vector<Continuation> candidates(std::span<const float> values, const Sampli
   return kept;
 }
 
-/// The one of the candidates that `share` of their weight, in [0, 1), falls on.
+/// Inverse transform sampling: the candidate at `share`, in [0, 1), of the cumulative weight.
 int32_t pick(std::span<const Continuation> kept, double share, const Scale& scale) {
   double total = 0;
   for (const Continuation& c : kept) total += scale.weight(c.value);
@@ -100,7 +102,7 @@ int32_t pick(std::span<const Continuation> kept, double share, const Scale& scal
     left -= scale.weight(c.value);
     if (left < 0) return c.id;
   }
-  return kept.back().id;  // rounding
+  return kept.back().id;  // reached only through rounding
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ int32_t draw(const DrawInputs& inputs, const SamplingOptions& options, DrawPlace
   const std::vector<float> values = adjusted(inputs, options);
   std::vector<Continuation> best;
   top_values(values, 1, best);
-  require<ShapeError>(!best.empty() && best[0].value > kNever, "sampling: no word has a logit above −∞");
+  require<ShapeError>(!best.empty() && best[0].value > kNever, "sampling: all logits are −∞");
   const Scale scale{best[0].value, static_cast<float>(options.temperature)};
   if (scale.temperature == 0 || std::isinf(scale.largest)) return best[0].id;
   return pick(candidates(values, options, scale), uniform(options.seed, place), scale);

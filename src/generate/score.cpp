@@ -18,19 +18,19 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kRowsAtOnce = 256;  // of logits, which are as wide as the vocabulary
+constexpr int64_t kRowsAtOnce = 256;  // rows of logits in memory, each as long as the vocabulary
 
 using Sequences = std::vector<std::vector<int32_t>>;
 
-/// What the model reads at once, and what it should say to each of it.
+/// One input sequence and the expected next token (label) at each position.
 struct Reading {
   std::vector<int32_t> ids, labels;
-  size_t text = 0;     // which text it belongs to
-  size_t place = 0;    // of labels[0] in that text
-  size_t skipped = 0;  // the first so many labels are scored by an earlier reading
+  size_t text = 0;     // index of the text
+  size_t place = 0;    // position of labels[0] in the text
+  size_t skipped = 0;  // number of leading labels that an earlier reading has scored
 };
 
-/// log p of labels[i] after hidden[i]: hidden [count, dim].
+/// log p of labels[i] given hidden[i]. `hidden` is [count, dim].
 std::vector<double> label_log_probabilities(const Head& head, const Tensor& hidden, std::span<const int64_t> labels) {
   std::vector<double> result;
   for (int64_t begin = 0; begin < hidden.dim(0); begin += kRowsAtOnce) {
@@ -43,7 +43,7 @@ std::vector<double> label_log_probabilities(const Head& head, const Tensor& hidd
   return result;
 }
 
-/// Adds to the scores what the head makes of the readings of one batch. hidden [batch, longest, dim].
+/// Adds the log probabilities of one batch of readings to the scores. `hidden` is [batch, longest, dim].
 void add_scores(const Head& head, const Tensor& hidden, std::span<const Reading> readings, const Batch& batch,
                 std::vector<TextScore>& scores) {
   const int64_t longest = hidden.dim(1);
@@ -81,10 +81,10 @@ Sequences ids_of(std::span<const Reading> readings) {
   return ids;
 }
 
-/// A text in windows of at most `context` ids. After the first, a window begins with half a context of what was scored
-/// already.
+/// Splits a text into windows of at most `context` ids. Each window after the first begins with half a context of ids
+/// that are already scored.
 void add_windows(std::vector<Reading>& readings, const std::vector<int32_t>& ids, int64_t context, size_t text) {
-  const auto count = std::ssize(ids) - 1;  // answers: the first id is only read
+  const auto count = std::ssize(ids) - 1;  // labels; the first id is input only
   for (int64_t begin = 0, scored = 0; scored < count;) {
     const int64_t end = std::min(begin + context, count);
     readings.push_back({.ids = {ids.begin() + begin, ids.begin() + end},
@@ -105,7 +105,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
   require<ShapeError>(sources.size() == targets.size(), "score: there are ", sources.size(), " sources but ",
                       targets.size(), " targets");
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
-  require<FormatError>(vocabulary.end() >= 0, "score: the tokenizer has no token that ends a sentence");
+  require<FormatError>(vocabulary.end() >= 0, "score: the tokenizer has no end-of-sequence token");
   const NoGrad scope;
   std::vector<TextScore> scores(sources.size());
   Sequences read;
@@ -135,7 +135,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
 
 std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const ScoreOptions& options) {
-  Vocabulary::of(tokenizer, model.vocab_size(), options.rules);  // throws where they do not fit
+  Vocabulary::of(tokenizer, model.vocab_size(), options.rules);  // throws if tokenizer and model do not match
   const NoGrad scope;
   std::vector<TextScore> scores(texts.size());
   std::vector<Reading> readings;

@@ -14,7 +14,8 @@ void ban(std::span<float> scores, int32_t id) {
   if (id >= 0 && id < std::ssize(scores)) scores[static_cast<size_t>(id)] = kNever;
 }
 
-/// Bans what would make the last words of `history` a run of `size` that stands in `text`.
+/// Bans every token that would complete an n-gram of `size` tokens at the end of `history` that already occurs in
+/// `text`.
 void ban_repeats(std::span<float> scores, std::span<const int32_t> text, std::span<const int32_t> history,
                  int64_t size) {
   if (size == 0 || std::ssize(history) < size - 1) return;
@@ -24,7 +25,7 @@ void ban_repeats(std::span<float> scores, std::span<const int32_t> text, std::sp
   }
 }
 
-/// Takes the logarithm of the sum of all probabilities from each: what is left adds up to 1.
+/// Subtracts log Σ exp(score) from each score, so that the probabilities add up to 1.
 void renormalize(std::span<float> scores) {
   const float largest = *std::ranges::max_element(scores);
   if (largest == kNever) return;
@@ -62,7 +63,7 @@ void ScoreRules::penalize(std::span<float> scores, std::span<const int32_t> hist
 
 void ScoreRules::ban_runs(std::span<float> scores, std::span<const int32_t> history) const {
   for (const std::vector<int32_t>& run : rules_.banned_runs) {
-    if (run.empty() || run.size() > history.size()) continue;  // as transformers: not where the text begins
+    if (run.empty() || run.size() > history.size()) continue;  // as in transformers: not at the start
     const auto head = std::span(run).first(run.size() - 1);
     if (std::ranges::equal(head, history.last(head.size()))) ban(scores, run.back());
   }

@@ -21,7 +21,7 @@ SearchStop stop_of(EarlyStopping stopping) {
     case EarlyStopping::eager:
       return SearchStop::eager;
     case EarlyStopping::never:
-      return SearchStop::best;  // which finds the same, and knows it sooner
+      return SearchStop::best;  // finds the same hypotheses and stops sooner
   }
   return SearchStop::likely;
 }
@@ -100,7 +100,7 @@ void check_search(const SearchOptions& options) {
   require<ShapeError>(options.length_penalty >= -10 && options.length_penalty <= 10,
                       "search: length_penalty must be from -10 to 10, got ", options.length_penalty);
   require<ShapeError>(options.sampling || options.n_best <= options.beam, "search: the ", options.n_best,
-                      " best were asked for, but the beam keeps ", options.beam);
+                      " best requested, but the beam is ", options.beam);
   if (options.sampling) check_sampling(*options.sampling);
 }
 

@@ -6,18 +6,18 @@
 namespace attend {
 namespace {
 
-constexpr size_t kContext = 6;    // tokens before the new ones that decode sees: enough to know about blanks
+constexpr size_t kContext = 6;    // tokens decoded before the new ones: enough to decide about a leading space
 constexpr size_t kLongest = 4;    // bytes of a character, each of which may be a token
-constexpr size_t kMostHeld = 64;  // tokens; nothing that takes as many will become a character
+constexpr size_t kMostHeld = 64;  // incomplete tokens held back; so many will not become a character any more
 constexpr std::string_view kBroken = "\uFFFD";
 
-/// Bytes of `text` that nothing after it can change: all but the broken characters at its end.
+/// Number of leading bytes of `text` that later tokens cannot change: all but incomplete characters at the end.
 size_t settled(std::string_view text) {
   while (text.ends_with(kBroken)) text.remove_suffix(kBroken.size());
   return text.size();
 }
 
-/// The first place from `at` on where a character begins.
+/// The offset of the first character that begins at or after `at`.
 size_t character_from(std::string_view text, size_t at) {
   while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
   return at;
@@ -50,8 +50,8 @@ std::string TextStream::grown(bool is_last) {
   return piece;
 }
 
-/// Lets go of the first ids where the last few alone read as they do behind them: a window that begins within a
-/// character, or has no text at all, does not.
+/// Drops leading ids if the last few decode to the same text without them. They do not if the window begins inside a
+/// character or has no text.
 void TextStream::keep_few(const std::string& text) {
   for (size_t count = kContext; count < ids_.size(); count += count < kContext + kLongest ? 1 : count) {
     const std::vector<int32_t> last(ids_.end() - static_cast<ptrdiff_t>(count), ids_.end());
@@ -76,7 +76,7 @@ std::string StopFilter::push(std::string_view piece) {
     held_.resize(first);
     return std::exchange(held_, "");
   }
-  size_t keep = 0;  // the longest end of the text that some stop begins with
+  size_t keep = 0;  // length of the longest suffix that is a prefix of a stop string
   for (const std::string& stop : stops_) {
     for (size_t length = std::min(stop.size() - 1, held_.size()); length > keep; --length) {
       if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, length))) keep = length;

@@ -6,13 +6,13 @@
 namespace attend {
 namespace {
 
-constexpr size_t kBlock = 32;  // values compared at once with the worst one kept
+constexpr size_t kBlock = 32;  // values compared at once with the worst value kept
 
 bool is_better(const Continuation& a, const Continuation& b) {
   return a.value != b.value ? a.value > b.value : a.id < b.id;
 }
 
-/// A block whose values all lie at or below the bound holds nothing new: the compiler makes this a few vector
+/// False if no value of a block exceeds the bound, so that the block can be skipped. Compiles to a few vector
 /// comparisons.
 bool any_above(const float* values, float bound) {
   int above = 0;
@@ -20,7 +20,7 @@ bool any_above(const float* values, float bound) {
   return above != 0;
 }
 
-/// The best ones so far, worst at the front.
+/// A heap of the best values so far, the worst of them at the front.
 class Best {
  public:
   Best(std::vector<Continuation>& heap, size_t count) : heap_(heap), count_(count) { heap_.clear(); }

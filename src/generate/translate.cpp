@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-/// Gives results on in order, however they come.
+/// Calls the callback in the order of the lines, whatever order they finish in.
 class InOrder {
  public:
   InOrder(std::vector<TranslatedLine>& lines, const OnTranslated& callback) : lines_(lines), callback_(callback) {}

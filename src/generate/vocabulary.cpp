@@ -9,7 +9,7 @@ namespace attend {
 
 Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t vocab_size, const GenerationRules& rules) {
   require<FormatError>(tokenizer.size() <= vocab_size, "the tokenizer has ", tokenizer.size(),
-                       " tokens, but the model only ", vocab_size, " words: they do not belong together");
+                       " tokens, but the model's vocabulary only ", vocab_size, ": they do not belong together");
   const SpecialTokens& special = tokenizer.special();
   Vocabulary result{.size = rules.as_transformers ? vocab_size : tokenizer.size(),
                     .banned = rules.banned,
@@ -20,8 +20,8 @@ Vocabulary Vocabulary::of(const Tokenizer& tokenizer, int64_t vocab_size, const 
     if (id >= 0 && !rules.as_transformers && !result.is_end(id) && !result.is_banned(id)) result.banned.push_back(id);
   }
   for (const int32_t id : {rules.start, rules.forced_first, rules.forced_last}) {
-    require<FormatError>(id < vocab_size, "the rules of generation name token ", id, ", but the model has only ",
-                         vocab_size, " words");
+    require<FormatError>(id < vocab_size, "the generation settings name token ", id, ", but the model has only ",
+                         vocab_size, " tokens");
   }
   std::erase_if(result.ends, [&](int32_t id) { return id >= result.size; });
   return result;

@@ -17,7 +17,7 @@ constexpr std::string_view kBlanks = " \t\r\n\v\f";
 struct CodeRange {
   char32_t first, last;
 };
-// Thai and Lao, Burmese, Khmer, kana, Chinese characters in their several blocks.
+// Scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, and the blocks of Chinese characters.
 constexpr std::array<CodeRange, 7> kWithoutBlanks{{{0x0e00, 0x0eff},
                                                    {0x1000, 0x109f},
                                                    {0x1780, 0x17ff},

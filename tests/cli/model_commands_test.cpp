@@ -318,7 +318,7 @@ TEST_F(ModelCommands, MistakesGiveOneLine) {
       {{"classify", pairs, "x"}, pairs + ": this is a translation model: use attend translate"},
       {{"score", path("labels"), "x"}, path("labels") + ": this is a text classifier: use attend classify"},
       {{"translate", path("rnn"), "fox", "--alignments"},
-       "align: a model of architecture rnn never looks back at the source: it has no alignments"},
+       "align: architecture rnn has no cross-attention, so there is no alignment"},
       {{"translate", pairs, "ab\xff"}, "text:1: not UTF-8"},
       {{"translate", pairs, "-i", path("none")}, path("none") + ": cannot open: No such file or directory"},
       {{"translate", pairs, "x", "-o", path("none/out")}, ""},

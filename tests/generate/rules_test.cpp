@@ -211,7 +211,7 @@ TEST_F(Rules, NumbersThatAreNoneAreAnError) {
 
 TEST_F(Rules, MustFitTheModel) {
   testing::expect_error<FormatError>([&] { found({.start = 1000}); },
-                                     "the rules of generation name token 1000, but the model has only 17 words");
+                                     "the generation settings name token 1000, but the model has only 17 tokens");
 }
 
 TEST(Embed, TheBatchChangesNothing) {
@@ -229,7 +229,7 @@ TEST(Embed, TheBatchChangesNothing) {
     EXPECT_TRUE(embed(*model, tokenizer, texts, {.sentence = {.longest = 4}})[2].is_cut);
   }
   testing::expect_error<Error>([&] { embed(*tiny_model("rnn", tokenizer.size()), tokenizer, texts); },
-                               "embed: a model of architecture rnn gives no vectors of texts");
+                               "embed: architecture rnn has no text embeddings");
 }
 
 }  // namespace
