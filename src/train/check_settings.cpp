@@ -20,14 +20,14 @@ void require_multiple(const Json& config, const char* large, const char* small) 
                         whole, " and ", part);
 }
 
-/// The message without the name of the class that threw it: "MultiheadAttention: …".
+/// The message without the class name in front: "MultiheadAttention: …".
 std::string without_class(const std::string& message) {
   const size_t end = message.find(": ");
   const bool is_name = end != std::string::npos && message.substr(0, end).find(' ') == std::string::npos;
   return is_name ? message.substr(end + 2) : message;
 }
 
-/// Says in the config's own words why a model of valid numbers cannot be made, if it is something common.
+/// Throws SettingError, naming the config's keys, for the common cases of sizes that do not fit together.
 void explain(const Json& config) {
   if (config.value("head_dim", int64_t{0}) == 0) {
     require_multiple(config, "dim", "heads");
@@ -36,7 +36,7 @@ void explain(const Json& config) {
   require_multiple(config, "heads", "key_heads");
   const auto state_dim = config.value("state_dim", int64_t{0});
   require<SettingError>(!config.value("bidirectional", true) || state_dim % 2 == 0,
-                        "'state_dim' must be even where 'bidirectional' is on, got ", state_dim);
+                        "'state_dim' must be even if 'bidirectional' is on, got ", state_dim);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace attend {
 
-/// The context of the model that a config describes. Throws SettingError, in the words of the config, for sizes that do
-/// not fit together.
+/// The context of the model that a config describes. Throws SettingError, naming the config's keys, if its sizes do not
+/// fit together.
 int64_t checked_context(const std::string& config);
 
 }  // namespace attend

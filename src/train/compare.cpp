@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
 
 constexpr const char* kPlanFile = "/comparison.json";
-constexpr double kHeldOut = 0.05;  // of the pairs, if they are the test as well: a few hundred sentences
+constexpr double kHeldOut = 0.05;  // share of the pairs held out if no test set is given: a few hundred sentences
 constexpr int64_t kWarmupPart = 5;
 
 bool has_setting(const std::vector<SettingInfo>& settings, const std::string& name) {
@@ -34,17 +34,17 @@ void check_settings(const ComparisonJob& job) {
       return is_meant &&
              (has_setting(training_settings(), setting.name) || has_setting(settings_of(architecture), setting.name));
     };
-    require<Error>(std::ranges::any_of(job.architectures, takes), "none of the models compared has a setting '",
+    require<Error>(std::ranges::any_of(job.architectures, takes), "none of the compared models has a setting '",
                    setting.architecture, setting.architecture.empty() ? "" : ".", setting.name, "'");
   }
 }
 
 void check(const ComparisonJob& job) {
-  require<Error>(!job.architectures.empty(), "there is nothing to compare: no architecture is given");
+  require<Error>(!job.architectures.empty(), "nothing to compare: expected at least one architecture");
   for (const std::string& name : job.architectures) {
     const auto found = std::ranges::find(architectures(), name, &Architecture::name);
     require<Error>(found != architectures().end() && found->kind == ModelKind::translation, "'", name,
-                   "' is no architecture that translates; there are rnn, rnn-attention and transformer");
+                   "' is not a translation architecture; expected rnn, rnn-attention or transformer");
     require<Error>(std::ranges::count(job.architectures, name) == 1, "architecture ", name, " is given twice");
   }
   require<ShapeError>(job.buckets >= 1 && job.beam >= 1, "compare: expected at least one bucket and a beam of 1, got ",
@@ -52,8 +52,8 @@ void check(const ComparisonJob& job) {
   check_settings(job);
 }
 
-/// Alike for all: updates, batches, and a learning rate that rises, then falls to nothing at the last step, so that
-/// each makes the most of them. How high it rises is each architecture's own.
+/// All architectures get the same number of updates, the same batches, and a learning rate that rises linearly and then
+/// falls to 0 at the last step. The peak rate is each architecture's own default.
 TrainingJob job_for(const std::string& architecture, const ComparisonJob& job) {
   TrainingJob result{.architecture = architecture, .preset = job.preset, .data = job.data};
   std::map<std::string, std::string> training;
@@ -102,7 +102,7 @@ std::string text_of(const Lines& lines) {
 
 Lines lines_of(const std::string& path) {
   Lines lines;
-  open_regular(path, Links::refuse);  // a pipe would be waited for
+  open_regular(path, Links::refuse);  // refuses a pipe, which would block
   LineReader reader(path);
   for (std::string line; reader.next(line);) lines.push_back(std::move(line));
   return lines;
@@ -114,9 +114,9 @@ int64_t parameters_of(const Model& model) {
   return count;
 }
 
-struct Stopped {};  // thrown out of a translation that is to end
+struct Stopped {};  // thrown to abort a translation
 
-/// What the model makes of the sources; throws Stopped once `stop` is true.
+/// The model's translations of the sources. Throws Stopped once `stop` is true.
 Lines translations(const TrainingFolder& folder, const Lines& sources, int64_t beam, const std::string& name,
                    const Progress& progress, const std::atomic<bool>* stop) {
   Lines result;
@@ -132,7 +132,7 @@ Lines translations(const TrainingFolder& folder, const Lines& sources, int64_t b
   return result;
 }
 
-/// Takes away what was made in a folder that is not finished.
+/// Removes the folder on destruction if it was created here and keep() was not called.
 class Unfinished {
  public:
   explicit Unfinished(std::string folder) : folder_(std::move(folder)), is_new_(!fs::exists(folder_)) {
@@ -158,9 +158,9 @@ class Unfinished {
 ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std::string& folder, bool overwrite,
                                           const Progress& progress) {
   check(given);
-  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
+  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file; expected a folder");
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
-                 ": is there already; go on with --resume, or start anew with --overwrite");
+                 " already exists; use --resume or --overwrite");
   Unfinished unfinished(folder);
   fs::remove(folder + kPlanFile);
   ComparisonJob job = given;
@@ -181,7 +181,7 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
       if (progress) progress(architecture + ": " + what, share);
     };
     const TrainingFolder made = TrainingFolder::create(job_for(architecture, job), path, overwrite, named);
-    job.data.tokenizer = path;  // one vocabulary for all
+    job.data.tokenizer = path;  // all models share one vocabulary
     held_out = made.data().samples;
   }
   const auto add = [&result](const Example& example) {
@@ -208,7 +208,7 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
 }
 
 ComparisonFolder ComparisonFolder::open(const std::string& folder) {
-  require<Error>(fs::exists(folder + kPlanFile), folder, ": there is no comparison to resume here");
+  require<Error>(fs::exists(folder + kPlanFile), folder, ": there is no comparison to resume");
   ComparisonFolder result;
   result.folder_ = folder;
   try {
@@ -221,7 +221,7 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
     result.is_lowercase_ = plan.value("lowercase", false);
     result.is_test_given_ = plan.at("test") == "given";
   } catch (const JsonError&) {
-    throw FormatError(folder + kPlanFile + ": is damaged; start anew with --overwrite");
+    throw FormatError(folder + kPlanFile + ": is damaged; start over with --overwrite");
   }
   result.sources_ = lines_of(folder + "/test.source.txt");
   result.targets_ = lines_of(folder + "/test.target.txt");

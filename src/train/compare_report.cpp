@@ -12,7 +12,7 @@
 namespace attend {
 namespace {
 
-/// Where the sorted lengths are cut: near every whole share, but only where the length changes.
+/// The bounds of buckets of about equal size in the sorted lengths. A length never falls into two buckets.
 std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
   std::vector<size_t> changes;
   for (size_t i = 1; i < sorted.size(); ++i) {
@@ -29,8 +29,7 @@ std::vector<size_t> cuts_of(std::span<const int64_t> sorted, int64_t count) {
   return cuts;
 }
 
-/// Of some sentences. Where no reference is as long as four words there are no 4-grams to find: only shorter ones
-/// count.
+/// The BLEU of some sentences. If no reference has four words, there are no 4-grams, and only shorter n-grams count.
 double bleu_of(std::span<const int64_t> members, std::span<const BleuStatistics> sentences, BleuOptions options) {
   BleuStatistics sum;
   int64_t longest = 1;

@@ -21,12 +21,12 @@ namespace attend {
 namespace {
 constexpr size_t kMostSamples = 2000;
 constexpr std::array<std::string_view, 5> kTokenizerKinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
-constexpr double kTold = 1 << 16;  // bytes of text between two reports
+constexpr double kTold = 1 << 16;  // bytes of text between two progress reports
 constexpr double kTextShare = 0.1, kExampleShare = 0.02;
 
 std::string cache_folder(const std::string& folder) { return folder + "/cache"; }
 
-/// What is needed to open the data again.
+/// The contents of dataset.json: everything needed to open the data again.
 struct Plan {
   CorpusKind kind = CorpusKind::text;
   bool by_line = false;
@@ -80,8 +80,7 @@ Plan plan_from(const Json& json) {
   return plan;
 }
 
-/// What the standard input or a pipe gives can be had once, but a corpus is read several times: copies of them, gone
-/// when all has been read.
+/// Temporary copies of standard input and pipes: a corpus is read several times, but these can be read only once.
 class Copies {
  public:
   explicit Copies(std::string folder) : folder_(std::move(folder)) {}
@@ -99,7 +98,7 @@ class Copies {
       }
     }
   }
-  /// What the user called the file, in an error about its copy.
+  /// Replaces the names of copies in an error message by the names the user gave.
   std::string with_names(std::string message) const {
     for (const auto& [copy, original] : names_) {
       for (size_t at; (at = message.find(copy)) != std::string::npos;) message.replace(at, copy.size(), original);
@@ -111,7 +110,7 @@ class Copies {
   std::string copy_of(const std::string& file) {
     const std::string copy = folder_ + "/input-" + std::to_string(names_.size()), name = file == "-" ? "stdin" : file;
     for (const auto& [known, original] : names_) {
-      require<Error>(original != name, name, ": is to be read twice, but gives its text once");
+      require<Error>(original != name, name, ": is given twice, but can be read only once");
     }
     names_.emplace_back(copy, name);
     if (file == "-") {
@@ -140,7 +139,7 @@ double total_bytes(const Corpus& corpus) {
   return total;
 }
 
-/// Reads a corpus from beginning to end and says how far it has come, by the bytes of its text.
+/// Visits all examples of a corpus and reports progress by bytes of text. Returns the number of dropped lines.
 template <class Visit>
 int64_t for_each_example(const Corpus& corpus, const std::string& what, const Progress& progress, Visit&& visit) {
   CorpusReader reader(corpus);
@@ -157,7 +156,7 @@ int64_t for_each_example(const Corpus& corpus, const std::string& what, const Pr
   return reader.counts().dropped;
 }
 
-/// The text a vocabulary is learned from: both sides of a pair, but not labels.
+/// The text that the vocabulary is learned from: both sides of a pair, but no labels.
 LineSource text_of(const Corpus& corpus, const Progress& progress) {
   auto reader = std::make_shared<CorpusReader>(corpus);
   auto pending = std::make_shared<std::optional<std::string>>();
@@ -173,12 +172,12 @@ LineSource text_of(const Corpus& corpus, const Progress& progress) {
 }
 
 std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, const Progress& progress) {
-  // A kind's name is a kind, even where a file is called so.
+  // The name of a kind takes precedence over a file of that name.
   const bool is_kind = std::ranges::find(kTokenizerKinds, options.tokenizer) != kTokenizerKinds.end();
   if (!is_kind && std::filesystem::exists(options.tokenizer)) return load_tokenizer(options.tokenizer);
   if (progress) progress("Learning a vocabulary", -1);
   const TokenizerKind kind = tokenizer_kind(options.tokenizer);
-  // A character that is left out could never be read or written.
+  // A character vocabulary keeps even characters that occur once: others could never be read or generated.
   return train_tokenizer(text_of(options.corpus, progress), {.kind = kind,
                                                              .vocabulary = options.vocabulary,
                                                              .min_count = kind == TokenizerKind::characters ? 1 : 2,
@@ -188,17 +187,17 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DatasetOptions& options, c
 std::vector<std::string> labels_of(const Corpus& corpus) {
   std::set<std::string> labels;
   for_each_example(corpus, "", {}, [&](const Example& example) { labels.insert(example.target); });
-  require<Error>(labels.size() >= 2, corpus.files[0], ": a classifier needs at least two labels, found ",
+  require<Error>(labels.size() >= 2, corpus.files[0], ": a classifier needs at least two labels, but the corpus has ",
                  labels.size());
   require<Error>(labels.size() <= 10000, corpus.files[0], ": found ", labels.size(),
-                 " labels; is the label the first column?");
+                 " labels, at most 10000 expected; is the label in the first column?");
   return {labels.begin(), labels.end()};
 }
 
 int32_t label_number(const std::vector<std::string>& labels, const std::string& label, const Corpus& corpus) {
   const auto found = std::ranges::lower_bound(labels, label);
   require<FormatError>(found != labels.end() && *found == label, corpus.files[0], ": label '", label,
-                       "' is not one of the training corpus");
+                       "' does not occur in the training corpus");
   return static_cast<int32_t>(found - labels.begin());
 }
 
@@ -245,7 +244,7 @@ WrittenCache write_cache(const std::string& path, const CacheSource& from, const
   return {sum.hex(), dropped};
 }
 
-/// The validation examples as text, the first few thousand of them.
+/// The first kMostSamples validation examples as text.
 std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_t>* chosen) {
   std::vector<Example> samples;
   CorpusReader reader(corpus);
@@ -273,9 +272,9 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
     return numbers;
   };
   const int64_t known =
-      std::max(data.tokenizer->size(), std::ssize(plan.labels));  // labels are numbers of the cache too
+      std::max(data.tokenizer->size(), std::ssize(plan.labels));  // the cache contains label numbers too
   require<FormatError>(std::max(data.training.largest_id(), data.validation.largest_id()) < known, folder,
-                       ": the cache holds ids beyond the tokenizer's ", data.tokenizer->size());
+                       ": the cache has token ids out of range; the tokenizer has ", data.tokenizer->size(), " tokens");
   if (plan.own_validation) {
     data.training_examples = all(data.training);
     data.validation_examples = all(data.validation);
@@ -311,7 +310,7 @@ Dataset read_all(DatasetOptions options, const std::string& folder, const Progre
             .training_text = {},
             .validation_text = {}};
   if (plan.share == 0) plan.share = is_stream(plan) ? kTextShare : kExampleShare;
-  require<Error>(plan.share > 0 && plan.share < 1, "the share of validation must be between 0 and 1, got ", plan.share);
+  require<Error>(plan.share > 0 && plan.share < 1, "the validation share must be between 0 and 1, got ", plan.share);
   if (plan.kind == CorpusKind::labelled) plan.labels = labels_of(options.corpus);
   const auto tokenizer = make_tokenizer(options, progress);
   if (options.is_framed) plan.begin = template_begin(*tokenizer);

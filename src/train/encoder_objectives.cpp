@@ -13,7 +13,7 @@
 namespace attend {
 namespace {
 
-/// Which class has the largest logit, for each row.
+/// The class with the largest logit in each row.
 std::vector<int64_t> decisions(const Tensor& logits) {
   const auto values = logits.to_vector<float>();
   const auto width = static_cast<size_t>(logits.dim(1));
@@ -25,7 +25,7 @@ std::vector<int64_t> decisions(const Tensor& logits) {
   return result;
 }
 
-/// Classification: a label for each text.
+/// Classification: one label per text.
 class LabelObjective final : public Objective {
  public:
   LabelObjective(const EncoderModel& model, const Dataset& data, const TrainingOptions& options)
@@ -86,8 +86,8 @@ class LabelObjective final : public Objective {
   Epochs training_, validation_;
 };
 
-/// Masked words (Devlin et al. 2019 §3.1): of the chosen share, 80 % become the mask token, 10 % any other, 10 % stay;
-/// all of them are to be guessed.
+/// Masked language modelling (Devlin et al. 2019 §3.1). Of the chosen tokens, 80 % become the mask token, 10 % a random
+/// token, and 10 % stay. The model predicts all of them.
 class MaskedObjective final : public Objective {
  public:
   MaskedObjective(const EncoderModel& model, const Dataset& data, const TrainingOptions& options)
@@ -98,8 +98,9 @@ class MaskedObjective final : public Objective {
         training_(data.training, window_options(model, data, options, Part::training)),
         validation_(data.validation, window_options(model, data, options, Part::validation)),
         window_tokens_(std::max<int64_t>(options.batch, 1) * model.context()) {
-    require<Error>(data.tokenizer->special().mask >= 0, "masked-word training needs a tokenizer with a mask token");
-    require<SettingError>(share_ > 0, "'masked' must be above 0 for masked-word training, got 0");
+    require<Error>(data.tokenizer->special().mask >= 0,
+                   "masked language modelling needs a tokenizer with a mask token");
+    require<SettingError>(share_ > 0, "'masked' must be above 0 for masked language modelling, got 0");
   }
 
   int64_t batches_per_epoch() const override { return std::max<int64_t>(1, training_.tokens() / window_tokens_); }
@@ -150,7 +151,7 @@ class MaskedObjective final : public Objective {
         words[i] = static_cast<int64_t>(random[2] % static_cast<uint64_t>(data_.tokenizer->size()));
       }
     }
-    if (result.count == 0) {  // a small batch may have none: there must be something to guess
+    if (result.count == 0) {  // none was chosen, as may happen in a small batch: mask the first
       labels[0] = std::exchange(words[0], data_.tokenizer->special().mask);
       result.count = 1;
     }

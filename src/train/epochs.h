@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// Batches of a plan counted over all epochs. Holds the lists of one epoch at a time; for one thread.
+/// The batches of a plan, numbered across epochs. Holds the lists of one epoch at a time. Not thread-safe.
 class Epochs {
  public:
   Epochs(const TokenCache& cache, std::span<const int64_t> examples, const BatchOptions& options)

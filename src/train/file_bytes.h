@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// The sizes of files together; what is no file (the standard input) counts nothing.
+/// The total size of the files. Anything but a regular file (standard input, for example) counts as 0.
 inline double bytes_of(const std::vector<std::string>& files) {
   double total = 0;
   for (const std::string& file : files) {

@@ -24,7 +24,7 @@ std::string made_above(const std::string& path) {
   return path;
 }
 
-/// The name that a folder gets while another one takes its place.
+/// A free name for a folder that is about to be replaced.
 std::string free_old_name(const std::string& path) {
   const std::string first = path + ".old-" + std::to_string(getpid());
   std::string name = first;
@@ -37,8 +37,9 @@ std::string free_old_name(const std::string& path) {
 
 std::string name_of(const std::string& path) { return fs::path(path).filename().string(); }
 
-/// Renames what is at `path`, if anything is, then `made` to `path`: where the file system cannot exchange the two, for
-/// a moment neither has the name. Returns the name of what was replaced, which carries the mark for it.
+/// Used if the file system cannot exchange two folders: renames `path`, if it exists, to a free name, then `made` to
+/// `path`. In between, no folder is called `path`. Returns the new name of the old folder, which carries a mark with
+/// that name.
 std::string replace(const std::string& made, const std::string& path) {
   const std::string old = free_old_name(path);
   std::error_code error;
@@ -64,17 +65,17 @@ NewFolder::NewFolder(const std::string& path)
 
 FolderLock NewFolder::keep(bool overwrite) {
   const std::string made = scratch_.path();
-  if (!overwrite) {  // rename replaces an empty folder and nothing else: of two at once, the second is told
+  if (!overwrite) {  // rename replaces only an empty folder: of two processes, the second one fails
     std::error_code error;
     fs::rename(made, path_, error);
     require<Error>(error != std::errc::directory_not_empty && error != std::errc::file_exists, path_,
-                   ": another process has made this folder meanwhile");
+                   ": another process has created this folder in the meantime");
     require<Error>(!error, path_, ": cannot make this folder: ", error.message());
     remove_mark(path_);
     return scratch_.release();
   }
   const FolderLock replaced = lock_for_training(path_);
-  // What is replaced gets the mark for the name it will have: should this process be killed, it will be removed.
+  // Mark the folder that is replaced with the name it will have: if this process is killed, a later one removes it.
   std::error_code error;
   std::string old = made;
   if (fs::exists(path_, error)) add_mark(path_, name_of(old));
@@ -104,7 +105,7 @@ void remove_leftovers(const std::string& folder) {
     }
   }
   for (const std::string& left : found) remove_if_abandoned(left);
-  remove_mark(folder);  // of a process that was killed once the folder had its name
+  remove_mark(folder);  // left by a process that was killed after the rename
 }
 
 }  // namespace attend

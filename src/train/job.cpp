@@ -134,9 +134,9 @@ void require_checkpoint(const std::string& folder) {
 TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string& given, bool overwrite,
                                       const Progress& progress) {
   const std::string folder = folder_to_make(given);
-  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file, expected a folder to make");
+  require<Error>(!fs::exists(folder) || fs::is_directory(folder), folder, ": is a file; expected a folder");
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
-                 ": is there already; go on with --resume, or start anew with --overwrite");
+                 " already exists; use --resume or --overwrite");
   require<Error>(!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder + kOptionsFile), folder,
                  ": is not a folder that attend train made; nothing was overwritten");
   for (const Corpus* corpus : {&job.data.corpus, job.data.validation ? &*job.data.validation : &job.data.corpus}) {

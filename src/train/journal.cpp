@@ -28,7 +28,7 @@ void add_evaluation(Json& json, const Evaluation& result) {
 
 std::string line_of(const Json& json) { return json.dump(); }
 
-/// The lines that can be read, in order: the last one may be cut off by a crash.
+/// The valid lines, in order. A crash may have truncated the last one.
 std::vector<Json> lines_of(const std::string& path) {
   std::vector<Json> result;
   for_each_log_line(path, Links::refuse, [&](std::string_view line) {

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// training.jsonl, a line for each report, and loss.svg, the curve drawn from it.
+/// training.jsonl, with one line per report, and loss.svg, the curve drawn from it.
 class Journal {
  public:
   explicit Journal(const std::string& folder) : folder_(folder) {}

@@ -8,9 +8,9 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kValidationTokens = 200000;  // enough for two digits of the loss
+constexpr int64_t kValidationTokens = 200000;  // enough for two significant digits of the loss
 
-/// Running text: each token from those before it.
+/// Language modelling: predicts each token from the tokens before it.
 class LanguageObjective final : public Objective {
  public:
   LanguageObjective(const LanguageModel& model, const Dataset& data, const TrainingOptions& options)
@@ -47,7 +47,7 @@ class LanguageObjective final : public Objective {
 
   std::vector<Sample> samples(int64_t count) const override {
     if (count == 0) return {};
-    const std::vector<std::string> prompts{data_.by_line ? "" : "\n"};  // where a line begins
+    const std::vector<std::string> prompts{data_.by_line ? "" : "\n"};  // start at the beginning of a line
     const GenerateOptions options{.tokens = 80, .sampling = {.temperature = 0.8, .seed = seed_}, .goes_past_end = true};
     return {{"", "", generate_text(model_, *data_.tokenizer, prompts, options)[0].text}};
   }

@@ -44,7 +44,7 @@ Likelihood likelihood_of(const PairModel& model, const Tokenizer& tokenizer, std
 
 bool is_space(char32_t code) { return code == ' ' || (code >= '\t' && code <= '\r') || code == 0xa0 || code == 0x3000; }
 
-/// Adds up what is known of plain text, one batch of texts after the other.
+/// Accumulates the measures of plain text over batches of texts.
 class LanguageMeasurer {
  public:
   LanguageMeasurer(const LanguageModel& model, const Tokenizer& tokenizer, const GenerationRules& rules)
@@ -86,7 +86,7 @@ class LanguageMeasurer {
   bool is_chinese_ = false;
 };
 
-/// Gives the examples of a file on in groups: lines some hundred at a time, or pieces joined to about a MiB.
+/// Visits the examples of a file in groups: kLinesAtOnce lines, or pieces of text joined to kTextBytes.
 template <class Visit>
 void for_each_group(Corpus corpus, bool by_line, Visit&& visit) {
   corpus.whole_text = !by_line;
@@ -108,7 +108,7 @@ void for_each_group(Corpus corpus, bool by_line, Visit&& visit) {
 
 TextMetrics text_metrics(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                          const MetricOptions& options) {
-  require<ShapeError>(!references.empty() && !references[0].empty(), "metrics: there is no reference");
+  require<ShapeError>(!references.empty() && !references[0].empty(), "metrics: expected at least one reference");
   const BleuOptions bleu{.tokenizer = options.tokenizer ? *options.tokenizer : usual_bleu_tokenizer(references[0]),
                          .lowercase = options.lowercase};
   const ChrfOptions chrf{.lowercase = options.lowercase}, words{.word_order = 2, .lowercase = options.lowercase};
@@ -128,8 +128,8 @@ double Likelihood::perplexity() const { return std::exp(loss()); }
 TranslationMeasures measure_translation(const PairModel& model, const Tokenizer& tokenizer,
                                         std::span<const std::string> sources, std::span<const std::string> targets,
                                         const TranslationMeasuring& options) {
-  require<ShapeError>(sources.size() == targets.size() && !sources.empty(), "measure: there are ", sources.size(),
-                      " sources and ", targets.size(), " targets");
+  require<ShapeError>(sources.size() == targets.size() && !sources.empty(),
+                      "measure: expected as many sources as targets, got ", sources.size(), " and ", targets.size());
   TranslationMeasures result;
   const auto start = Clock::now();
   const auto on_line = [&](const TranslatedLine& line) {

@@ -11,13 +11,13 @@ namespace attend {
 namespace {
 
 constexpr size_t kTextsAtOnce = 512;
-constexpr double kLeastProbability = 1e-300;  // what a probability of 0 counts as: the loss stays finite
+constexpr double kLeastProbability = 1e-300;  // replaces a probability of 0, so that the loss stays finite
 
 double ratio(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-/// Counts answers against what was expected.
+/// Compares predicted labels with expected ones.
 class LabelMeasurer {
  public:
   LabelMeasurer(const EncoderModel& model, const Tokenizer& tokenizer)
@@ -62,7 +62,7 @@ class LabelMeasurer {
   }
 
   void add(const std::string& label, const Classified& answer) {
-    if (answer.label < 0) return;  // nothing of the text is in the vocabulary: there is no answer
+    if (answer.label < 0) return;  // no token of the text is in the vocabulary, so there is no prediction
     const size_t expected = number_of(label);
     ++result_.confusion[expected][static_cast<size_t>(answer.label)];
     ++result_.texts;
@@ -100,9 +100,9 @@ double LabelMeasures::macro_f1() const {
 
 LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokenizer, const Corpus& corpus,
                              const std::function<void(double share)>& progress) {
-  require<Error>(!model.labels().empty(), "this encoder was trained on masked words and has no labels");
+  require<Error>(!model.labels().empty(), "this encoder has no labels: it was trained by masked language modelling");
   require<Error>(model.label_scores() == LabelScores::shares,
-                 "the labels of this model do not exclude each other: there is no one right label to count");
+                 "this model's labels are not mutually exclusive: expected a model with one label per text");
   const auto start = std::chrono::steady_clock::now();
   LabelMeasurer measurer(model, tokenizer);
   CorpusReader reader(corpus);
@@ -110,7 +110,7 @@ LabelMeasures measure_labels(const EncoderModel& model, const Tokenizer& tokeniz
   const double total = bytes_of(corpus.files);
   double read = 0;
   for (Example example; reader.next(example);) {
-    read += static_cast<double>(example.source.size() + example.target.size() + 2);  // with a tab and a line feed
+    read += static_cast<double>(example.source.size() + example.target.size() + 2);  // + 2: tab and line feed
     examples.push_back(std::move(example));
     if (examples.size() < kTextsAtOnce) continue;
     measurer.add(examples);

@@ -9,8 +9,8 @@
 namespace attend {
 namespace {
 
-/// What stands between the parts of a text. Running text is kept in pieces of some 16 KiB that end with a line: with
-/// the end mark between them the model learns what a text begins like, at the cost of a token in some thousands.
+/// The tokens between the parts of a text. Plain text is stored in pieces of about 16 KiB that end with a line. An end
+/// token between pieces teaches the model how a text begins, and costs one token in several thousand.
 std::vector<int32_t> separator(const Dataset& data) {
   std::vector<int32_t> ids;
   if (!data.by_line && data.training.size() <= 1) return ids;
@@ -24,14 +24,14 @@ double stream_tokens(const TokenCache& cache, const Dataset& data) {
   return static_cast<double>(cache.total_tokens() + std::ssize(separator(data)) * cache.size());
 }
 
-/// A window of the model's context has to fit into running text.
+/// The text must be longer than the model's context.
 void check_length(const Model& model, const Dataset& data) {
   const auto training = static_cast<int64_t>(stream_tokens(data.training, data) * data.split);
-  require<Error>(training > model.context(), "the text to learn from has ", training,
-                 " tokens, it needs more than the context of ", model.context());
+  require<Error>(training > model.context(), "the training text has ", training,
+                 " tokens, but needs more than the context of ", model.context());
   const double held_out = data.split < 1 ? 1 - data.split : 1;
   const auto validation = static_cast<int64_t>(stream_tokens(data.validation, data) * held_out);
-  require<Error>(validation >= 2, "the text to validate with has ", validation, " tokens, it needs at least 2");
+  require<Error>(validation >= 2, "the validation text has ", validation, " tokens, but needs at least 2");
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ WindowOptions window_options(const Model& model, const Dataset& data, const Trai
 
 namespace {
 
-/// At least one example has to fit into the model's context; said in the words of a user.
+/// Calls `make`. If it fails because no example fits into the model's context, throws an error that names the setting.
 template <class Make>
 std::unique_ptr<Objective> made_of_examples(const Model& model, const Dataset& data, Make&& make) {
   try {
@@ -83,29 +83,28 @@ std::unique_ptr<Objective> made_of_examples(const Model& model, const Dataset& d
 }  // namespace
 
 std::unique_ptr<Objective> make_objective(const Model& model, const Dataset& data, const TrainingOptions& options) {
-  require<Error>(model.vocab_size() >= data.tokenizer->size(), "the model knows ", model.vocab_size(),
-                 " words but the tokenizer has ", data.tokenizer->size());
+  require<Error>(model.vocab_size() >= data.tokenizer->size(), "the model's vocabulary has ", model.vocab_size(),
+                 " tokens, but the tokenizer has ", data.tokenizer->size());
   if (data.kind == CorpusKind::text && model.kind() != ModelKind::translation) check_length(model, data);
   const bool pairs = data.kind == CorpusKind::pairs || data.kind == CorpusKind::tsv;
   switch (model.kind()) {
     case ModelKind::translation:
-      require<Error>(pairs, "a model of architecture ", model.architecture(),
-                     " learns from pairs: two aligned files, or one of lines with a tab");
+      require<Error>(pairs, "architecture ", model.architecture(),
+                     " is trained on pairs: two aligned files, or one file with a tab in each line");
       return made_of_examples(model, data,
                               [&] { return pair_objective(dynamic_cast<const PairModel&>(model), data, options); });
     case ModelKind::language:
-      require<Error>(data.kind == CorpusKind::text, "a model of architecture ", model.architecture(),
-                     " learns from plain text");
+      require<Error>(data.kind == CorpusKind::text, "architecture ", model.architecture(), " is trained on plain text");
       return language_objective(dynamic_cast<const LanguageModel&>(model), data, options);
     case ModelKind::pictures:
-      throw Error("a model of pictures cannot be trained here");
+      throw Error("image models cannot be trained");
     case ModelKind::classification:
       break;
   }
   const auto& encoder = dynamic_cast<const EncoderModel&>(model);
-  require<Error>(!pairs, "an encoder learns from labelled lines (label, tab, text) or from plain text");
+  require<Error>(!pairs, "an encoder is trained on labelled lines (label, tab, text) or on plain text");
   if (data.kind == CorpusKind::text) return masked_objective(encoder, data, options);
-  require<Error>(encoder.labels() == data.labels, "the labels of the corpus are not those of the model");
+  require<Error>(encoder.labels() == data.labels, "the labels of the corpus differ from the model's");
   return label_objective(encoder, data, options);
 }
 

@@ -4,13 +4,13 @@
 #include "attend/data/windows.h"
 #include "attend/train/objective.h"
 
-// One for each thing a model can learn: make_objective chooses.
+// The training objectives. make_objective chooses one.
 namespace attend {
 
 enum class Part { training, validation };
-/// How a model's sentences are put into batches: shuffled to train, in order to validate.
+/// The batching of sentences: shuffled for training, in order for validation.
 BatchOptions batch_options(const Model& model, const TrainingOptions& options, Part part);
-/// How a model's running text is read through windows.
+/// The windows over plain text.
 WindowOptions window_options(const Model& model, const Dataset& data, const TrainingOptions& options, Part part);
 
 std::unique_ptr<Objective> pair_objective(const PairModel& model, const Dataset& data, const TrainingOptions& options);

@@ -14,7 +14,7 @@
 namespace attend {
 namespace {
 
-/// Translation: each word from the source and the words before it.
+/// Translation: predicts each target token from the source and the target tokens before it.
 class PairObjective final : public Objective {
  public:
   PairObjective(const PairModel& model, const Dataset& data, const TrainingOptions& options)
@@ -63,7 +63,7 @@ class PairObjective final : public Objective {
   }
 
  private:
-  /// What some models put before both texts needs room, too.
+  /// Some models put a token before both texts, which takes one position.
   BatchOptions pair_options(const TrainingOptions& options, Part part) const {
     BatchOptions result = batch_options(model_, options, part);
     result.max_length -= pair_frame(data_.tokenizer->special()).size() - 1;

@@ -103,8 +103,7 @@ TEST(Compare, TrainsTranslatesAndDraws) {
   EXPECT_EQ(timeless(output + "/compare.json"), before);
   const Finished twice = attend_command(words);
   EXPECT_EQ(twice.code, 1);
-  EXPECT_EQ(twice.err,
-            "attend: " + output + ": is there already; go on with --resume, or start anew with --overwrite\n");
+  EXPECT_EQ(twice.err, "attend: " + output + " already exists; use --resume or --overwrite\n");
 }
 
 /// Starts a command, and sends it a signal once `path` is there.
@@ -168,10 +167,10 @@ TEST(Compare, MistakesAreOneLineAndLeaveNothing) {
        "--set: expected NAME=VALUE or ARCHITECTURE.NAME=VALUE, got 'dim'; see attend compare --help"},
       {1,
        {corpus, "-o", output, "--architectures", "rnn,lstm"},
-       "'lstm' is no architecture that translates; there are rnn, rnn-attention and transformer"},
-      {1, {corpus, "-o", output, "--set", "colour=1"}, "none of the models compared has a setting 'colour'"},
-      {1, {"--resume", output}, output + ": there is no comparison to resume here"},
-      {1, {corpus, "-o", shorter}, shorter + ": is a file, expected a folder to make"},
+       "'lstm' is not a translation architecture; expected rnn, rnn-attention or transformer"},
+      {1, {corpus, "-o", output, "--set", "colour=1"}, "none of the compared models has a setting 'colour'"},
+      {1, {"--resume", output}, output + ": there is no comparison to resume"},
+      {1, {corpus, "-o", shorter}, shorter + ": is a file; expected a folder"},
       {1,
        {corpus, shorter, "-o", output},
        corpus + " has 30 lines but " + shorter + " has 1: aligned files must have the same number of lines"},

@@ -56,11 +56,11 @@ TEST_F(TrainRefuses, CorporaThatAreNone) {
   expect(Words{"transformer", file("no-tab.tsv")} + tiny, 1,
          file("no-tab.tsv") + ":2: expected source TAB target, got no tab in 'no tab here'");
   expect(Words{"encoder", file("one-label.tsv")} + kTinyGpt + output(), 1,
-         file("one-label.tsv") + ": a classifier needs at least two labels, found 1");
+         file("one-label.tsv") + ": a classifier needs at least two labels, but the corpus has 1");
   expect(Words{"encoder", file("ten")} + kTinyGpt + output(), 1,
          file("ten") + ":1: expected label TAB text, got no tab in 'line 0'");
   expect(Words{"gpt", file("two")} + kTinyGpt + output(), 1,
-         "the text to learn from has 7 tokens, it needs more than the context of 16");
+         "the training text has 7 tokens, but needs more than the context of 16");
   expect(Words{"transformer", file("pairs.tsv"), "--validation", file("no-tab.tsv")} + tiny, 1,
          file("no-tab.tsv") + ":2: expected source TAB target, got no tab in 'no tab here'");
 }
@@ -96,9 +96,8 @@ TEST_F(TrainRefuses, ModelsThatCannotBe) {
 
 TEST_F(TrainRefuses, FoldersItMayNotWrite) {
   const Words pairs = Words{"transformer", file("pairs.tsv")} + kTinyTransformer;
-  expect(pairs + Words{"-o", file("ten")}, 1, file("ten") + ": is a file, expected a folder to make");
-  expect(pairs + Words{"-o", file("full")}, 1,
-         file("full") + ": is there already; go on with --resume, or start anew with --overwrite");
+  expect(pairs + Words{"-o", file("ten")}, 1, file("ten") + ": is a file; expected a folder");
+  expect(pairs + Words{"-o", file("full")}, 1, file("full") + " already exists; use --resume or --overwrite");
   expect(pairs + Words{"-o", file("ten/m")}, 1, file("ten/m") + ": cannot make this folder: Not a directory");
   expect(pairs + Words{"-o", "/proc/m"}, 1, "/proc/m: cannot make this folder: No such file or directory");
   expect({"--resume", file("nowhere")}, 1, file("nowhere") + ": no such model folder");
@@ -200,7 +199,7 @@ TEST(Train, ValidatesWithFilesOfTheirOwn) {
                                      save(folder, "w", "c\tx\n"), "-o", folder.file("n")} +
                                kTinyGpt);
   expect_one_line(label, 1);
-  EXPECT_EQ(label.err, "attend: " + folder.file("w") + ": label 'c' is not one of the training corpus\n");
+  EXPECT_EQ(label.err, "attend: " + folder.file("w") + ": label 'c' does not occur in the training corpus\n");
 }
 
 TEST(Train, ClassifiesFromMaskedWords) {

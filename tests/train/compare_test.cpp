@@ -95,14 +95,14 @@ TEST(ComparisonFolder, RefusesWhatCannotBeCompared) {
   const auto refuses = [](const ComparisonJob& job, const std::string& message) {
     testing::expect_error<Error>([&] { ComparisonFolder::create(job, "/nonexistent/comparison", false); }, message);
   };
-  refuses({.architectures = {}}, "there is nothing to compare: no architecture is given");
+  refuses({.architectures = {}}, "nothing to compare: expected at least one architecture");
   refuses({.architectures = {"gpt"}},
-          "'gpt' is no architecture that translates; there are rnn, rnn-attention and transformer");
+          "'gpt' is not a translation architecture; expected rnn, rnn-attention or transformer");
   refuses({.architectures = {"rnn", "rnn"}}, "architecture rnn is given twice");
-  refuses({.settings = {{"", "colour", "blue"}}}, "none of the models compared has a setting 'colour'");
-  refuses({.settings = {{"rnn", "heads", "2"}}}, "none of the models compared has a setting 'rnn.heads'");
+  refuses({.settings = {{"", "colour", "blue"}}}, "none of the compared models has a setting 'colour'");
+  refuses({.settings = {{"rnn", "heads", "2"}}}, "none of the compared models has a setting 'rnn.heads'");
   testing::expect_error<Error>([] { ComparisonFolder::open("/nonexistent"); },
-                               "/nonexistent: there is no comparison to resume here");
+                               "/nonexistent: there is no comparison to resume");
 }
 
 }  // namespace

@@ -45,13 +45,13 @@ TEST(ModelFolder, IsReplacedOnlyWhenAsked) {
   TrainingFolder::create(job, model + "/", false);
   write_file(model + "/note", "mine");
   EXPECT_EQ(error_of([&] { TrainingFolder::create(job, model, false); }),
-            model + ": is there already; go on with --resume, or start anew with --overwrite");
+            model + " already exists; use --resume or --overwrite");
   EXPECT_EQ(file_text(model + "/note"), "mine");
   TrainingFolder::create(job, model, true);
   EXPECT_FALSE(fs::exists(model + "/note"));
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "p"}));
   EXPECT_EQ(error_of([&] { TrainingFolder::create(job, folder.file("p"), true); }),
-            folder.file("p") + ": is a file, expected a folder to make");
+            folder.file("p") + ": is a file; expected a folder");
 }
 
 TEST(ModelFolder, HasRoomForOneProcess) {
@@ -208,16 +208,16 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["key_heads"] = "3"; }),
             "'heads' must be a multiple of 'key_heads', got 2 and 3");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.model["state_dim"] = "15"; }),
-            "'state_dim' must be even where 'bidirectional' is on, got 15");
+            "'state_dim' must be even if 'bidirectional' is on, got 15");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.model["context"] = "500"; }),
-            "the text to learn from has 43 tokens, it needs more than the context of 500");
+            "the training text has 43 tokens, but needs more than the context of 500");
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "0"; }),
             "'context' must be at least 1, got 0");
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "2"; }),
             "none of the 39 training examples fits into a 'context' of 2 tokens");
   EXPECT_EQ(refused("transformer", CorpusKind::text, [](TrainingJob&) {}),
-            "a model of architecture transformer learns from pairs: two aligned files, or one of lines with a tab");
-  EXPECT_EQ(refused("gpt", CorpusKind::tsv, [](TrainingJob&) {}), "a model of architecture gpt learns from plain text");
+            "architecture transformer is trained on pairs: two aligned files, or one file with a tab in each line");
+  EXPECT_EQ(refused("gpt", CorpusKind::tsv, [](TrainingJob&) {}), "architecture gpt is trained on plain text");
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.training.stop_on = StopMetric::bleu; }),
             "'stop_on' must be loss for architecture gpt, which has no BLEU");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.steps = 0, job.training.epochs = 0; }),
@@ -225,9 +225,9 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.accumulate = 0; }),
             "'accumulate' must be at least 1, got 0");
   EXPECT_EQ(refused("encoder", CorpusKind::text, [](TrainingJob& job) { job.training.masked = 0; }),
-            "'masked' must be above 0 for masked-word training, got 0");
+            "'masked' must be above 0 for masked language modelling, got 0");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.data.validation_share = 1; }),
-            "the share of validation must be between 0 and 1, got 1");
+            "the validation share must be between 0 and 1, got 1");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.from = "/no/such/model"; }),
             "/no/such/model: no such model folder");
 }
@@ -264,7 +264,7 @@ TEST(ModelFolder, OfTwoThatAreMadeAtOnceTheFirstStays) {
     write_file(model + "/note", "first");
   };
   EXPECT_EQ(error_of([&] { TrainingFolder::create(job, model, false, meanwhile); }),
-            model + ": another process has made this folder meanwhile");
+            model + ": another process has created this folder in the meantime");
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "p"}));
   EXPECT_EQ(file_text(model + "/note"), "first");
 }

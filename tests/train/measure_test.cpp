@@ -37,7 +37,7 @@ TEST(TextMetrics, AreThoseOfCorpusBleuAndChrf) {
   EXPECT_NE(metrics.chrf, metrics.chrf_words);
   EXPECT_EQ(metrics.chrf_words_signature, "nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no");
   EXPECT_EQ(metrics.sentences, 2);
-  testing::expect_error<ShapeError>([&] { text_metrics(hypotheses, {}); }, "metrics: there is no reference");
+  testing::expect_error<ShapeError>([&] { text_metrics(hypotheses, {}); }, "metrics: expected at least one reference");
 }
 
 TEST(Likelihood, GivesPerplexityAndBits) {
