@@ -11,13 +11,13 @@ import { requestOf } from "./request";
 import { formatState, parseState, type State } from "./state";
 import { kMakers } from "./views";
 
-/** Joins address, data and views: the state changes, the run it asks for is fetched, its view drawn. */
+/** Connects address, data and views: when the state changes, fetches the run it names and draws its view. */
 export class App {
   private state: State = parseState(location.hash);
   private info: Info | null = null;
   private view: View | null = null;
   private chrome: Chrome | null = null;
-  private turn = 0; // of drawing; an older one that ends late is dropped
+  private turn = 0; // number of the latest draw; the result of an older one that finishes late is dropped
   private readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
 
   constructor(
@@ -53,7 +53,7 @@ export class App {
 
   private async draw(): Promise<void> {
     const turn = ++this.turn;
-    this.page.dataset.drawing = String(turn); // what the tests wait for
+    this.page.dataset.drawing = String(turn); // the browser tests wait for this
     const t = kLanguages[languageFor(this.state.lang)];
     const theme = this.dress(t);
     try {
@@ -71,7 +71,7 @@ export class App {
         const view = await kMakers[this.state.view](this.context(run, model, t, theme));
         if (turn !== this.turn) return view.close?.();
         if (formatState(this.state) !== asked) {
-          view.close?.(); // the old view, still in sight, was used meanwhile: what it noted holds
+          view.close?.(); // the old view, still on screen, has changed the state in the meantime
           return void this.draw();
         }
         this.swap(view, run, t, theme);
@@ -101,7 +101,7 @@ export class App {
     };
   }
 
-  /** The new view takes the old one's place; the control that had the focus has it again. */
+  /** Replaces the old view by the new one, and restores the focus. */
   private swap(view: View, run: Run, t: Messages, theme: Theme): void {
     const focused = document.activeElement?.id;
     this.view?.close?.();
@@ -158,7 +158,7 @@ export class App {
     return chrome;
   }
 
-  /** Language and colours of the whole document. */
+  /** Sets the language and colours of the document. */
   private dress(t: Messages): Theme {
     const dark = this.state.theme === "dark" || (this.state.theme === "" && this.systemDark.matches);
     document.documentElement.dataset.theme = dark ? "dark" : "light";
@@ -166,7 +166,7 @@ export class App {
     return themeOf(dark);
   }
 
-  /** The view's name without a picture: there is nothing to draw, or it could not be drawn. */
+  /** Shows only the view's name, if there is nothing to draw or drawing failed. */
   private clear(t: Messages): void {
     this.view?.close?.();
     this.view = null;

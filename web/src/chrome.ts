@@ -14,7 +14,7 @@ export interface Furnishing {
   source: Source;
 }
 
-/** What stands around a view: the name, the text that is looked at, the list of views, one line for errors. */
+/** Everything around a view: the title, the inputs, the list of views, and a line for errors. */
 export class Chrome {
   readonly main = el("main", { attributes: { id: "main", tabindex: -1 } });
   readonly element: HTMLElement;
@@ -59,7 +59,7 @@ export class Chrome {
     this.error("");
     this.skip.textContent = t.skip;
     document.title = `${t.views[state.view].name} · ${model.name} · attend`;
-    // Rebuilt only when what they show has changed: a list that is open stays open.
+    // Rebuild the controls only if their contents have changed, so that an open list stays open.
     const key = JSON.stringify([
       t.name,
       state.theme,

@@ -5,7 +5,7 @@ import type { Theme } from "./draw/theme";
 import type { Messages } from "./i18n";
 import type { State } from "./state";
 
-/** What a view is given. */
+/** The arguments of a view. */
 export interface Context {
   source: Source;
   info: Info;
@@ -14,27 +14,27 @@ export interface Context {
   state: State;
   t: Messages;
   theme: Theme;
-  /** Changes the state and draws the view anew. */
+  /** Changes the state and draws the view again. */
   update(change: Partial<State>): void;
-  /** Changes the address only: the view has already drawn it. */
+  /** Changes only the address: the view has already drawn the change. */
   note(change: Partial<State>): void;
-  /** Shows one line above the view; an empty one takes it away. */
+  /** Shows an error above the view; an empty one clears it. */
   fail(error: unknown): void;
 }
 
-/** What a view gives back. */
+/** The result of a view. */
 export interface View {
   element: HTMLElement;
   pictures: Picture[];
-  /** Everything shown, for the export as JSON. */
+  /** All data shown, for the JSON export. */
   data(): unknown;
   close?(): void;
 }
 
 export type MakeView = (context: Context) => Promise<View>;
 
-/** The attention looked at: the state's, or the nearest there is; -1 is the one that tells most, the last between two
- * texts, else the first. */
+/** The selected attention; an index out of range gives the nearest one. -1 selects the default: the last
+ * cross-attention, or the first attention if there is none. */
 export function attentionOf(run: Run, index: number): Attention {
   if (index < 0) return run.attention.filter((one) => one.kind === "cross").pop() ?? run.attention[0]!;
   return run.attention[Math.min(Math.max(0, index), run.attention.length - 1)]!;

@@ -6,7 +6,7 @@ export interface Option {
   group?: string;
 }
 
-/** A labelled choice. */
+/** A labelled <select>. */
 export function select(
   id: string,
   label: string,
@@ -39,8 +39,8 @@ export interface SliderOptions {
   step: number;
   value: number;
   format: (value: number) => string;
-  input?: (value: number) => void; // while it moves
-  change: (value: number) => void; // when it is let go
+  input?: (value: number) => void; // while it is dragged
+  change: (value: number) => void; // when it is released
 }
 
 export function slider(id: string, label: string, options: SliderOptions): HTMLElement {
@@ -93,7 +93,7 @@ export interface Chip {
   on: boolean;
 }
 
-/** A row of small switches, one a head: a click turns one, a double click leaves it alone on. */
+/** A row of toggle buttons, one per head. A click toggles one; a double click turns all others off. */
 export function chips(
   id: string,
   label: string,

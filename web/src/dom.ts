@@ -1,4 +1,4 @@
-// The only way elements are made here: children are nodes or text, never markup, so a token such as <script> is text.
+// The only place that creates elements. Children are nodes or text, never markup, so a token such as <script> is text.
 
 type Child = Node | string | null | undefined | false;
 

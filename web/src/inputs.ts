@@ -4,7 +4,7 @@ import { el, languageOf, replaceChildren } from "./dom";
 import type { State } from "./state";
 import { labelNumber } from "./views/common";
 
-/** What is looked at: a text, its target or its second sentence; or a picture, chosen or dropped on the page. */
+/** The input form: a text with its target or second sentence; or a picture, chosen or dropped on the page. */
 export class Inputs {
   readonly form = el("form", { class: "inputs", attributes: { id: "inputs" } });
   private readonly prediction = el("output", { attributes: { id: "prediction" } });
@@ -23,7 +23,7 @@ export class Inputs {
     else this.showTexts(now);
   }
 
-  /** After a run: what the model itself made of the input. A translation is shown in its field. */
+  /** Shows the model's output after a run. A translation appears in the target field. */
   settle(run: Run): void {
     const target = run.sides.find((side) => side.name === "target");
     const field = this.form.querySelector<HTMLTextAreaElement>("#target");
@@ -85,7 +85,7 @@ export class Inputs {
     this.form.onsubmit = (event) => event.preventDefault();
   }
 
-  /** A target is kept if it was typed, or if the text is the same; else the model translates anew. */
+  /** Keeps the target if the user typed it or the text is unchanged. Otherwise the model translates again. */
   private submit(model: Model, state: State): void {
     const field = (id: string) => this.form.querySelector<HTMLTextAreaElement>(`#${id}`);
     const text = field("text")?.value ?? "";
@@ -110,7 +110,7 @@ export class Inputs {
       .catch(this.fail);
   }
 
-  /** A file dropped anywhere is a picture for the model; the browser would leave the page for it. */
+  /** Uploads a file dropped anywhere on the page. Without this the browser would navigate to the file. */
   private takeDrops(): void {
     const wanted = () => this.now?.model.kind === "image" && this.now.source.kind === "server";
     window.addEventListener("dragover", (event) => {

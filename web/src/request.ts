@@ -1,7 +1,7 @@
 import type { Model, RunRequest } from "./data/types";
 import type { State } from "./state";
 
-/** What the address asks a model for; null: a model of pictures that has been given none yet. */
+/** The run request of a state. null for an image model without a picture. */
 export function requestOf(state: State, model: Model): RunRequest | null {
   if (model.kind === "image") {
     if (!state.picture && !model.example.text) return null;

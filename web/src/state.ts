@@ -1,4 +1,4 @@
-// Everything that decides what is on the screen, kept in the address after '#', so that a view can be shared.
+// The page's whole state. It is kept in the address after '#', so that a view can be shared as a link.
 
 export const kViews = [
   "heads",
@@ -19,18 +19,18 @@ export interface State {
   view: ViewName;
   model: string; // "": the first
   text: string; // "": the model's example
-  target: string; // "": the example's, or the model's own translation
+  target: string; // "": the example's target, or the model's translation
   second: string; // of a sentence pair
-  picture: string; // an uploaded one's id; "": the model's example
-  layer: number; // index of the attention looked at; -1: the one that tells most
-  heads: number[]; // shown in Heads; empty: all
-  head: number; // looked at where one is shown
+  picture: string; // id of an uploaded picture; "": the model's example
+  layer: number; // index of the selected attention; -1: the default, see attentionOf
+  heads: number[]; // heads shown in Heads; empty: all
+  head: number; // the head of views that show one
   query: number; // token indices
   key: number;
   words: boolean; // sub-words grouped into words
   threshold: number; // smallest weight drawn in Heads
-  pair: string; // Heads of a sentence pair: "ab" shows only lines from the first to the second
-  model2: string; // the other half of Compare
+  pair: string; // Heads of a sentence pair: "ab" shows only lines from the first sentence to the second
+  model2: string; // the second half of Compare
   text2: string;
   layer2: number;
   head2: number;
@@ -41,12 +41,12 @@ export interface State {
   temperature: number;
   seed: number;
   kind: "tokens" | "positions"; // Embeddings
-  token: number; // chosen there
-  step: number; // of training; -1: the latest
-  off: string; // Ablate: heads "0.1,2.3", attention and head
-  held: string; // Ablate: tokens "0.3", side and index
-  zoom: string; // Matrix and Embeddings: "x,y,scale"; "": all of it
-  lang: "" | "en" | "zh"; // "": as the browser says
+  token: number; // Embeddings: selected token
+  step: number; // Training: step; -1: the latest
+  off: string; // Ablate: heads as "attention.head", "0.1,2.3"
+  held: string; // Ablate: tokens as "side.index", "0.3"
+  zoom: string; // Matrix and Embeddings: "x,y,scale"; "": not zoomed
+  lang: "" | "en" | "zh"; // "": the browser's
   theme: "" | "light" | "dark";
 }
 
@@ -94,7 +94,7 @@ const kChoices: Partial<Record<keyof State, readonly string[]>> = {
   pair: ["aa", "ab", "ba", "bb"],
 };
 
-/** Reads what the address says; what it does not say, or says wrongly, is the default. */
+/** Parses the address. Missing and invalid values get their defaults. */
 export function parseState(hash: string): State {
   const state: Record<string, unknown> = { ...kDefaults };
   for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
@@ -119,7 +119,7 @@ function parseValue(key: keyof State, value: string): unknown {
   return value;
 }
 
-/** The address of a state: only what differs from the defaults, in a fixed order. */
+/** The address of a state: values that differ from the defaults, in a fixed order. */
 export function formatState(state: State): string {
   const parts = new URLSearchParams();
   for (const key of Object.keys(kDefaults) as (keyof State)[]) {
@@ -130,7 +130,7 @@ export function formatState(state: State): string {
   return "#" + parts.toString();
 }
 
-/** "0.1,2.3" as pairs of numbers; anything else in it is left out. */
+/** Parses pairs of numbers such as "0.1,2.3", ignoring anything else. */
 export function parsePairs(text: string): [number, number][] {
   return [...text.matchAll(/(\d+)\.(\d+)/g)].map((match) => [Number(match[1]), Number(match[2])]);
 }
@@ -139,7 +139,7 @@ export function formatPairs(pairs: [number, number][]): string {
   return pairs.map((pair) => pair.join(".")).join(",");
 }
 
-/** Puts the pair in, or takes it out. */
+/** Adds the pair, or removes it if it is present. */
 export function togglePair(text: string, first: number, second: number): string {
   const pairs = parsePairs(text);
   const rest = pairs.filter(([a, b]) => a !== first || b !== second);

@@ -10,7 +10,7 @@ export function announcer(): HTMLElement {
   return region;
 }
 
-/** Says it to a screen reader; of several within a moment only the last. */
+/** Announces a text to screen readers. Of several calls within 120 ms only the last is announced. */
 export function announce(text: string): void {
   clearTimeout(waiting);
   waiting = window.setTimeout(() => (region.textContent = text), 120);

@@ -1,9 +1,9 @@
 import { el, languageOf } from "../dom";
 
-/** The numbers of a picture, for those who cannot see it and those who want to copy them. */
+/** The numbers of a picture, for users who cannot see it or want to copy them. */
 export interface Table {
   columns: string[];
-  rows: (string | number)[][]; // the first cell of each names its row
+  rows: (string | number)[][]; // the first cell of each row is its name
   note?: string;
 }
 
@@ -32,7 +32,7 @@ export function tableElement(caption: string, table: Table): HTMLElement {
   return el("div", {}, table.note ? el("p", { class: "note" }, table.note) : null, box);
 }
 
-/** A picture's table, made when it is opened. */
+/** A collapsed table of a picture's numbers. It is built when it is first opened. */
 export function tableBehind(summary: string, caption: string, table: () => Table): HTMLElement {
   const details = el(
     "details",

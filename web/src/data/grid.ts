@@ -1,4 +1,4 @@
-/** A block of float32 numbers as the server computed them, row by row. */
+/** An array of float32 numbers from the server, in row-major order. */
 export class Grid {
   constructor(
     readonly data: Float32Array,
@@ -25,7 +25,7 @@ export class Grid {
     return this.data.subarray(row * this.columns, (row + 1) * this.columns);
   }
 
-  /** The index-th matrix of a block of matrices. */
+  /** Matrix `index` of a three-dimensional array. */
   slice(index: number): Grid {
     const size = this.rows * this.columns;
     return new Grid(this.data.subarray(index * size, (index + 1) * size), [this.rows, this.columns]);

@@ -14,7 +14,7 @@ import type {
   Training,
 } from "./types";
 
-/** Reads the object that `attend inspect -o page.html` wrote into the page: one run, complete, without a server. */
+/** Reads the data that `attend inspect -o page.html` embeds in the page: one complete run, without a server. */
 export class OfflineSource implements Source {
   readonly kind = "file";
   private grids = new Map<string, Grid>();
@@ -114,7 +114,7 @@ export class OfflineSource implements Source {
     return new Grid(new Float32Array(bytes.buffer), array.shape);
   }
 
-  /** What follows from the weights needs no place in the file. */
+  /** Arrays that are computed from the weights instead of being stored in the file. */
   private derived(name: string): Grid | undefined {
     const [what, first, second, level, row, column] = name.split("/");
     if (what === "thumbnails") return this.thumbnails(Number(first), Number(second));
@@ -159,7 +159,7 @@ function cut(grid: Grid, { rows = [0, grid.rows], columns = [0, grid.columns] }:
   return part;
 }
 
-/** At most 256 × 256 cells, each the largest of size × size weights. */
+/** Max-pools a matrix to at most 256 × 256 cells, each the largest of size × size weights. */
 export function pooled(grid: Grid, size: number, firstRow: number, firstColumn: number): Grid {
   const cells = (length: number, first: number) => Math.max(0, Math.min(256, Math.ceil(length / size) - first));
   const tile = Grid.zeros(cells(grid.rows, firstRow), cells(grid.columns, firstColumn));

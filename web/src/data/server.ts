@@ -17,12 +17,12 @@ import type {
 
 const kKeptAnswers = 400;
 
-/** Talks to `attend view`. Answers about a run never change, so they are kept, the oldest leaving first. */
+/** Talks to `attend view`. Responses about a run never change, so they are cached; the oldest are evicted first. */
 export class ServerSource implements Source {
   readonly kind = "server";
   private kept = new Map<string, Promise<unknown>>();
   private requests = new Map<string, RunRequest>(); // by run id
-  private renamed = new Map<string, string>(); // runs the server forgot, by what they are called now
+  private renamed = new Map<string, string>(); // runs the server has dropped → the run that was computed again
 
   has(_feature: Feature): boolean {
     return true;
@@ -108,7 +108,7 @@ export class ServerSource implements Source {
     return this.keep(`${run}${rest}`, () => this.again(run, (id) => this.json<T>(`/api/runs/${id}${rest}`)));
   }
 
-  /** The server keeps the last few runs only: one it has forgotten is computed again, once. */
+  /** The server keeps only the last few runs. If it has dropped this one, computes it again, once. */
   private async again<T>(run: string, ask: (id: string) => Promise<T>): Promise<T> {
     try {
       return await ask(this.renamed.get(run) ?? run);

@@ -14,7 +14,7 @@ import type {
 } from "./types";
 import type { Grid } from "./grid";
 
-/** What a source may lack: a file written by `attend inspect` holds one run and little else. */
+/** Features a source may lack: a file written by `attend inspect` holds one run and little else. */
 export type Feature =
   "runs" | "generation" | "embeddings" | "neighbours" | "training" | "alignment" | "tiles" | "compare" | "array";
 
@@ -24,17 +24,17 @@ export interface Part {
   columns?: [number, number];
 }
 
-/** Where the page's data comes from: a server, or the file the page itself is in. */
+/** The source of the page's data: a server, or the page's own file. */
 export interface Source {
   readonly kind: "server" | "file";
   has(feature: Feature): boolean;
   info(): Promise<Info>;
   run(request: RunRequest): Promise<Run>;
-  /** Hands over a PNG or a JPEG; its id. */
+  /** Uploads a PNG or JPEG and returns its id. */
   upload(picture: Blob, name: string): Promise<string>;
-  /** A run made elsewhere: a snapshot of training. */
+  /** A run that this page did not request: a training snapshot. */
   runById(id: string): Promise<Run>;
-  /** An array by its name in the contract, "weights/0/1". */
+  /** An array by its name in docs/inspect-format.md, such as "weights/0/1". */
   array(run: string, name: string, part?: Part): Promise<Grid>;
   heads(run: string): Promise<HeadSummary[]>;
   stats(run: string, attention: number, head: number): Promise<HeadStats>;
@@ -48,7 +48,7 @@ export interface Source {
   followSentence(text: string, target: string): Promise<void>;
 }
 
-/** The server's answer, in its one line. */
+/** An error response of the server, with its one-line message. */
 export class SourceError extends Error {
   constructor(
     message: string,
@@ -58,7 +58,7 @@ export class SourceError extends Error {
   }
 }
 
-/** This source does not hold what was asked for. */
+/** The source does not have the requested data. */
 export class Unavailable extends Error {
   constructor(readonly feature: Feature) {
     super(feature);

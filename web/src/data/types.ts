@@ -1,4 +1,4 @@
-// The contract with the C++ side (inspect/ and serve/), written down once. docs/inspect-format.md explains each field.
+// The types of the API between the page and src/inspect, src/serve. docs/inspect-format.md explains each field.
 
 export interface Info {
   version: string;
@@ -26,7 +26,7 @@ export interface Ablation {
 export interface RunRequest {
   model: string;
   text?: string;
-  picture?: string; // an uploaded one's id; none: the model's example
+  picture?: string; // id of an uploaded picture; absent: the model's example
   target?: string;
   second?: string;
   ablate?: Ablation;
@@ -34,7 +34,7 @@ export interface RunRequest {
 
 export interface Token {
   id: number;
-  text: string; // as people read it
+  text: string; // readable text
   space: boolean; // a space precedes it
   kind: "text" | "byte" | "special";
   start: number; // UTF-8 byte offsets in the side's text
@@ -42,16 +42,16 @@ export interface Token {
   word: number; // tokens of one word share it; -1 for special tokens
 }
 
-/** What a model of pictures saw. Token 0 stands for the whole, then come the patches, row by row. */
+/** The image as the model saw it. Token 0 stands for the whole image; then come the patches, row by row. */
 export interface Patches {
   rows: number;
   columns: number;
-  data: string; // a data: address of the picture
+  data: string; // the image as a data: URL
 }
 
 export interface Side {
   name: "source" | "target" | "text" | "image";
-  text: string; // of an image its name
+  text: string; // for an image, its name
   tokens: Token[];
   picture?: Patches;
 }
@@ -140,7 +140,7 @@ export interface BeamNode {
   looked: { attention: number; weights: number[] }[];
 }
 
-/** One line of a generation's stream: first the sides, then a step each, then the end. */
+/** One line of the generation stream: first the sides, then one line per step, then the end. */
 export interface GenerateLine {
   sides?: Side[];
   attention?: Omit<Attention, "queries">[];
@@ -200,7 +200,7 @@ export type TrainingEvent =
   | { type: "snapshot"; run: string; step: number }
   | { type: "done" };
 
-/** What `attend inspect -o html` puts into the page. */
+/** The data that `attend inspect -o page.html` embeds in the page. */
 export interface InspectFile {
   format: "attend-inspect";
   version: number;

@@ -1,7 +1,7 @@
 import { Grid } from "./grid";
 import type { Side, Token } from "./types";
 
-/** What one row or column of a picture stands for: a token, or the tokens of a word. */
+/** The label of one row or column of a picture: a token, or the tokens of a word. */
 export interface Label {
   text: string; // as drawn: spaces and line ends visible
   plain: string; // as read aloud
@@ -12,7 +12,7 @@ export interface Label {
 
 const kVisible: Record<string, string> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽", "\u3000": "␣" };
 
-/** Characters that cannot be seen, made visible; every other character as it is. */
+/** Replaces invisible characters by visible symbols. */
 export function visible(text: string): string {
   return text.replace(/[\n\t\r\u00a0\u3000]|^ +$|^ | $/g, (run) => [...run].map((c) => kVisible[c] ?? c).join(""));
 }
@@ -22,7 +22,7 @@ function labelOf(token: Token, index: number): Label {
   return { text, plain: token.text || "∅", kind: token.kind, space: token.space, tokens: [index] };
 }
 
-/** One label a token, or one a word: special tokens always stand alone. */
+/** One label per token, or per word if `words`. A special token always has a label of its own. */
 export function labels(side: Side, words: boolean): Label[] {
   const result: Label[] = [];
   let word = -1;
@@ -46,7 +46,7 @@ export function groupable(side: Side): boolean {
   return side.tokens.some((token, i) => i > 0 && token.word >= 0 && token.word === side.tokens[i - 1]!.word);
 }
 
-/** Weights between words: what a word gets is the sum over its columns, what it gives the mean over its rows. */
+/** Weights between words: sums the columns of each key word, and averages the rows of each query word. */
 export function grouped(weights: Grid, rows: Label[], columns: Label[]): Grid {
   if (rows.length === weights.rows && columns.length === weights.columns) return weights;
   const result = Grid.zeros(rows.length, columns.length);

@@ -3,7 +3,7 @@ import type { Label } from "../data/words";
 import { fitted, textWidth, type Pen } from "./pen";
 import type { Theme } from "./theme";
 
-/** One bar a token, standing on or hanging from a line; a masked one is shown as such. */
+/** One bar per token, above or below a zero line. Masked tokens are marked. */
 export interface Bars {
   labels: Label[];
   values: ArrayLike<number>;

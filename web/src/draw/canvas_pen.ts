@@ -106,7 +106,7 @@ export class CanvasPen implements Pen {
   }
 }
 
-/** One pixel a cell. */
+/** An image with one pixel per cell. */
 export function cellImage(
   rows: number,
   columns: number,

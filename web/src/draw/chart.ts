@@ -15,14 +15,14 @@ export interface ChartOptions {
   series: Series[];
   theme: Theme;
   log?: boolean;
-  cursor?: number | null; // a place on the horizontal axis
-  end?: number; // of the horizontal axis
+  cursor?: number | null; // a step on the horizontal axis
+  end?: number; // right end of the horizontal axis
   format?: (value: number) => string;
 }
 
 const kMargin = { left: 58, right: 14, top: 12, bottom: 26 };
 
-/** Lines over steps, thinned to what a screen shows. */
+/** Draws lines over steps, thinned to the resolution of the screen. */
 export function drawChart(pen: Pen, options: ChartOptions): void {
   const { width, height, series, theme } = options;
   const all = series.flatMap((one) => one.points).filter(([, y]) => Number.isFinite(y) && (!options.log || y > 0));
@@ -69,7 +69,7 @@ function horizontal({ width, series, end }: ChartOptions) {
     .range([kMargin.left, width - kMargin.right]);
 }
 
-/** The step under a place. */
+/** The step at a horizontal position. */
 export function stepAt(options: ChartOptions, place: number): number {
   return horizontal(options).invert(place);
 }
@@ -78,7 +78,7 @@ function isRound(value: number): boolean {
   return Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;
 }
 
-/** The value nearest to a step. */
+/** The point nearest to a step. */
 export function nearestTo(points: [number, number][], step: number): [number, number] | undefined {
   let best: [number, number] | undefined;
   for (const point of points) if (!best || Math.abs(point[0] - step) < Math.abs(best[0] - step)) best = point;

@@ -7,7 +7,7 @@ const kMargin = 24;
 const kHeading = 34;
 const kMostPixels = 60_000_000;
 
-/** All pictures of a view under each other, as one SVG. */
+/** All pictures of a view, stacked in one SVG. */
 export function toSvg(pictures: Picture[], title: string, theme: Theme): string {
   const { width, height } = extent(pictures);
   const pen = new SvgPen();
@@ -21,7 +21,7 @@ export function toSvg(pictures: Picture[], title: string, theme: Theme): string 
   return pen.finish(width, height, title);
 }
 
-/** The same at twice the size, or as much as a canvas holds. */
+/** The same as a PNG at twice the size, or as large as a canvas can be. */
 export async function toPng(pictures: Picture[], theme: Theme): Promise<Blob> {
   const { width, height } = extent(pictures);
   const scale = Math.min(2, Math.sqrt(kMostPixels / (width * height)), 32_000 / height, 32_000 / width);
@@ -44,7 +44,7 @@ export async function toPng(pictures: Picture[], theme: Theme): Promise<Blob> {
   );
 }
 
-/** Numbers that JSON cannot hold are written as text, as the documented format does. */
+/** Writes NaN and ∞, which JSON lacks, as text, as docs/inspect-format.md specifies. */
 export function toJson(data: unknown): string {
   return JSON.stringify(
     data,

@@ -8,10 +8,10 @@ export interface HeatmapOptions {
   theme: Theme;
   rows: Label[];
   columns: Label[];
-  signed?: boolean; // values of both signs, against the largest magnitude
+  signed?: boolean; // values have both signs and are scaled by the largest magnitude
   most?: number;
-  focus?: [number, number] | null; // row and column outlined
-  marks?: [number, number][]; // cells framed: word alignments
+  focus?: [number, number] | null; // outlined row and column
+  marks?: [number, number][]; // framed cells: word alignments
   cell?: [number, number]; // smallest and largest size of a cell
 }
 
@@ -23,7 +23,7 @@ export interface HeatmapLayout {
   height: number;
 }
 
-/** Where a labelled heat map puts its cells within a width. */
+/** The layout of a labelled heat map of a given width. */
 export function heatmapLayout(width: number, { rows, columns, cell = [5, 30] }: HeatmapOptions): HeatmapLayout {
   const left = widest(rows, 24, Math.min(150, width * 0.3)) + 8;
   const size = Math.max(cell[0], Math.min(cell[1], Math.floor((width - left - 2) / Math.max(1, columns.length))));
@@ -72,14 +72,14 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
 export interface ColumnPlace {
   x: number;
   bottom: number;
-  room: number; // for the text when it is turned
-  across: number; // when it is not
+  room: number; // for rotated text
+  across: number; // for upright text
   size: number;
   theme: Theme;
   strong: boolean;
 }
 
-/** Short ones stand upright, as Han characters should; long ones are turned. */
+/** Draws short labels upright, as Han characters should be, and long ones rotated. */
 export function drawColumnLabel(pen: Pen, label: Label, place: ColumnPlace): void {
   const { x, bottom, room, size, theme, strong } = place;
   const style = {
@@ -124,7 +124,7 @@ function frame(pen: Pen, at: HeatmapLayout, row: number, column: number, colour:
   );
 }
 
-/** The cell under a place, if any. */
+/** The cell at a position, if any. */
 export function cellAt(
   at: HeatmapLayout,
   x: number,
@@ -136,7 +136,7 @@ export function cellAt(
   return r >= 0 && c >= 0 && r < rows && c < columns ? [r, c] : null;
 }
 
-/** The scale under a picture: what a colour means. */
+/** Draws the colour scale below a picture. */
 export function drawLegend(pen: Pen, x: number, y: number, theme: Theme, signed?: { most: number }, most = 1): void {
   const steps = 64;
   pen.cells({ x, y, width: 160, height: 8 }, 1, steps, (_, c) =>

@@ -2,7 +2,7 @@ import type { Label } from "../data/words";
 import { fitted, textWidth, type Lettering, type Pen } from "./pen";
 import type { Theme } from "./theme";
 
-/** How a token is lettered: special ones in italics, single bytes in a fixed width. */
+/** The font of a token: italic for special tokens, monospaced for single bytes. */
 export function lettering(label: Label, theme: Theme, size = 14): Lettering {
   if (label.kind === "special") return { colour: theme.soft, size: size - 1, italic: true };
   if (label.kind === "byte") return { colour: theme.warm, size: size - 1, mono: true };
@@ -11,7 +11,7 @@ export function lettering(label: Label, theme: Theme, size = 14): Lettering {
 
 const kMark = "␣";
 
-/** The space before a token is drawn as a pale mark, which is not part of the token. */
+/** Draws a label. A space before the token becomes a pale mark, as it is not part of the token. */
 export function drawLabel(
   pen: Pen,
   label: Label,
@@ -33,7 +33,7 @@ export function labelWidth(label: Label, size = 14): number {
   return textWidth(label.text, { size }) + (label.space ? textWidth(kMark, { size: size - 2 }) : 0);
 }
 
-/** The room a column of labels wants, between limits. */
+/** The width that a column of labels needs, between limits. */
 export function widest(list: Label[], least: number, most: number, size = 14): number {
   let width = least;
   for (const label of list.slice(0, 400)) width = Math.max(width, Math.min(most, labelWidth(label, size) + 4));

@@ -1,4 +1,4 @@
-// Formulas as MathML, which every current browser sets properly and screen readers read.
+// Formulas as MathML, which current browsers render and screen readers read aloud.
 
 const kNamespace = "http://www.w3.org/1998/Math/MathML";
 
@@ -10,7 +10,7 @@ function node(tag: string, ...children: Maths[]): Element {
   return element;
 }
 
-/** Numbers, operators and names each have an element of their own. */
+/** The MathML element of a number, an operator or a name. */
 function token(text: string): Element {
   const tag = /^[\d.−]+$/.test(text) ? "mn" : /^[=+·×∑√()[\],;−/→∈<>≤≥]$/.test(text) ? "mo" : "mi";
   const element = document.createElementNS(kNamespace, tag);

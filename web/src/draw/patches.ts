@@ -5,10 +5,10 @@ import type { Theme } from "./theme";
 const kCaption = 20;
 const kGap = 14;
 
-/** One copy of the picture: the first as it is, the others lit by weights. */
+/** One copy of the image: the first unchanged, the others shaded by attention weights. */
 export interface Tile {
   caption: string;
-  weights: ArrayLike<number> | null; // one a token, the first is not a patch
+  weights: ArrayLike<number> | null; // one per token; token 0 is not a patch
   colour?: string; // of the caption's mark
 }
 
@@ -16,7 +16,7 @@ export interface TileBox extends Box {
   tile: number;
 }
 
-/** The first tile large, the others in rows beside it, or below it where there is no room. */
+/** Lays out the first tile large and the others in rows beside it, or below it if there is no room. */
 export function tileLayout(available: number, count: number): { boxes: TileBox[]; width: number; height: number } {
   const large = Math.min(260, available);
   const room = available - large - kGap;
@@ -25,7 +25,7 @@ export function tileLayout(available: number, count: number): { boxes: TileBox[]
   const rest = count - 1;
   const size = smallSize(width, rest, beside ? large : Infinity);
   const most = Math.max(1, Math.floor((width + kGap) / (size + kGap)));
-  const columns = Math.ceil(rest / Math.max(1, Math.ceil(rest / most))); // as many in each row
+  const columns = Math.ceil(rest / Math.max(1, Math.ceil(rest / most))); // rows of equal length
   const boxes: TileBox[] = [{ tile: 0, x: 0, y: 0, width: large, height: large }];
   for (let i = 0; i < rest; ++i) {
     const [x, y] = [(i % columns) * (size + kGap), Math.floor(i / columns) * (size + kCaption + kGap / 2)];
@@ -41,7 +41,7 @@ export function tileLayout(available: number, count: number): { boxes: TileBox[]
   return { boxes, width: right, height: Math.max(...boxes.map((box) => box.y + box.height)) + kCaption };
 }
 
-/** The largest tiles of which all fit beside the first, or two in a row below it; not below 72 pixels. */
+/** The largest size at which all tiles fit beside the first, or two in a row below it; at least 72 pixels. */
 function smallSize(width: number, count: number, height: number): number {
   if (!Number.isFinite(height)) return Math.min(150, (width - kGap) / 2);
   for (let size = Math.min(260, width); size > 72; size -= 2) {
@@ -51,7 +51,7 @@ function smallSize(width: number, count: number, height: number): number {
   return 72;
 }
 
-/** The token under a place of a tile. */
+/** The token at a position in a tile. */
 export function patchAt(box: Box, { rows, columns }: Patches, x: number, y: number): number | null {
   const column = Math.floor(((x - box.x) / box.width) * columns);
   const row = Math.floor(((y - box.y) / box.height) * rows);
@@ -67,8 +67,8 @@ export function boxOf(box: Box, { rows, columns }: Patches, token: number): Box 
 export interface TileScene {
   image: HTMLCanvasElement;
   patches: Patches;
-  query: number | null; // framed; 0: the whole picture is
-  key: number; // framed otherwise; 0: none
+  query: number | null; // framed; 0 frames the whole image
+  key: number; // framed in another colour; 0: none
   held: Set<number>; // crossed out
   theme: Theme;
 }
@@ -90,7 +90,8 @@ export function drawTile(pen: Pen, box: Box, tile: Tile, scene: TileScene): void
   pen.text(fitted(tile.caption, box.width - mark, style), box.x + mark, box.y + box.height + 14, style);
 }
 
-/** From a dark veil to a light tint, so that both black and white pictures show what is lit; 1 is the largest weight. */
+/** Shades the image from a dark veil to a light tint, so that high weights stand out on black images and on white ones.
+ * The lightest tint is the largest weight. */
 function drawLight(pen: Pen, box: Box, patches: Patches, weights: ArrayLike<number>): void {
   let most = 0;
   for (let i = 1; i < weights.length; ++i) most = Math.max(most, weights[i]!);

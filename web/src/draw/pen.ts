@@ -1,16 +1,16 @@
-/** What pictures are drawn with. The same drawing goes to the screen, to a PNG (canvas) and to an SVG. */
+/** The drawing interface. The same code draws to the screen and to a PNG (canvas), and to an SVG. */
 export interface Pen {
   line(points: ArrayLike<number>, style: Stroke): void; // x0, y0, x1, y1, …
-  /** Many S-curves of one style at once: x0, y0, x1, y1 each, leaving and arriving level. */
+  /** Many S-curves of one style, horizontal at both ends. Each is x0, y0, x1, y1. */
   curves(ends: ArrayLike<number>, style: Stroke): void;
   rect(box: Box, style: Fill): void;
   circle(x: number, y: number, radius: number, style: Fill): void;
   text(text: string, x: number, y: number, style: Lettering): void;
-  /** A matrix as coloured cells that fill the box; colour returns 0xRRGGBB. */
+  /** A matrix as coloured cells that fill the box. `colour` returns 0xRRGGBB. */
   cells(box: Box, rows: number, columns: number, colour: (row: number, column: number) => number): void;
-  /** An image already drawn, or a part of it, stretched over the box, without smoothing. */
+  /** An image, or a part of it, stretched over the box without smoothing. */
   image(source: HTMLCanvasElement, box: Box, part?: Box): void;
-  /** A photograph: the same, smoothed. */
+  /** An image stretched over the box with smoothing. */
   photograph(source: HTMLCanvasElement, box: Box): void;
   clip(box: Box, draw: () => void): void;
 }
@@ -45,7 +45,7 @@ export interface Lettering {
   italic?: boolean;
   mono?: boolean;
   alpha?: number;
-  turn?: number; // degrees, about the point
+  turn?: number; // rotation about the point, in degrees
 }
 
 export const kFont = `"Latin marks", -apple-system, "Segoe UI", Inter, "Helvetica Neue", Arial, "Noto Sans", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif`;
@@ -63,7 +63,7 @@ export function textWidth(text: string, style: Omit<Lettering, "colour">): numbe
   return ruler.measureText(text).width;
 }
 
-/** The text, or as much of its beginning as fits, with an ellipsis. */
+/** The text, shortened with an ellipsis if it does not fit. */
 export function fitted(text: string, width: number, style: Omit<Lettering, "colour">): string {
   if (textWidth(text, style) <= width) return text;
   const characters = [...text];

@@ -3,7 +3,7 @@ import { el } from "../dom";
 import { CanvasPen } from "./canvas_pen";
 import type { Pen } from "./pen";
 
-/** The part of a picture that is in sight, in the picture's own coordinates. */
+/** The visible part of a picture, in the picture's coordinates. */
 export interface Sight {
   width: number; // of the whole picture
   height: number;
@@ -16,22 +16,22 @@ export interface Sight {
 export interface PictureOptions {
   id: string;
   title: string;
-  label: string; // what a screen reader says
-  /** The whole picture's size for the width there is. */
+  label: string; // for screen readers
+  /** The size of the whole picture at an available width. */
   size(available: number): { width: number; height: number };
-  /** Taller pictures scroll within this height. */
+  /** Maximum height; taller pictures scroll. */
   tallest?: number;
   draw(pen: Pen, sight: Sight): void;
   hover?(x: number, y: number): void;
   leave?(): void;
   press?(x: number, y: number, event: PointerEvent): void;
-  /** Returns whether the key meant something. */
+  /** Returns whether the key was handled. */
   key?(event: KeyboardEvent): boolean;
   table?: () => Table;
   summary?: string; // of the table
 }
 
-/** A figure on canvas. Only what is in sight is drawn, however large the picture is. */
+/** A figure on a canvas. Only its visible part is drawn, so it may be of any size. */
 export class Picture {
   readonly element: HTMLElement;
   readonly canvas: HTMLCanvasElement;
@@ -63,19 +63,19 @@ export class Picture {
     new ResizeObserver(() => this.layOut()).observe(this.element);
   }
 
-  /** Draws again with the next frame. */
+  /** Draws again in the next frame. */
   redraw(): void {
     if (this.frame === 0) this.frame = requestAnimationFrame(() => this.draw());
   }
 
-  /** Scrolls so that a place is in sight. */
+  /** Scrolls a position into view. */
   reveal(y: number, height: number): void {
     const { scrollTop, clientHeight } = this.scroller;
     if (y < scrollTop) this.scroller.scrollTop = y - height;
     else if (y + height > scrollTop + clientHeight) this.scroller.scrollTop = y + 2 * height - clientHeight;
   }
 
-  /** The whole picture with another pen: for export. */
+  /** Draws the whole picture with another pen, for export. */
   drawWhole(pen: Pen): void {
     const { width, height } = this.whole;
     this.options.draw(pen, { width, height, left: 0, top: 0, right: width, bottom: height });
@@ -113,7 +113,7 @@ export class Picture {
     context.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
     const [right, bottom] = [left + this.canvas.width / scale, top + this.canvas.height / scale];
     this.options.draw(new CanvasPen(context), { ...this.whole, left, top, right, bottom });
-    this.canvas.dataset.drawn = (performance.now() - started).toFixed(2); // what the performance test reads
+    this.canvas.dataset.drawn = (performance.now() - started).toFixed(2); // read by the performance test
   }
 
   private listen(): void {

@@ -2,12 +2,12 @@ import type { Pen } from "./pen";
 import { hex, signedColour, type Theme } from "./theme";
 import { largestMagnitude } from "../data/grid";
 
-/** A vector as a row of coloured cells with its name in front. */
+/** A vector as a row of coloured cells, with its name on the left. */
 export interface Strip {
   name: string;
   values: ArrayLike<number>;
   most?: number;
-  segments?: { size: number; colours: string[] }; // parts of it, underlined in their colours
+  segments?: { size: number; colours: string[] }; // equal parts, each underlined in its colour
 }
 
 export const kStripHeight = 34;

@@ -1,9 +1,9 @@
 import { cellImage } from "./canvas_pen";
 import { kFont, kMono, type Box, type Fill, type Lettering, type Pen, type Stroke } from "./pen";
 
-const kMostCells = 4096; // more become an image: an SVG of 100,000 rectangles opens nowhere
+const kMostCells = 4096; // a larger matrix becomes an image: viewers fail on an SVG of 100,000 rectangles
 
-/** Writes what is drawn as SVG. Text is escaped here and nowhere else. */
+/** A pen that writes SVG. Text is escaped here and nowhere else. */
 export class SvgPen implements Pen {
   private parts: string[] = [];
   private clips = 0;
@@ -74,7 +74,7 @@ export class SvgPen implements Pen {
     this.parts.push("</g>");
   }
 
-  /** Moves what `draw` draws. */
+  /** Translates everything that `draw` draws. */
   moved(x: number, y: number, draw: () => void): void {
     this.parts.push(`<g transform="translate(${round(x)} ${round(y)})">`);
     draw();
@@ -119,7 +119,7 @@ function filled(style: Fill): string {
   );
 }
 
-/** Characters that XML does not allow at all are left out. */
+/** Escapes a text for XML, and removes characters that XML forbids. */
 export function escape(text: string): string {
   const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
   return text

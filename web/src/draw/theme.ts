@@ -1,7 +1,7 @@
 import { rgb } from "d3-color";
 import { interpolateRgbBasis } from "d3-interpolate";
 
-/** The colours that pictures use; the page's own are in styles/page.css and agree with these. */
+/** The colours of pictures. The page's own colours, in styles/page.css, must match them. */
 export interface Theme {
   dark: boolean;
   paper: string;
@@ -12,11 +12,12 @@ export interface Theme {
   warm: string; // the opposite of the accent
   good: string;
   heads: string[];
-  sequential: Uint32Array; // 256 steps from nothing to all
-  diverging: Uint32Array; // 256 steps from -1 over 0 to 1
+  sequential: Uint32Array; // 256 steps from 0 to 1
+  diverging: Uint32Array; // 256 steps from -1 to 1
 }
 
-// Told apart with every common colour blindness by lightness as well as hue; heads are numbered besides.
+// The colours differ in lightness as well as hue, so that they can be told apart with every common colour blindness.
+// Heads are numbered too.
 const kLightHeads = [
   "#2f6db0",
   "#c8553d",
@@ -90,13 +91,13 @@ export function headColour(theme: Theme, head: number): string {
   return theme.heads[head % theme.heads.length]!;
 }
 
-/** Weights are drawn by their square root, which keeps small ones in sight. */
+/** The colour of a weight, by its square root, so that small weights stay visible. */
 export function weightColour(theme: Theme, weight: number): number {
   const step = Math.sqrt(Math.min(1, Math.max(0, weight))) * 255;
   return theme.sequential[Math.round(step)] ?? 0;
 }
 
-/** A signed value against the largest magnitude. */
+/** The colour of a signed value relative to the largest magnitude. */
 export function signedColour(theme: Theme, value: number, most: number): number {
   if (!Number.isFinite(value)) return theme.dark ? 0x262d37 : 0xe8ebef;
   const step = most > 0 ? (value / most + 1) * 127.5 : 127.5;
@@ -107,7 +108,7 @@ export function hex(colour: number): string {
   return "#" + colour.toString(16).padStart(6, "0");
 }
 
-/** Ink that can be read on a colour. */
+/** A text colour that is readable on a background colour. */
 export function inkOn(colour: number): string {
   const brightness = 0.299 * (colour >> 16) + 0.587 * ((colour >> 8) & 255) + 0.114 * (colour & 255);
   return brightness > 140 ? "#1c2430" : "#ffffff";

@@ -7,19 +7,19 @@ export const kTile = 256;
 const kMostTiles = 600; // 256 KiB each
 const kAtOnce = 4;
 
-/** How a place in the matrix (row and column of weights) becomes a place on the picture. */
+/** Maps a position in the matrix (row and column of weights) to a position in the picture. */
 export interface Placement {
   x(column: number): number;
   y(row: number): number;
-  scale: number; // pixels a weight
+  scale: number; // pixels per weight
 }
 
-/** A matrix of any size as tiles at several levels, fetched when they come into sight. */
+/** A matrix of any size as tiles at several levels of detail, fetched when they become visible. */
 export class Tiles {
   readonly levels: number;
-  most = 0; // the largest weight; known once the coarsest tile is there
+  most = 0; // the largest weight; known once the coarsest tile is loaded
   private images = new Map<string, HTMLCanvasElement>();
-  private grids = new Map<string, Grid>(); // of level 0: the numbers themselves
+  private grids = new Map<string, Grid>(); // tiles of level 0: the weights themselves
   private wanted: string[] = [];
   private busy = new Set<string>();
 
@@ -33,20 +33,20 @@ export class Tiles {
     this.levels = Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / kTile)));
   }
 
-  /** The coarsest tile, which holds the whole matrix. */
+  /** Loads the coarsest tile, which covers the whole matrix. */
   async open(): Promise<void> {
     const whole = await this.load(this.levels, 0, 0);
     for (const weight of whole.data) this.most = Math.max(this.most, weight);
     this.keep(`${this.levels}/0/0`, whole);
   }
 
-  /** The weight itself, where its tile is here. */
+  /** The weight, if its tile is loaded. */
   weight(row: number, column: number): number | undefined {
     const grid = this.grids.get(`0/${Math.floor(row / kTile)}/${Math.floor(column / kTile)}`);
     return grid?.at(row % kTile, column % kTile);
   }
 
-  /** Draws what is in the box, coarser where the right tile is still on its way. */
+  /** Draws the part in the box, with coarser tiles where the right ones are not loaded yet. */
   draw(pen: Pen, box: Box, at: Placement): void {
     const level = Math.min(this.levels, Math.max(0, Math.floor(Math.log2(1 / at.scale))));
     const span = kTile * 2 ** level;

@@ -11,13 +11,13 @@ export interface StepText {
   text: string;
 }
 
-/** Every text of the page. Chinese must have all that English has: the compiler checks. */
+/** Every text of the page. The compiler checks that the Chinese version has every text of the English one. */
 export type Messages = typeof en;
 
 export type Language = "en" | "zh";
 export const kLanguages: Record<Language, Messages> = { en, zh };
 
-/** The language asked for, or the browser's. */
+/** The requested language, or else the browser's. */
 export function languageFor(wanted: string): Language {
   if (wanted === "en" || wanted === "zh") return wanted;
   return navigator.languages.some((name) => /^zh\b/i.test(name)) && !/^en\b/i.test(navigator.language) ? "zh" : "en";

@@ -12,9 +12,9 @@ import { parsePairs, togglePair } from "../state";
 import { attentionSelect, axes, headSelect, labelNumber, note, section } from "./common";
 import { patchesPicture } from "./patches";
 
-const kMostPairs = 1 << 20; // of one map
+const kMostPairs = 1 << 20; // query-key pairs of one map
 
-/** Switch heads off or hold tokens out, and see what changes. */
+/** Ablates heads or tokens, and shows what changes. */
 export async function ablateView(context: Context): Promise<View> {
   const { source, run, state, t, model, update } = context;
   if (!source.has("runs")) return { element: el("div", {}, note(t.missing("runs"))), pictures: [], data: () => null };
@@ -134,7 +134,7 @@ function tokenRow({ run, state, t, update }: Context, side: number): HTMLElement
   );
 }
 
-/** Likeliest outputs before and after, with their probabilities. */
+/** The most likely outputs before and after the ablation, with their probabilities. */
 function outputTable(context: Context, before: Output, after: Output): HTMLElement {
   const { t, run } = context;
   if (before.kind === "labels" && after.kind === "labels") {
@@ -160,7 +160,7 @@ function outputTable(context: Context, before: Output, after: Output): HTMLEleme
     context,
     [t.afterToken, t.before, t.after],
     before.rows.flatMap((row, i) =>
-      row.length === 0 // of a long text only the end has candidates
+      row.length === 0 // long texts have candidates only at the end
         ? []
         : [{ name: tokens[i]?.text ?? String(i + 1), before: first(before, i), after: first(after, i) }],
     ),
@@ -211,7 +211,7 @@ function comparison({ theme }: Context, columns: string[], rows: Compared[], val
   );
 }
 
-/** How much each head's map moved: the largest change of a weight. */
+/** The largest change of a weight in each head's map. */
 async function changesOf({ source, run, t, theme }: Context, after: Run): Promise<Picture> {
   const blocks = (one: Run) => Promise.all(one.attention.map((a) => source.array(one.id, `thumbnails/48/${a.index}`)));
   const [was, is] = await Promise.all([blocks(run), blocks(after)]);

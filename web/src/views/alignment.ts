@@ -11,7 +11,7 @@ import { Picture } from "../draw/picture";
 import { loadAlignment } from "./alignment_data";
 import { note } from "./common";
 
-/** Source against target: Bahdanau's picture, with the word alignment framed. */
+/** Source against target, as in Bahdanau et al. 2015, with the word alignment framed. */
 export async function alignmentView(context: Context): Promise<View> {
   const { run, state, source, t, theme, update } = context;
   if (!run.attention.some((one) => one.kind === "cross"))

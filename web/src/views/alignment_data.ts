@@ -2,7 +2,7 @@ import type { Context } from "../context";
 import { Grid, largest } from "../data/grid";
 import type { Alignment, Attention } from "../data/types";
 
-/** Words by the library's word alignment; or token by token, where words are too few to say anything (a date is one). */
+/** The alignment by words, as the library computes it; or by tokens if there are too few words (a date is one word). */
 export async function loadAlignment(context: Context): Promise<{ found: Alignment; byWord: boolean }> {
   const { run, state, source } = context;
   const [layer = "all", head = "all"] = source.kind === "file" ? [] : state.align.split(".");
@@ -12,7 +12,7 @@ export async function loadAlignment(context: Context): Promise<{ found: Alignmen
   return byWord ? { found: words, byWord } : { found: await byToken(context, layer, head), byWord };
 }
 
-/** A row is the token that is written while the decoder looks: the one after the token that asks. */
+/** Row i is the token that the decoder generates from query i, that is token i + 1. */
 async function byToken({ run, source }: Context, layer: string, head: string): Promise<Alignment> {
   const cross = run.attention.filter((one) => one.kind === "cross" && (layer === "all" || one.layer === Number(layer)));
   const name = (one: Attention) => (head === "all" ? `average/${one.index}` : `weights/${one.index}/${head}`);

@@ -5,7 +5,7 @@ import type { Attention, Run } from "../data/types";
 import { el } from "../dom";
 import type { Messages } from "../i18n";
 
-/** The names of all attentions of a run, grouped as the model is built. */
+/** The names of all attentions of a run, grouped by the model's structure. */
 export function attentionOptions(run: Run, t: Messages): Option[] {
   return run.attention.map((one) => ({
     value: String(one.index),
@@ -26,7 +26,7 @@ export function headSelect(context: Context, attention: Attention, head: number)
   return select("head", context.t.headLabel, options, String(head), (value) => context.update({ head: Number(value) }));
 }
 
-/** Absent where no word has several tokens: grouping would change nothing. */
+/** The switch between tokens and words; null if no word has several tokens. */
 export function wordsToggle(context: Context): HTMLElement | null {
   const { run, state, t, update } = context;
   if (!run.sides.some(groupable)) return null;
@@ -45,7 +45,7 @@ export function axes(run: Run, attention: Attention, words: boolean): Axes {
   };
 }
 
-/** A choice of one token, by its text and place. */
+/** A list to select one token, by its text and position. */
 export function tokenSelect(
   id: string,
   label: string,
@@ -65,7 +65,7 @@ export function note(text: string): HTMLElement {
   return el("p", { class: "note" }, text);
 }
 
-/** What a model says of a label: a probability, or a number that is none. */
+/** The number of a label: a probability, or another value (regression). */
 export function labelNumber(output: { values?: boolean }, p: number): string {
   return output.values ? p.toFixed(3) : percent(p);
 }

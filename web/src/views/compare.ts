@@ -109,7 +109,7 @@ function sharedControls({ t, source, state, model, update }: Context, words: HTM
   return words || field ? controls(field, words) : null;
 }
 
-/** The other run: another model on the same sentence (and, for translators, the same target), or another sentence. */
+/** The second run: another model on the same sentence (and, for translation, the same target), or another sentence. */
 async function secondRun({ source, state, run, model, info }: Context): Promise<Run> {
   if (source.kind === "file") return run;
   const other = info.models.find((one) => one.id === state.model2) ?? model;
@@ -121,7 +121,7 @@ async function secondRun({ source, state, run, model, info }: Context): Promise<
   return source.run(request);
 }
 
-/** The attention of the other run that is most like this one: of its kind, from the end of the model. */
+/** The attention of the second run that corresponds to this one: of the same kind, counted from the last layer. */
 function matching(attention: Attention, run: Run): number {
   const kind = run.attention.filter((one) => one.kind === attention.kind);
   return (
@@ -228,7 +228,7 @@ function differenceOf(
   return picture;
 }
 
-/** Mouse and keys of a map whose focus is shared with its neighbours. */
+/** Mouse and keyboard handlers of a map that shares its focus with the others. */
 function pointing(
   layout: () => ReturnType<typeof heatmapLayout>,
   one: Half,

@@ -17,7 +17,7 @@ const kMostPoints = 2000;
 /** Tokens or positions on a plane, by their two principal components. */
 export async function embeddingsView(context: Context): Promise<View> {
   const { source, model, state, t, theme, update } = context;
-  const kind = model.kind === "image" ? "positions" : state.kind; // a picture has no words
+  const kind = model.kind === "image" ? "positions" : state.kind; // an image model has no tokens
   const found = await source.embeddings(model.id, kind, kMostPoints);
   const { points } = found;
   const bounds = extentOf(found);
@@ -184,7 +184,7 @@ function extentOf({ points }: Embeddings): { x: number; y: number; width: number
   return { x: x.middle, y: y.middle, width: x.size, height: y.size };
 }
 
-/** Every point; names only where they do not cover one another, those searched for first. */
+/** Draws all points. Names are drawn where they do not overlap, search results first. */
 function drawPoints(
   pen: Pen,
   { points }: Embeddings,

@@ -9,7 +9,7 @@ import { weightColour, hex, inkOn } from "../draw/theme";
 import { note, percent, section } from "./common";
 import { BeamTree, drawTree, treeSize } from "./generation_tree";
 
-/** The sentence as it is generated: candidates, where each token looked, and the beam as a tree. */
+/** Shows the generation token by token: candidates, the attention of each token, and the beam as a tree. */
 export async function generationView(context: Context): Promise<View> {
   const { model, run, state, source, t, theme, update } = context;
   if (model.kind === "classification" || model.kind === "image")
@@ -17,7 +17,7 @@ export async function generationView(context: Context): Promise<View> {
   const tree = new BeamTree();
   const lines: GenerateLine[] = [];
   let chosen: BeamNode | null = null;
-  let picked = false; // by hand; until then the newest token is shown
+  let picked = false; // whether the user chose a token; until then the newest is shown
   let looking = -1; // index into the node's list of attentions
   const sentence = el("div", { class: "sentence", attributes: { role: "list", "aria-label": t.generated } });
   const status = el("p", { class: "note", attributes: { role: "status" } });
@@ -167,7 +167,7 @@ export async function generationView(context: Context): Promise<View> {
   return { element, pictures: [picture], data: () => lines, close: () => stopper.abort() };
 }
 
-/** The texts an attention's weights fall on: the source, or the text and what was generated before. */
+/** The texts of an attention's keys: the source, or the prompt and the tokens generated before. */
 function keyTexts(first: GenerateLine, side: number, tree: BeamTree, node: BeamNode): string[] {
   const given = first.sides?.[side]?.tokens.map((token) => token.text) ?? [];
   const own = tree.path(node).map((one) => one.token.text);

@@ -6,7 +6,7 @@ import type { Theme } from "../draw/theme";
 
 const kAcross = 88;
 const kDown = 27;
-const kMostRows = 10; // nodes of a step that are drawn: those kept, then the likeliest of the others
+const kMostRows = 10; // nodes drawn per step: the kept ones, then the most likely of the others
 
 interface Placed {
   node: BeamNode;
@@ -15,7 +15,7 @@ interface Placed {
   parent: Placed | null;
 }
 
-/** What beam search tried: a column for each step, those it kept first, the likeliest on top. */
+/** The tree of beam search: a column per step, with the kept hypotheses first and the most likely on top. */
 export class BeamTree {
   readonly nodes = new Map<number, BeamNode>();
   placed: Placed[] = [];
@@ -43,7 +43,7 @@ export class BeamTree {
     return path;
   }
 
-  /** The hypothesis that became the text; while it runs, the likeliest so far. */
+  /** The hypothesis that became the text; during generation, the most likely one so far. */
   best(): BeamNode[] {
     const depth = Math.max(0, ...this.depths.values());
     const ends = [...this.nodes.values()].filter((node) => node.kept && (node.finished || this.depth(node) === depth));
@@ -62,7 +62,7 @@ export class BeamTree {
     );
   }
 
-  /** The node an arrow key leads to. */
+  /** The node that an arrow key moves to. */
   neighbour(from: BeamNode, key: string): BeamNode | null {
     const here = this.found.get(from.id);
     if (!here) return null;

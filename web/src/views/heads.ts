@@ -13,10 +13,10 @@ import { drawHeads, kRow, rowAt, sideAt, type Isolated, type Lines } from "./hea
 import { headsOnPicture } from "./heads_patches";
 import { pairFilter, pairSelect } from "./sentences";
 
-const kMostPairs = 1 << 20; // above it only the row or column looked at is fetched
+const kMostPairs = 1 << 20; // above this, only the selected row or column is fetched
 const kMostLines = 6000;
 
-/** Tokens left and right, joined by lines as strong as the attention between them. */
+/** Tokens on the left and right, joined by lines whose strength is the attention weight between them. */
 export async function headsView(context: Context): Promise<View> {
   const { run, state, t, theme, update } = context;
   const attention = attentionOf(run, state.layer);
@@ -162,7 +162,7 @@ function shownHeads(attention: Attention, wanted: number[]): number[] {
   return valid.length ? valid : Array.from({ length: attention.heads }, (_, i) => i);
 }
 
-/** A click switches one head; the last one on cannot be switched off; all on is written as none chosen. */
+/** The heads shown after a click: toggles one head, but never turns the last one off. All heads are stored as []. */
 function turned(on: number[], index: number, only: boolean, count: number): number[] {
   if (only) return [index];
   const next = on.includes(index) ? on.filter((head) => head !== index) : [...on, index].sort((a, b) => a - b);
@@ -177,14 +177,14 @@ function loadAll({ source, run }: Context, attention: Attention, heads: number[]
   );
 }
 
-/** The lines to draw: those at or above the threshold, and of these no more than can be told apart. */
+/** The lines to draw: weights at or above the threshold, at most kMostLines of them. */
 function strongest(
   weights: Grid[],
   heads: number[],
   threshold: number,
   allowed: (q: number, k: number) => boolean,
 ): Lines[] {
-  const found: [number, number, number, number][] = []; // weight, query, key, place of the head
+  const found: [number, number, number, number][] = []; // weight, query, key, index of the head
   weights.forEach((grid, n) => {
     for (let q = 0; q < grid.rows; ++q)
       for (let k = 0; k < grid.columns; ++k) {

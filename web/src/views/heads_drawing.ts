@@ -7,7 +7,7 @@ import type { Axes } from "./common";
 
 export const kRow = 24;
 const kTop = 30;
-const kSteps = 12; // shades of a head's colour: each is drawn in one go
+const kSteps = 12; // shades of a head's colour; all lines of one shade are drawn together
 
 /** The lines of one head. */
 export interface Lines {
@@ -17,7 +17,7 @@ export interface Lines {
   keys: number[];
 }
 
-/** One token and what it gives (side 0) or gets (side 1), for each head shown. */
+/** One token and the weights it gives (side 0) or receives (side 1), for each head shown. */
 export interface Isolated {
   side: 0 | 1;
   index: number;
@@ -33,7 +33,7 @@ interface Scene {
   caption: [string, string];
 }
 
-/** Where the two columns of tokens end and begin. */
+/** The right edge of the left column of tokens, and the left edge of the right one. */
 export function columnsOf(width: number): [number, number] {
   const room = Math.max(84, Math.min(230, width * 0.3));
   return [room, width - room];
@@ -62,7 +62,7 @@ export function drawHeads(pen: Pen, sight: Sight, scene: Scene): void {
   pen.text(caption(scene.caption[1]), right + 8, 16, { colour: theme.soft, size: 12 });
 }
 
-/** Heads leave a token beside each other, so that none hides another. */
+/** The vertical offset of a head's lines at a token, so that heads do not cover each other. */
 function apart(n: number, count: number): number {
   return (n - (count - 1) / 2) * Math.min(2.6, 15 / count);
 }
@@ -135,7 +135,7 @@ function drawColumn(pen: Pen, sight: Sight, scene: Scene, side: 0 | 1, edge: num
   }
 }
 
-/** Behind a token, a band for each head: as strong as the weight it gets. */
+/** Draws a band behind a token for each head, with the opacity of its weight. */
 function drawShares(
   pen: Pen,
   scene: Scene,

@@ -12,13 +12,13 @@ const kMostRolledOut = 1024; // tokens: all pairs are fetched
 export interface HeadsOnPicture {
   attention: Attention;
   on: number[]; // heads shown
-  weights: Grid[]; // of each; none for a picture of too many patches
+  weights: Grid[]; // of each head; empty if the image has too many patches
   isolated(): Isolated | null;
   isolate(side: 0 | 1, index: number): void;
   release(): void;
 }
 
-/** Heads of a model that reads pictures: where the token pointed at looks, by head, on average, and through all layers. */
+/** Heads of an image model: the attention of the selected token by head, on average, and rolled out over all layers. */
 export async function headsOnPicture(context: Context, heads: HeadsOnPicture): Promise<Picture | null> {
   const side = pictureSide(context);
   if (!side) return null;

@@ -23,7 +23,7 @@ export async function matrixView(context: Context): Promise<View> {
   const attention = attentionOf(run, state.layer);
   const head = headOf(attention, state.head);
   const name = `weights/${attention.index}/${head}`;
-  let lit: Float32Array | null = null; // the row looked at, over a picture
+  let lit: Float32Array | null = null; // the selected row, shown on the image
   const words = state.words && attention.queries * attention.keys <= kMostGrouped;
   const all = axes(run, attention, words);
   const tiles = await openTiles(context, attention, head, all, words, () => picture.redraw());
@@ -198,7 +198,7 @@ async function openTiles(
   return tiles;
 }
 
-/** Words: a word's entropy is the mean of its rows', its column total the sum of its columns'. */
+/** Row and column statistics. A word's entropy is the mean over its rows; its column total the sum over its columns. */
 async function statsOf(
   { source, run }: Context,
   attention: Attention,
@@ -222,7 +222,7 @@ function restore(saved: string, apply: (transform: ZoomTransform) => void): void
   if (saved && [x, y, k].every(Number.isFinite)) apply(zoomIdentity.translate(x!, y!).scale(Math.max(1, k!)));
 }
 
-/** All weights where they are few enough to be here; null for a larger matrix. */
+/** All weights if level 0 is a single tile; null for a larger matrix. */
 function weightsIn(tiles: Tiles): number[][] | null {
   if (tiles.levels > 0) return null;
   return Array.from({ length: tiles.rows }, (_, r) =>

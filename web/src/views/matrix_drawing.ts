@@ -8,13 +8,13 @@ import type { Tiles } from "../draw/tiles";
 import type { Messages } from "../i18n";
 import type { Axes } from "./common";
 
-const kStrip = 46; // for entropy and column totals
+const kStrip = 46; // pixels for the bars of entropy and column totals
 const kTallest = 620;
 
-/** Where the parts of the picture are. */
+/** The layout of the picture. */
 export interface Frame {
   plot: Box;
-  base: number; // pixels a weight, before any zoom
+  base: number; // pixels per weight without zoom
   width: number;
   height: number;
 }
@@ -33,7 +33,7 @@ export function matrixFrame(available: number, all: Axes): Frame {
   };
 }
 
-/** The row and column under a place. */
+/** The row and column at a position. */
 export function placeIn(
   frame: Frame,
   transform: ZoomTransform,
@@ -92,7 +92,7 @@ function inSight(count: number, place: (index: number) => number, scale: number,
   return [Math.max(0, Math.floor((from - place(0)) / scale)), Math.min(count, Math.ceil((to - place(0)) / scale))];
 }
 
-/** Every label that has room; among smaller cells every n-th, by its place. */
+/** Draws every label if the cells are large enough; otherwise every n-th. */
 function drawRowLabels(
   pen: Pen,
   { frame, all, theme, focus }: Scene,
@@ -146,7 +146,7 @@ function drawColumnLabels(
   }
 }
 
-/** Bars beside the rows: how spread out each row's attention is. */
+/** Draws bars beside the rows: the entropy of each row's weights. */
 function drawEntropy(
   pen: Pen,
   { frame, stats, theme, t }: Scene,
@@ -176,7 +176,7 @@ function drawEntropy(
   pen.text(t.entropy, left, plot.y - 8, { colour: theme.soft, size: 11 });
 }
 
-/** Bars under the columns: how much each token gets in all. */
+/** Draws bars below the columns: the total weight that each token receives. */
 function drawTotals(
   pen: Pen,
   { frame, stats, theme, t }: Scene,

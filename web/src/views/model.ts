@@ -10,7 +10,7 @@ import { headColour, weightColour } from "../draw/theme";
 import { note } from "./common";
 import { pairFilter, pairSelect } from "./sentences";
 
-const kThumbnail = 48; // cells a side, at most
+const kThumbnail = 48; // maximum cells per side
 const kGap = 14;
 
 interface Place {
@@ -19,7 +19,7 @@ interface Place {
   row: number;
 }
 
-/** Every layer × head as a small map; one opens it. */
+/** A thumbnail of every head in every layer. A click opens the head in another view. */
 export async function modelView(context: Context): Promise<View> {
   const { source, run, state, t, theme, update } = context;
   const [thumbnails, summaries] = await Promise.all([
@@ -44,7 +44,7 @@ export async function modelView(context: Context): Promise<View> {
     side = Math.max(40, Math.min(148, Math.floor((available - left) / perRow) - kGap));
     return perRow;
   };
-  /** The corner of a head's thumbnail; on a narrow page a layer wraps and its name stands above. */
+  /** The corners of all thumbnails. On a narrow page the heads of a layer wrap, with the layer's name above them. */
   const corners = (available: number) => {
     const perRow = measure(available);
     const above = left === 0 ? 26 : 6;
@@ -166,7 +166,7 @@ export async function modelView(context: Context): Promise<View> {
   return { element, pictures: [picture], data: () => ({ heads: summaries }) };
 }
 
-/** Width and height of a thumbnail: cells are square, as far as they can be seen. */
+/** Width and height of a thumbnail. Cells are square unless the thumbnail would be too small to see. */
 function mapSize({ queries, keys }: Attention, side: number): [number, number] {
   return keys >= queries
     ? [side, Math.max(14, (side * queries) / keys)]

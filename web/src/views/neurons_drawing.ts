@@ -8,7 +8,7 @@ import type { Axes } from "./common";
 import { sumOf, type Pairing } from "./pairing";
 
 export const kRow = 24;
-export const kTop = 58; // the query above the keys
+export const kTop = 58; // height of the query's row above the keys
 
 export interface NeuronsScene {
   all: Axes;
@@ -18,19 +18,19 @@ export interface NeuronsScene {
   key: number;
   head: number;
   width: number;
-  top: number; // of what is in sight
+  top: number; // of the visible part
   bottom: number;
   theme: Theme;
   t: Messages;
 }
 
-/** Where the columns of the overview are. */
+/** The columns of the overview. */
 interface Columns {
-  name: number; // the end of the tokens, where the first strip begins
+  name: number; // right edge of the tokens and left edge of the first strip
   strip: number; // width of each strip
   second: number;
   end: number;
-  hasSum: boolean; // a narrow page has no room for it
+  hasSum: boolean; // false on a narrow page
 }
 
 function columnsOf({ all, query, width }: NeuronsScene): Columns {
@@ -42,7 +42,7 @@ function columnsOf({ all, query, width }: NeuronsScene): Columns {
 
 const added = (attention: Attention) => (attention.score === "dot" ? "q × k" : "v tanh(q + k)");
 
-/** The query's strip above; for each key its own strip, the products, their sum and the weight. */
+/** Draws the query's strip on top, and for each key its strip, the products, their sum and the weight. */
 export function drawOverview(pen: Pen, scene: NeuronsScene): void {
   const { all, pairing, theme, t, width } = scene;
   const at = columnsOf(scene);
@@ -86,7 +86,7 @@ function drawKey(pen: Pen, scene: NeuronsScene, at: Columns, k: number, mostK: n
   pen.text(text, width - 8, y + 16, { ...number, colour: inkOn(colour) });
 }
 
-/** Of every key, or of a sample where there are many. */
+/** The largest product over all keys, or over a sample if there are many. */
 function largestProduct(pairing: Pairing, keys: number): number {
   let most = 0;
   const step = Math.max(1, Math.floor(keys / 64));
@@ -94,7 +94,7 @@ function largestProduct(pairing: Pairing, keys: number): number {
   return most;
 }
 
-/** Three rows of bars: q, k and what each dimension adds. */
+/** Draws three rows of bars: q, k, and each dimension's contribution to the score. */
 export function drawPair(pen: Pen, { attention, pairing, key, width, theme }: NeuronsScene): void {
   const left = 92;
   const rows: [string, ArrayLike<number>, string][] = [

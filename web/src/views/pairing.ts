@@ -2,10 +2,10 @@ import type { Context } from "../context";
 import { dot, type Grid } from "../data/grid";
 import type { Attention } from "../data/types";
 
-/** What the pair's dimensions add up to. */
+/** The scores of one query, by dimension. */
 export interface Pairing {
-  q: Float32Array; // of the query
-  k: Grid; // of every key
+  q: Float32Array; // the query's vector
+  k: Grid; // the keys' vectors
   products: (key: number) => Float32Array; // their sum is the raw score
   scores: Float32Array;
   weights: Float32Array;
@@ -26,7 +26,7 @@ export async function loadPairing(
     source.array(run.id, `weights/${at}`, { rows }),
     attention.score === "additive" ? source.array(run.id, `additive/${attention.index}`) : null,
   ]);
-  // Dot: q_d k_d. Bahdanau's: v_d tanh(q_d + k_d).
+  // The contribution of dimension d. Dot product: q_d k_d. Bahdanau: v_d tanh(q_d + k_d).
   const term = additive
     ? (a: number, b: number, d: number) => additive.data[d]! * Math.tanh(a + b)
     : (a: number, b: number) => a * b;

@@ -9,25 +9,25 @@ import { percent } from "./common";
 
 export interface PatchesOptions {
   id: string;
-  /** What each copy of the picture after the first shows, now. */
+  /** The current contents of each copy of the image after the first. */
   tiles(): Tile[];
-  query?(): number; // the token looked from
-  key?(): number; // a patch framed besides
-  held?(): Set<number>; // patches crossed out
-  over?(token: number | null): void; // the pointer is over a patch of the first copy
-  press?(token: number): void; // it was clicked
-  move?(token: number): void; // it was chosen by the keyboard
+  query?(): number; // the query token
+  key?(): number; // another framed patch
+  held?(): Set<number>; // ablated patches, crossed out
+  over?(token: number | null): void; // the pointer moved over a patch of the first copy
+  press?(token: number): void; // a patch was clicked
+  move?(token: number): void; // a patch was chosen with the keyboard
 }
 
 const kImages = new WeakMap<Patches, Promise<HTMLCanvasElement>>();
 
-/** The side that is a picture, if the model reads one. */
+/** The side with the image, if the model reads images. */
 export function pictureSide(context: Context): (Side & { picture: Patches }) | null {
   const side = context.run.sides[0]!;
   return side.picture ? (side as Side & { picture: Patches }) : null;
 }
 
-/** The picture with its patches, and copies lit by attention; null for a model that reads text. */
+/** The image with its patches, and copies shaded by attention; null for a model that reads text. */
 export async function patchesPicture(context: Context, options: PatchesOptions): Promise<Picture | null> {
   const side = pictureSide(context);
   if (!side) return null;
@@ -93,7 +93,7 @@ export async function patchesPicture(context: Context, options: PatchesOptions):
   return picture;
 }
 
-/** Arrow keys walk over the patches; Home goes to the token that stands for the whole. */
+/** The patch that a key moves to: arrows by one patch, Home to token 0, which stands for the whole image. */
 function moved(key: string, from: number, { rows, columns }: Patches): number | null {
   if (key === "Home") return 0;
   if (key === "End") return rows * columns;

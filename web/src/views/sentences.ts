@@ -2,9 +2,9 @@ import type { Context } from "../context";
 import { select } from "../controls";
 import type { Attention, Run } from "../data/types";
 
-// Models that read two sentences at once: what one gives to the other can be seen alone.
+// For models that read two sentences at once: shows only the attention from one sentence to the other.
 
-/** Where the second sentence begins, or -1: behind a separator like the last token. */
+/** The index where the second sentence begins: after a separator equal to the last token. -1 if there is only one. */
 function secondSentence({ sides }: Run): number {
   const tokens = sides[0]!.tokens;
   const last = tokens[tokens.length - 1];
@@ -12,7 +12,7 @@ function secondSentence({ sides }: Run): number {
   return tokens.findIndex((token, i) => i > 1 && i + 1 < tokens.length && token.id === last.id) + 1 || -1;
 }
 
-/** Whether a token of the chosen sentence looks at one of the chosen sentence. */
+/** A filter that accepts a query and key if they are in the sentences chosen in the state. */
 export function pairFilter({ run, state }: Context, attention: Attention): (query: number, key: number) => boolean {
   const start = attention.causal ? -1 : secondSentence(run);
   const { pair } = state;
@@ -21,7 +21,7 @@ export function pairFilter({ run, state }: Context, attention: Attention): (quer
   return (query, key) => sentence(query) === pair[0] && sentence(key) === pair[1];
 }
 
-/** Absent where there is one sentence. */
+/** The choice of sentences; null if there is only one. */
 export function pairSelect({ run, state, t, update }: Context): HTMLElement | null {
   if (secondSentence(run) < 0 || run.attention.every((one) => one.causal)) return null;
   const options = (["", "aa", "ab", "ba", "bb"] as const).map((value) => ({ value, text: t.pair(value) }));

@@ -15,7 +15,7 @@ interface Step {
   check?: string;
 }
 
-/** The arithmetic for one query, with the model's own numbers. */
+/** The computation of attention for one query, step by step, with the model's numbers. */
 export async function stepsView(context: Context): Promise<View> {
   const { run, state, t, update } = context;
   const attention = attentionOf(run, state.layer);
@@ -135,7 +135,7 @@ async function allSteps(
   return { steps, numbers };
 }
 
-/** Reads one row of a hidden state of the attention itself, of its layer, or of its stack; null where there is none. */
+/** Reads one row of a hidden state of the attention, its layer or its stack; null if the run has none. */
 function rowReader({ source, run }: Context, attention: Attention, query: number) {
   const layer = attention.path.replace(/\.[^.]*$/, "");
   const stack = attention.path.replace(/\.?layers\..*$/, "");

@@ -21,7 +21,7 @@ export type StepName =
 
 const of = (letter: string, index: string) => sub(letter, index);
 
-/** How each step is written in the papers, with this attention's sizes. */
+/** The formula of each step in the papers' notation, with this attention's sizes. */
 export function formulas(attention: Attention, ifWord: string, masked: string): Record<StepName, Element> {
   const additive = attention.score === "additive";
   const memory = (): Maths => (attention.kind === "cross" ? of("h", "j") : of("x", "j"));

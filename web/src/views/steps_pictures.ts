@@ -7,7 +7,7 @@ import { Picture } from "../draw/picture";
 import { drawStrips, stripsHeight } from "../draw/strips";
 import { headColour, signedColour } from "../draw/theme";
 
-/** Vectors under each other; with a width of parts, those are underlined, one colour a head. */
+/** Vectors below each other. If a part size is given, each part is underlined in the colour of its head. */
 export function stripsPicture({ t, theme }: Context, id: string, list: [string, Float32Array, number?][]): Picture {
   const strips = list.map(([name, values, size]) => ({
     name,
@@ -30,7 +30,7 @@ export function stripsPicture({ t, theme }: Context, id: string, list: [string, 
   });
 }
 
-/** A number a token. */
+/** One bar per token. */
 export function barsPicture(
   { t, theme }: Context,
   id: string,
@@ -59,7 +59,7 @@ export function barsPicture(
   });
 }
 
-/** A vector a token. */
+/** One row of cells per token. */
 export function mapPicture({ t, theme }: Context, id: string, labels: Label[], grid: Grid): Picture {
   const row = labels.length > 24 ? 14 : 20;
   const most = largestMagnitude(grid.data);

@@ -8,7 +8,7 @@ import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
 import { attentionOptions, axes, note, section } from "./common";
 
-/** Loss, learning rate and speed as they come, and one sentence's attention through time. */
+/** Loss, learning rate and speed, live, and the attention of one sentence over the course of training. */
 export async function trainingView(context: Context): Promise<View> {
   const { source, t, theme, state } = context;
   const training = source.has("training") ? await source.training() : null;
@@ -190,7 +190,7 @@ function legend(items: [string, string][]): HTMLElement {
   );
 }
 
-/** The chosen sentence's attention at a step of training; the slider goes back in time. */
+/** The sentence's attention at a training step, chosen by the slider. */
 async function snapshotOf(
   context: Context,
   training: Training,
