@@ -1,4 +1,5 @@
-# The page of web/, packed, as a source file of the command: ATTEND_PAGE_SOURCE. Without a page it says so.
+# ATTEND_PAGE_SOURCE: a source file of the command that embeds the page of web/, compressed with gzip. Built without the
+# page, it embeds none, and the server says so.
 set(ATTEND_PAGE_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/page_data.cpp)
 if(ATTEND_WEB_PAGE)
   find_program(GZIP_EXECUTABLE NAMES gzip REQUIRED)

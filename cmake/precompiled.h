@@ -1,5 +1,5 @@
-// The headers that most files read, compiled once for each part of the build (see src/CMakeLists.txt). No file relies on
-// it: each includes what it uses, and ATTEND_PRECOMPILE=OFF builds without.
+// The headers that most files include, precompiled once per part of the build (see src/CMakeLists.txt). No file relies
+// on this header: each includes what it uses, and ATTEND_PRECOMPILE=OFF builds without it.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,4 +1,4 @@
-# One place for compiler settings: every target of ours links attend_settings.
+# Compiler settings. Every target of this project links attend_settings.
 add_library(attend_settings INTERFACE)
 target_compile_features(attend_settings INTERFACE cxx_std_20)
 target_compile_options(attend_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
@@ -7,20 +7,20 @@ set(is_gcc12 FALSE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^12\\.")
   set(is_gcc12 TRUE)
 endif()
-# GCC 12 takes the short buffer of an inlined std::string for what is written to.
+# GCC 12 reports false positives about the short buffer of an inlined std::string.
 if(is_gcc12)
   target_compile_options(attend_settings INTERFACE -Wno-array-bounds -Wno-stringop-overflow
                                                    -Wno-stringop-overread -Wno-restrict)
-  if(ATTEND_WERROR AND NOT ATTEND_SANITIZE)  # sanitizers make it warn where nothing is wrong
+  if(ATTEND_WERROR AND NOT ATTEND_SANITIZE)  # sanitizers cause false warnings
     target_compile_options(attend_settings INTERFACE -Werror)
   endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Collecting garbage below 400 MB takes GCC an eighth of its time where headers are precompiled.
+  # With precompiled headers, garbage collection below 400 MB takes GCC an eighth of its time.
   target_compile_options(attend_settings INTERFACE "SHELL:--param ggc-min-heapsize=400000")
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # The floor is x86-64-v2 (2010); kernels choose AVX2 or AVX-512 at run time.
+  # The baseline is x86-64-v2 (2010). Kernels choose AVX2 or AVX-512 at run time.
   target_compile_options(attend_settings INTERFACE -march=x86-64-v2 -maes -mpclmul)
 endif()
 if(ATTEND_SANITIZE)

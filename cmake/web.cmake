@@ -21,7 +21,7 @@ endif()
 if(ATTEND_WEB AND NOT ATTEND_WEB_PAGE)
   set(ATTEND_WEB_PAGE ${web_folder}/dist/index.html)
   file(GLOB_RECURSE web_sources CONFIGURE_DEPENDS ${web_folder}/src/*)
-  # npm's own record of what it installed; older than the lock file, it is made again.
+  # npm's record of the installed packages. npm ci runs again if it is older than the lock file.
   set(web_modules ${web_folder}/node_modules/.package-lock.json)
   add_custom_command(
     OUTPUT ${web_modules}

@@ -1,4 +1,4 @@
-// The causal mask: a word may look at itself and at those before it, never ahead.
+// The causal mask: a word may attend to itself and to the words before it, but not to later ones.
 #include <attend/ops/arithmetic.h>
 #include <attend/ops/attention.h>
 #include <attend/ops/shape.h>
@@ -11,7 +11,7 @@ using namespace attend;
 using namespace example;
 
 int main() {
-  // A model that predicts the next word must not see it. Scores of later words become −∞, and e^−∞ = 0.
+  // A model that predicts the next word must not see it. The mask sets the scores of later words to −∞, and e^−∞ = 0.
   const float inf = INFINITY;
   const Tensor scores = tensor<float>({1, 2, 3,  //
                                        1, 1, 9,  //
@@ -27,14 +27,14 @@ int main() {
   claim(difference(weights, tensor<float>({1, 0, 0, 0.5f, 0.5f, 0, third, third, third}, {3, 3})) < 1e-6,
         "nothing looks ahead, and every row still adds up to 1");
 
-  // The fused attention has it as an option, and does not even compute what nobody may see.
+  // The fused attention has an option for it, and does not compute the masked scores at all.
   const Tensor q = normal({1, 1, 5, 4}, 0, 1, {.seed = 1}), k = normal({1, 1, 5, 4}, 0, 1, {.seed = 2});
   const Tensor v = normal({1, 1, 5, 4}, 0, 1, {.seed = 3});
   const AttentionOptions causal{.causal = true};
   const auto [before, lse] = attention_with_lse(q, k, v, causal);
   show("weights of attention(q, k, v, {.causal = true})", attention_weights(q, k, lse, causal).values);
 
-  // The proof: change the last word's key and value, even to NaN, and the four words before it do not notice.
+  // Proof: changing the last word's key and value, even to NaN, does not change the results of the words before it.
   const Tensor last = full({1, 1, 1, 4}, NAN);
   const auto changed = [&](const Tensor& t) { return concat({slice(t, 2, 0, 4), last}, 2); };
   const Tensor after = attention(q, changed(k), changed(v), causal);

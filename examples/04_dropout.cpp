@@ -1,4 +1,4 @@
-// Dropout: while training, some attention weights are dropped at random, so that no word relies on one other alone.
+// Dropout: training sets some attention weights to 0 at random, so that no word relies on a single other word.
 #include <attend/ops/attention.h>
 #include <attend/ops/dropout.h>
 #include <attend/ops/reduce.h>
@@ -10,7 +10,7 @@ using namespace attend;
 using namespace example;
 
 int main() {
-  // Each number is dropped with probability p; the kept ones are divided by 1 − p, so that the sum is right on average.
+  // Each number is set to 0 with probability p. The others are divided by 1 − p, so that the expected sum is the same.
   const double p = 0.5;
   const Tensor x = ones({4, 8});
   const Tensor dropped = dropout(x, p, {.seed = 7});
@@ -22,11 +22,11 @@ int main() {
   std::printf("mean of a million: %.4f\n", average);
   claim(std::abs(average - 1) < 0.01, "the mean stays 1");
 
-  // Randomness is an argument: the same seed drops the same places, on any number of threads; another seed others.
+  // Randomness is an argument: the same seed drops the same elements, on any number of threads.
   claim(difference(dropped, dropout(x, p, {.seed = 7})) == 0, "the same seed, the same mask");
   claim(difference(dropped, dropout(x, p, {.seed = 8})) > 0, "another seed, another mask");
 
-  // Inside attention it is the weights that are dropped. Values of 1 make the sum of the kept weights visible.
+  // Inside attention, dropout applies to the weights. With values of 1, the output is the sum of the kept weights.
   const Tensor q = normal({1, 1, 6, 4}, 0, 1, {.seed = 1}), k = normal({1, 1, 6, 4}, 0, 1, {.seed = 2});
   const Tensor v = ones({1, 1, 6, 1});
   const Tensor whole = attention(q, k, v);

@@ -1,4 +1,4 @@
-// Several heads: attention done a few times side by side, each head on its own part of the features.
+// Multi-head attention: several attentions in parallel, each head on its own part of the features.
 #include <attend/nn/multihead_attention.h>
 #include <attend/ops/shape.h>
 #include <attend/tensor/creation.h>
@@ -13,14 +13,14 @@ int main() {
   const int64_t length = 4, dim = 8, heads = 2;
   const Tensor x = normal({1, length, dim}, 0, 1, rng.stream());  // [batch, length, dim]
 
-  // One module: projections to queries, keys and values, the heads, and a last projection that mixes them.
+  // One module: projections to queries, keys and values, the heads, and an output projection that mixes the heads.
   const auto layer = MultiheadAttention::create({.dim = dim, .heads = heads}, rng);
   const MaskOptions causal{.causal = true};
   const TracedAttention result = layer.forward_traced({x, x, x}, causal);
   std::printf("%lld parameters\n", static_cast<long long>(count_parameters(layer)));
   claim(count_parameters(layer) == 4 * (dim * dim + dim), "four matrices with biases");
 
-  // What a head looked at can be asked for afterwards, and only what is asked for is computed.
+  // The weights of a head can be read afterwards. Only the requested weights are computed.
   for (int64_t head = 0; head < heads; ++head) {
     std::printf("head %lld: ", static_cast<long long>(head));
     show("who looks at whom", result.trace.weights({.heads = {head}}).values);

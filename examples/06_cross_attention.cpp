@@ -1,4 +1,4 @@
-// Cross-attention: one sequence looks at another, as a translation looks at its source.
+// Cross-attention: one sequence attends to another, as a translation attends to its source.
 #include <attend/nn/multihead_attention.h>
 #include <attend/ops/shape.h>
 #include <attend/tensor/creation.h>
@@ -12,11 +12,11 @@ int main() {
   Rng rng{.seed = 2};
   const int64_t sources = 5, targets = 3, dim = 8;
   // Two sentences in one batch; the second has only 3 words, the rest is padding.
-  const Tensor memory = normal({2, sources, dim}, 0, 1, rng.stream());  // what the encoder made of the source
+  const Tensor memory = normal({2, sources, dim}, 0, 1, rng.stream());  // the encoder's output for the source
   const Tensor x = normal({2, targets, dim}, 0, 1, rng.stream());       // the translation so far
   const MaskOptions padding{.lengths = tensor<int64_t>({5, 3}, {2})};
 
-  // Queries come from the target, keys and values from the source: a table of targets × sources.
+  // Queries come from the target, keys and values from the source. The weights are targets × sources.
   const auto layer = MultiheadAttention::create({.dim = dim, .heads = 2}, rng);
   const TracedAttention result = layer.forward_traced({x, memory, memory}, padding);
   const Tensor weights = result.trace.average_weights();  // [batch, targets, sources]
@@ -24,7 +24,7 @@ int main() {
   claim(result.output.shape() == Shape({2, targets, dim}), "the result has the target's length");
   claim(weights.shape() == Shape({2, targets, sources}), "the weights are targets × sources");
 
-  // Padding gets no attention at all, and what stands there does not matter.
+  // Padding gets a weight of exactly 0, so its contents do not matter.
   const Tensor on_padding = slice(select(weights, 0, 1), 1, 3, 5);
   claim(difference(on_padding, zeros({targets, 2})) == 0, "padding has weight 0");
   const Tensor real = slice(memory, 1, 0, 3), garbage = full({2, 2, dim}, 1e6);

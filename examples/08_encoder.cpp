@@ -1,4 +1,4 @@
-// An encoder: layers of self-attention and a feed-forward network, each with a residual and a norm.
+// An encoder: layers of self-attention and a feed-forward network, each with a residual connection and a norm.
 #include <attend/nn/embedding.h>
 #include <attend/nn/transformer.h>
 #include <attend/ops/arithmetic.h>
@@ -19,7 +19,7 @@ int main() {
       {.layer = {.dim = dim, .heads = 4, .ffn_dim = 32, .norm_first = true, .dropout = 0.1}, .layers = 2}, rng);
   std::printf("encoder: %lld parameters\n", static_cast<long long>(count_parameters(encoder)));
 
-  // Two sentences of word numbers; the second has 4 words and two places of padding (word 0).
+  // Two sentences as word ids. The second has 4 words and two positions of padding (id 0).
   const auto encode = [&](const std::vector<int64_t>& ids, const ForwardPass& pass = {}) {
     const Tensor x = embedding.forward(tensor(ids, {2, length})) + sinusoidal_positions(length, dim);
     return encoder.forward(x, {.lengths = tensor<int64_t>({6, 4}, {2})}, pass);
@@ -28,19 +28,19 @@ int main() {
   show("the first word of both sentences, encoded", select(y, 1, 0));
   claim(y.shape() == Shape({2, length, dim}), "each word keeps its place and gets a vector that knows its neighbours");
 
-  // In context: word 1 stands twice in the first sentence and is encoded differently each time.
+  // Word 1 occurs twice in the first sentence. Its encoding depends on the context, so it differs each time.
   const Tensor first = select(y, 0, 0);
   claim(difference(select(first, 0, 1), select(first, 0, 3)) > 0.01, "the same word, two meanings");
 
-  // Padding is invisible: other words in those places change nothing for the real ones.
+  // Padding is masked: other ids in its positions do not change the encoding of the real words.
   const Tensor padded = encode({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 17, 18});
   claim(difference(slice(select(y, 0, 1), 0, 0, 4), slice(select(padded, 0, 1), 0, 0, 4)) == 0, "padding is not seen");
 
-  // An encoder looks both ways: changing the last word reaches the first.
+  // An encoder is bidirectional: changing the last word changes the encoding of the first.
   const Tensor changed = encode({3, 1, 4, 1, 5, 7, 2, 6, 5, 3, 0, 0});
   claim(difference(select(first, 0, 0), select(select(changed, 0, 0), 0, 0)) > 1e-4, "later words reach earlier ones");
 
-  // Dropout acts only where a source of randomness is handed in, that is, while training.
+  // Dropout is active only if the forward pass is given a random generator, that is, during training.
   const Tensor training = encode({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 0, 0}, {.rng = &rng});
   claim(difference(y, training) > 0.01, "training drops, inference does not");
   return failures();

@@ -1,4 +1,4 @@
-// A decoder: masked self-attention over what is written so far, cross-attention to the source, feed-forward.
+// A decoder: masked self-attention over the target so far, cross-attention to the source, and a feed-forward network.
 #include <attend/nn/transformer.h>
 #include <attend/ops/shape.h>
 #include <attend/tensor/creation.h>
@@ -17,21 +17,21 @@ int main() {
   const Tensor y = decoder.forward(written, memory);
   claim(y.shape() == Shape({1, targets, dim}), "a vector for each place, from which the next word is guessed");
 
-  // Causal: the last word is not known to the places before it. So all places can be trained at once.
+  // Causal: earlier positions do not see the last word. So all positions can be trained in one pass.
   const Tensor other = concat({slice(written, 1, 0, 3), normal({1, 1, dim}, 0, 1, rng.stream())}, 1);
   const Tensor changed = decoder.forward(other, memory);
   claim(difference(slice(y, 1, 0, 3), slice(changed, 1, 0, 3)) == 0, "earlier places do not see the last word");
   claim(difference(slice(y, 1, 3, 4), slice(changed, 1, 3, 4)) > 0.01, "its own place does");
 
-  // For the same reason the beginning alone gives the same vectors: text can be written word by word.
+  // For the same reason a prefix alone gives the same vectors, so text can be generated word by word.
   const Tensor beginning = decoder.forward(slice(written, 1, 0, 2), memory);
   claim(difference(slice(y, 1, 0, 2), beginning) < 1e-5, "a prefix is decoded as it is within the whole");
 
-  // Every place sees the whole source.
+  // Every position sees the whole source.
   const Tensor elsewhere = decoder.forward(written, normal({1, sources, dim}, 0, 1, rng.stream()));
   claim(difference(select(y, 1, 0), select(elsewhere, 1, 0)) > 0.01, "another source, another text");
 
-  // Each layer attends twice, and both can be looked at: here the first layer's self- and cross-attention.
+  // Each layer has self-attention and cross-attention, and a recorder keeps both. Here are those of the first layer.
   AttentionRecorder recorder;
   decoder.forward(written, memory, {}, {.observer = &recorder});
   claim(recorder.traces.size() == 4, "two layers, two attentions each");

@@ -1,4 +1,4 @@
-// Training: guess the next word, measure how wrong, ask every parameter which way to go, take a small step. Repeat.
+// Training: predict the next word, compute the loss and the gradient of every parameter, take a small step, repeat.
 #include <attend/nn/embedding.h>
 #include <attend/nn/transformer.h>
 #include <attend/ops/arithmetic.h>
@@ -13,7 +13,7 @@
 using namespace attend;
 using namespace example;
 
-// A language model is a plain struct; fields() is the one list that saving and optimising go by.
+// A language model is a plain struct. Saving, loading and the optimiser use the list in fields().
 struct LanguageModel {
   Embedding embedding;
   TransformerEncoder blocks;
@@ -36,7 +36,7 @@ int main() {
       Embedding::create({.rows = words, .dim = dim}, rng),
       TransformerEncoder::create({.layer = {.dim = dim, .heads = 2, .ffn_dim = 32, .dropout = 0}, .layers = 1}, rng),
       Linear::create({.in = dim, .out = words}, rng)};
-  // A tune of eight notes. The target at each place is the note after it.
+  // A tune of eight notes. The target at each position is the next note.
   const Tensor input = tensor<int64_t>({0, 2, 4, 2, 5, 4, 7, 0}, {1, 8});
   const Tensor target = tensor<int64_t>({2, 4, 2, 5, 4, 7, 0, 1}, {1, 8});
 
@@ -44,8 +44,8 @@ int main() {
   double first = 0, last = 0;
   for (int step = 0; step < 100; ++step) {
     zero_grad(model);
-    const Tensor loss = cross_entropy(model.forward(input, {.rng = &rng}), target);  // how surprised by the truth
-    backward(loss);  // the chain rule, to every parameter
+    const Tensor loss = cross_entropy(model.forward(input, {.rng = &rng}), target);  // −log p of the right notes
+    backward(loss);  // computes the gradient of every parameter
     clip_grad_norm(named_parameters(model), 1.0);
     optimiser.step();
     last = loss.item();

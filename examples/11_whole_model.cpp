@@ -1,5 +1,5 @@
-// A whole model in a program of yours: learn a vocabulary, train a small language model, keep it in a folder, load it
-// back, and let it write. `attend train gpt` does the same with files, checkpoints and a validation set.
+// A whole model in your own program: learn a vocabulary, train a small language model, save it to a folder, load it
+// again, and generate text. `attend train gpt` does the same with files, checkpoints and a validation set.
 #include <filesystem>
 
 #include <attend/autograd/autograd.h>
@@ -51,6 +51,6 @@ int main() {
                                      {.tokens = 12, .sampling = {.temperature = 0}});
   std::filesystem::remove_all(folder);
   std::printf("%s%s\n", prompts[0].c_str(), written[0].text.c_str());
-  example::claim(prompts[0] + written[0].text == text, "the model goes on as it was taught");
+  example::claim(prompts[0] + written[0].text == text, "the model continues the text as trained");
   return example::failures();
 }

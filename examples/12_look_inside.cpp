@@ -1,5 +1,5 @@
-// Look inside a model: run it once over a text, then ask for what you want to see. Nothing N × N is kept; weights,
-// scores and figures are computed when they are asked for. `attend view` shows the same in the browser.
+// Look inside a model: run it once over a text, then read what you want to see. Nothing of size N × N is stored:
+// weights, scores and figures are computed on demand. `attend view` shows the same in the browser.
 #include <algorithm>
 
 #include <attend/inspect/arrays.h>
@@ -19,7 +19,7 @@ int main() {
   };
   const auto tokenizer = train_tokenizer(lines, {.kind = TokenizerKind::characters, .vocabulary = 100, .min_count = 1});
   Rng rng{.seed = 1};
-  const auto model = create_model(  // not trained: it looks everywhere alike
+  const auto model = create_model(  // untrained: its attention is nearly uniform
       with_settings(preset_config("gpt", "tiny"), {{"vocab_size", std::to_string(tokenizer->size())}, {"layers", "2"}}),
       rng);
 
@@ -36,10 +36,10 @@ int main() {
   const HeadFigures figures = head_figures(run)[0];
   std::printf("its first head: entropy %.2f nats, %.1f tokens away on average\n", figures.entropy, figures.distance);
 
-  // Without that head, and with nobody allowed to look at the first token.
+  // The same with that head switched off and the first token masked.
   const Run other = capture(
       *model, *tokenizer, {.text = text, .heads = {{.attention = 0, .head = 0}}, .tokens = {{.side = 0, .index = 0}}});
-  claim(run_array(other, "weights/1/0").values[16] == 0, "a token held out gets no weight");
+  claim(run_array(other, "weights/1/0").values[16] == 0, "a masked token gets no weight");
   claim(picture_svg(run).starts_with("<svg"), "all heads as a picture");
   return example::failures();
 }

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-// What every example needs: printing a matrix, and checking what it claims.
+// Helpers of the examples: printing a tensor, and checking claims.
 namespace example {
 
-/// Prints a tensor as rows of its last axis.
+/// Prints a tensor; each line is a row along its last axis.
 inline void show(const char* name, const attend::Tensor& tensor) {
   std::printf("%s\n", name);
   const auto values = tensor.to_vector();
@@ -17,7 +17,7 @@ inline void show(const char* name, const attend::Tensor& tensor) {
   for (size_t i = 0; i < values.size(); ++i) std::printf("%8.3f%s", values[i], (i + 1) % columns == 0 ? "\n" : "");
 }
 
-/// The largest difference between two tensors of one shape.
+/// The largest absolute difference between two tensors of the same shape.
 inline double difference(const attend::Tensor& a, const attend::Tensor& b) {
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
   if (x.size() != y.size()) return INFINITY;
@@ -26,7 +26,7 @@ inline double difference(const attend::Tensor& a, const attend::Tensor& b) {
   return largest;
 }
 
-/// Says whether a claim holds; main returns failures().
+/// The number of claims that did not hold; the exit code of main.
 inline int& failures() {
   static int count = 0;
   return count;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compare.sh DATA OUT: what attention is good for. Three models on the same pairs of Multi30k with like budgets, and
-# their quality by the length of the sentence. About half an hour on two cores.
+# compare.sh DATA OUT: the effect of attention. Trains three models on the same Multi30k pairs with equal budgets and
+# compares their quality by sentence length. Takes about half an hour on two cores.
 set -euo pipefail
 data=$1 out=$2
 attend compare "$data/train.en" "$data/train.de" --validation "$data/val.en" "$data/val.de" \

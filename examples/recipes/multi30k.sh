@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# multi30k.sh DATA OUT: English to German on Multi30k (29,000 image captions), then BLEU on test_2016_flickr.
-# DATA holds train.en, train.de, val.*, test_2016_flickr.*. Needs `attend` on the PATH; about 40 minutes on two cores.
+# multi30k.sh DATA OUT: trains English to German on Multi30k (29,000 image captions) and computes BLEU on
+# test_2016_flickr. DATA contains train.en, train.de, val.*, test_2016_flickr.*. `attend` must be on the PATH. Takes
+# about 40 minutes on two cores.
 set -euo pipefail
 data=$1 out=$2
 attend train transformer "$data/train.en" "$data/train.de" --validation "$data/val.en" "$data/val.de" -o "$out" \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tinyshakespeare.sh TEXT OUT: a character language model on tinyshakespeare (1.1 MB), about a minute on two cores.
+# tinyshakespeare.sh TEXT OUT: trains a character-level language model on tinyshakespeare (1.1 MB). Takes about a minute
+# on two cores.
 set -euo pipefail
 text=$1 out=$2
 attend train gpt "$text" -o "$out" --tokenizer char --preset tiny --context 64 --batch 12 --steps 2000 --dropout 0 \
