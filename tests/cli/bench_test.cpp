@@ -1,4 +1,4 @@
-// Runs the real `attend bench` on its quickest workload and checks what it prints, not how fast it is.
+// Runs `attend bench` on its quickest workload and checks its output, not its speed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(Bench, ListsEveryWorkload) {
   }
 }
 
-TEST(Bench, JsonHasWhatWasAsked) {
+TEST(Bench, JsonHasTheRequestedWorkload) {
   const Finished result = bench({"softmax", "--json", "--threads", "1"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto report = nlohmann::json::parse(result.out);

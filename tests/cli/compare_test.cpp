@@ -1,4 +1,4 @@
-// `attend compare` on digit strings, with models so small that it takes seconds.
+// Runs `attend compare` on digit strings, with tiny models that train in seconds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Finished attend_command(Words words) {
   return testing::run(words);
 }
 
-/// Pairs to copy, of one to nine digits.
+/// Pairs with source and target of one to nine equal digits.
 std::string pairs(int count, uint32_t seed) {
   std::string text;
   const auto next = [&seed] { return (seed = seed * 1664525 + 1013904223) >> 16; };
@@ -49,7 +49,7 @@ Words compare_words(const std::string& corpus, const std::string& output, const 
   return words;
 }
 
-/// Without what depends on the clock.
+/// The JSON without the fields that depend on time.
 json timeless(const std::string& path) {
   json result = json::parse(testing::file_text(path));
   for (json& model : result["models"]) model.erase("seconds"), model.erase("tokens_per_second");
@@ -81,7 +81,7 @@ TEST(Compare, TrainsTranslatesAndDraws) {
     EXPECT_EQ(model["steps"], 30);
     EXPECT_GT(model["parameters"], 0);
     EXPECT_EQ(model["bleu_by_bucket"].size(), 3u);
-    // The same vocabulary for all, and the figures are those of the translations kept.
+    // All models share the vocabulary, and the scores match the saved translations.
     EXPECT_EQ(testing::file_text(output + "/" + name + "/tokenizer.json"),
               testing::file_text(output + "/rnn/tokenizer.json"));
     const Finished again = attend_command(
@@ -94,7 +94,7 @@ TEST(Compare, TrainsTranslatesAndDraws) {
   const std::string svg = testing::file_text(output + "/compare.svg");
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
 
-  // Asked again it says the same, and it replaces nothing unasked.
+  // Resuming a finished comparison gives the same result. Creating it again without --overwrite fails.
   const json before = timeless(output + "/compare.json");
   const Finished resumed = attend_command({"compare", "--resume", output, "--json", "--quiet"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
@@ -106,7 +106,7 @@ TEST(Compare, TrainsTranslatesAndDraws) {
   EXPECT_EQ(twice.err, "attend: " + output + " already exists; use --resume or --overwrite\n");
 }
 
-/// Starts a command, and sends it a signal once `path` is there.
+/// Starts a command, and sends it a signal once `path` exists.
 int interrupted(const Words& words, const std::string& path, std::string& errors) {
   const TemporaryFolder folder;
   const pid_t child = fork();
@@ -125,7 +125,7 @@ int interrupted(const Words& words, const std::string& path, std::string& errors
   return code;
 }
 
-TEST(Compare, GoesOnAfterCtrlCAsIfNeverStopped) {
+TEST(Compare, ResumesAfterCtrlCWithTheSameResult) {
   const TemporaryFolder folder;
   const std::string corpus = write(folder.file("train.tsv"), pairs(300, 3));
   const std::string whole = folder.file("whole"), stopped = folder.file("stopped");
@@ -143,7 +143,7 @@ TEST(Compare, GoesOnAfterCtrlCAsIfNeverStopped) {
   EXPECT_NE(errors.find("Go on with: attend compare --resume " + stopped + "\n"), std::string::npos) << errors;
   EXPECT_TRUE(std::filesystem::exists(stopped + "/rnn.txt"));
   EXPECT_FALSE(std::filesystem::exists(stopped + "/transformer.txt"));
-  std::filesystem::remove(corpus);  // it needs nothing but its folder
+  std::filesystem::remove(corpus);  // resuming needs only the folder
   const Finished resumed = attend_command({"compare", "--resume", stopped, "--quiet"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(timeless(stopped + "/compare.json"), timeless(whole + "/compare.json"));
@@ -152,7 +152,7 @@ TEST(Compare, GoesOnAfterCtrlCAsIfNeverStopped) {
   }
 }
 
-TEST(Compare, MistakesAreOneLineAndLeaveNothing) {
+TEST(Compare, ErrorsAreOneLineAndLeaveNoFiles) {
   const TemporaryFolder folder;
   const std::string corpus = write(folder.file("train.tsv"), pairs(30, 4)), output = folder.file("c");
   const std::string shorter = write(folder.file("shorter"), "a\n");
@@ -183,7 +183,7 @@ TEST(Compare, MistakesAreOneLineAndLeaveNothing) {
     EXPECT_EQ(result.err, "attend: " + message + "\n");
     EXPECT_FALSE(std::filesystem::exists(output)) << message;
   }
-  // The last architecture is the one that cannot be: what was made for the others goes too.
+  // The last architecture is invalid: the files of the others are removed too.
   Words words = compare_words(corpus, output, "10");
   words.insert(words.end(), {"--set", "transformer.heads=3"});
   const Finished result = attend_command(words);

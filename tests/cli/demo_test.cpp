@@ -1,4 +1,4 @@
-// Runs the real `attend demo`, with too few steps to learn anything: how well it learns is its own measurement.
+// Runs `attend demo` with too few steps to learn anything. The demo itself measures how well it learns.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -47,14 +47,14 @@ TEST(Demo, ShowsDatesAttentionAndWhatIsNext) {
                            "What next", "attend train transformer"}) {
     EXPECT_NE(result.out.find(text), std::string::npos) << text;
   }
-  const std::string page = folder.file("m") + "/inside.html";  // where the program has a page to write
+  const std::string page = folder.file("m") + "/inside.html";  // written only if the program was built with the page
   EXPECT_EQ(result.out.find("The page " + page) != std::string::npos, std::filesystem::exists(page));
   EXPECT_NE(result.out.find("The model is in " + folder.file("m") + ".\n"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("attend view " + folder.file("m") + " "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("attend translate " + folder.file("m") + " "), std::string::npos) << result.out;
 }
 
-TEST(Demo, LeavesAFolderOfSomebodyElseAlone) {
+TEST(Demo, DoesNotOverwriteAForeignFolder) {
   const TemporaryFolder folder;
   testing::save(folder, "note", "mine");
   const Finished result = demo({"-o", folder.path()});

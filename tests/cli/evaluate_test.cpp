@@ -1,4 +1,4 @@
-// `attend evaluate` as its users run it: against sacreBLEU's own figures, and against what the other commands say.
+// Runs `attend evaluate` and compares it with sacreBLEU's figures and with the other commands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Words lines_of(const std::string& text) {
   return lines;
 }
 
-/// Digits and their German names: enough to learn from.
+/// A corpus of digits and their German names.
 struct Digits {
   Words sources, targets, pairs, labelled;
 };
@@ -84,7 +84,7 @@ void train(Words words) {
   ASSERT_EQ(result.code, 0) << result.err;
 }
 
-TEST(EvaluateHypotheses, AreSacreBleusFigures) {
+TEST(EvaluateHypotheses, MatchSacreBleu) {
   if (!std::filesystem::exists(kGolden)) GTEST_SKIP() << kGolden << " is not there";
   const json golden = json::parse(testing::file_text(kGolden + "/golden.json"));
   int found = 0;
@@ -100,7 +100,7 @@ TEST(EvaluateHypotheses, AreSacreBleusFigures) {
         EXPECT_NEAR(ours["bleu"].get<double>(), expected["bleu"].get<double>(), 1e-6) << system;
         EXPECT_EQ(ours["bleu_signature"], "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp");
         ++found;
-      } else if (expected.contains("bleu_13a")) {  // given with four decimals
+      } else if (expected.contains("bleu_13a")) {  // the reference has four decimals
         const json ours = evaluated(words);
         EXPECT_NEAR(ours["bleu"].get<double>(), expected["bleu_13a"].get<double>(), 5.001e-5) << system;
         EXPECT_EQ(ours["bleu_signature"], "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp");
@@ -188,7 +188,7 @@ TEST(EvaluateTranslator, AgreesWithTheOtherCommands) {
   evaluated({model, source, target, "--beam", "4", "-o", out});
   EXPECT_EQ(testing::file_text(out), attend_command({"translate", model, "-i", source, "--beam", "4"}).out);
 
-  // Blank lines stay in their places, and are not part of the loss.
+  // Blank lines keep their positions and do not count in the loss.
   test.sources[3] = "", test.targets[3] = "";
   const json blank = evaluated({model, write_lines(folder, "blank.src", test.sources),
                                 write_lines(folder, "blank.tgt", test.targets), "-o", out});
@@ -228,7 +228,7 @@ TEST(EvaluateLanguageModel, GivesPerplexityAndBits) {
   EXPECT_EQ(strange["unknown_tokens"], 1);
 }
 
-TEST(EvaluateClassifier, CountsWhatClassifySays) {
+TEST(EvaluateClassifier, CountsTheLabelsOfClassify) {
   const TemporaryFolder folder;
   const std::string model = folder.file("model");
   train({"encoder", write_lines(folder, "train", digits(300, 3).labelled), "-o", model, "--tokenizer", "word",
@@ -264,7 +264,7 @@ TEST(EvaluateClassifier, CountsWhatClassifySays) {
   EXPECT_NE(printed.out.find("precision  recall"), std::string::npos) << printed.out;
 }
 
-TEST(Evaluate, MistakesAreOneLine) {
+TEST(Evaluate, ErrorsAreOneLine) {
   const TemporaryFolder folder;
   const std::string two = write(folder, "two", "a\nb\n"), one = write(folder, "one", "a\n"),
                     empty = write(folder, "empty", ""), bad = write(folder, "bad", "a\n\xff\n");

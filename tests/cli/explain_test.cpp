@@ -1,4 +1,4 @@
-// Runs the real `attend explain` and checks what it prints.
+// Runs `attend explain` and checks its output.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,7 +93,8 @@ Matrix columns(const Matrix& a, size_t begin, size_t count) {
   return result;
 }
 
-/// Every number follows from the ones before it by its equation; contexts and weights are the fused attention's.
+/// Expects every number to follow from the ones before by its equation, and outputs and weights to match the fused
+/// attention.
 void expect_consistent(const Json& json) {
   const size_t heads = json["heads"], dim = json["dim"], width = dim / heads, length = json["tokens"].size();
   const Matrix x = matrix(json["x"]);
@@ -164,7 +165,7 @@ TEST(Explain, EachOptionDoesWhatItSays) {
   EXPECT_EQ(explain_json({"a b a", "--heads", "3"})["dim"], 9);
 }
 
-/// Lines that belong to a table, told by their labels.
+/// The lines of tables, recognised by their labels.
 Words table_lines(const std::string& out, const Words& tokens) {
   Words lines;
   std::istringstream in(out);
@@ -192,7 +193,7 @@ TEST(Explain, WideCharactersAreAligned) {
   }
 }
 
-TEST(Explain, EveryStepIsTold) {
+TEST(Explain, EveryStepIsExplained) {
   const std::string out = explain({"今天天气很好"}).out;
   for (const char* part : {"1. Tokens", "1:今 2:天 3:天 4:气 5:很 6:好", "2. Vectors", "Dot products", "q_i · k_j",
                            "Scaling", "√4 = 2.00", "Causal mask", "−∞", "Softmax", "Context vectors"}) {
@@ -209,7 +210,7 @@ TEST(Explain, HalvesAreRoundedAwayFromZero) {
   EXPECT_NE(out.find("0.10  1.29"), std::string::npos) << out;             // 2.57 / 2
 }
 
-TEST(Explain, ColoursOnlyWhereTheyBelong) {
+TEST(Explain, ColoursOnATerminalOrOnRequest) {
   const auto has_colour = [](const Finished& result) { return result.out.find("\x1b[") != std::string::npos; };
   EXPECT_FALSE(has_colour(explain({"今天"})));
   EXPECT_NE(explain({"今天", "--color", "always"}, {.environment = {{"COLORTERM", ""}}}).out.find("48;5;"),
@@ -225,7 +226,7 @@ TEST(Explain, ColoursOnlyWhereTheyBelong) {
   EXPECT_FALSE(has_colour(on_terminal({"今天", "--color", "never"}, "xterm-256color", "")));
 }
 
-TEST(Explain, TextCannotCommandTheTerminal) {
+TEST(Explain, TextCannotContainTerminalEscapes) {
   const std::string out = explain({"a \x1b[31m b\a"}).out;
   EXPECT_EQ(out.find('\x1b'), std::string::npos);
   EXPECT_EQ(out.find('\a'), std::string::npos);
@@ -250,7 +251,7 @@ TEST(Explain, LongTextsStayReadable) {
   EXPECT_EQ(refused.err, "attend: explain: expected at most 1024 tokens, got 1025\n");
 }
 
-TEST(Explain, WhatCannotBeExplainedGivesOneLine) {
+TEST(Explain, ErrorsAreOneLine) {
   const std::vector<std::pair<Words, std::string>> failures{
       {{""}, "attend: explain: the text has no words or characters\n"},
       {{" \t\u3000"}, "attend: explain: the text has no words or characters\n"},

@@ -1,4 +1,4 @@
-// Hostile and unlucky use of the command: one clear line each time, nothing lost, nothing of others touched.
+// Hostile input and unlucky conditions: one clear line of error, no data lost, no foreign files changed.
 #include <sys/stat.h>
 
 #include "attend/io/files.h"
@@ -9,14 +9,14 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace testing;  // NOLINT: a test's own words
+using namespace testing;  // NOLINT: test helpers
 
 Finished attend_command(Words words, const ProcessOptions& options = {}) {
   words.insert(words.begin(), ATTEND_BINARY_DIR "/attend");
   return run(words, options);
 }
 
-/// A translator of a few steps.
+/// A translation model trained for a few steps.
 class Faults : public ::testing::Test {
  protected:
   Words job(const Words& more = {}) const {
@@ -31,7 +31,7 @@ class Faults : public ::testing::Test {
   const std::string pairs_ = save(folder_, "pairs.tsv", reversed_digits(60)), model_ = folder_.file("m");
 };
 
-TEST_F(Faults, NeighboursOfAModelAreLeftAlone) {
+TEST_F(Faults, FoldersBesideAModelAreLeftAlone) {
   for (const char* name : {"m.old-20240101", "m.new-7"}) {
     fs::create_directory(folder_.file(name));
     save(folder_, std::string(name) + "/note", "mine");
@@ -55,7 +55,7 @@ TEST_F(Faults, ResumingWithoutACheckpointChangesNothing) {
   EXPECT_EQ(trained_files(model_), before);
 }
 
-TEST_F(Faults, ALogThatIsAPipeOrADeviceIsNotWaitedFor) {
+TEST_F(Faults, ALogThatIsAPipeOrADeviceDoesNotBlock) {
   train_it();
   const std::string log = model_ + "/training.jsonl";
   for (const bool is_pipe : {true, false}) {
@@ -75,8 +75,8 @@ TEST_F(Faults, ALogThatIsAPipeOrADeviceIsNotWaitedFor) {
   }
 }
 
-/// As in a download cache: the folder is all links.
-TEST_F(Faults, AModelOfLinksIsReadAsAnyOther) {
+/// As in a download cache, where a model folder consists of links.
+TEST_F(Faults, AModelFolderOfLinksCanBeRead) {
   train_it();
   const std::string links = folder_.file("snapshot");
   fs::create_directory(links);
@@ -104,7 +104,7 @@ TEST_F(Faults, AModelThatShrinksUnderACommandIsOneLine) {
   const std::string input = folder_.file("input"), weights = model_ + "/model.safetensors";
   ASSERT_EQ(mkfifo(input.c_str(), 0600), 0);
   Running process({ATTEND_BINARY_DIR "/attend", "translate", model_, "-i", input});
-  const int writer = open(input.c_str(), O_WRONLY);  // it has the model, and waits for the first line
+  const int writer = open(input.c_str(), O_WRONLY);  // returns once the command waits for input
   ASSERT_GE(writer, 0);
   if (truncate(weights.c_str(), 0) != 0 || write(writer, "012\n", 4) != 4) ADD_FAILURE();
   close(writer);
@@ -170,7 +170,7 @@ TEST_F(Faults, TrainingShowsProgressLongBeforeItsFirstReport) {
   EXPECT_EQ(train({"--resume", model_, "--steps", "1", "--quiet"}).code, 0);
 }
 
-TEST_F(Faults, AHangUpThatIsIgnoredStaysSo) {
+TEST_F(Faults, AnIgnoredHangUpSignalStaysIgnored) {
   Running process({"/bin/sh", "-c", R"(trap '' HUP; exec "$0" "$@")", ATTEND_BINARY_DIR "/attend", "train",
                    "transformer", pairs_, "-o", model_, "--tokenizer", "char", "--dim", "16", "--steps", "10000000",
                    "--log-every", "1"});
@@ -182,7 +182,7 @@ TEST_F(Faults, AHangUpThatIsIgnoredStaysSo) {
   EXPECT_EQ(process.end(SIGTERM).code, 128 + SIGTERM);
 }
 
-TEST_F(Faults, ALogThatNobodyReadsDoesNotEndTheTraining) {
+TEST_F(Faults, AClosedOutputPipeDoesNotEndTheTraining) {
   const Finished result = run({"/bin/bash", "-c", R"(set -o pipefail; "$0" "$@" 2>&1 | head -n 1)",
                                ATTEND_BINARY_DIR "/attend", "train", "transformer", pairs_, "-o", model_, "--tokenizer",
                                "char", "--dim", "16", "--steps", "6", "--log-every", "1"});
@@ -190,7 +190,7 @@ TEST_F(Faults, ALogThatNobodyReadsDoesNotEndTheTraining) {
   EXPECT_EQ(SafetensorsFile::open(model_ + "/checkpoint.safetensors").metadata().at("step"), "6");
 }
 
-TEST(Environment, ThreadsHaveToBeANumber) {
+TEST(Environment, TheNumberOfThreadsMustBeANumber) {
   for (const char* text : {"abc", "0", "-1", "2x", "1025", " 2"}) {
     const Finished result = attend_command({"tokenize", "x", "y"}, {.environment = {{"ATTEND_THREADS", text}}});
     EXPECT_EQ(result.code, 2);

@@ -21,7 +21,7 @@ Finished attend_command(std::vector<std::string> words) {
   return testing::run(words);
 }
 
-/// A GPT-2 of eleven words, with as many letters as its tokenizer.
+/// Saves a GPT-2 with a vocabulary of eleven, and a tokenizer with `letters` letters.
 void save_gpt2(const std::string& folder, int letters) {
   testing::tiny_gpt2().save(folder);
   json vocabulary;
@@ -48,7 +48,7 @@ TEST(HubCommands, GenerateScoreInfoAndConvert) {
   EXPECT_EQ(attend_command({"generate", folder.file("theirs"), "abc", "--greedy", "--tokens", "5"}).out, text.out);
 }
 
-/// Matrices in bf16 are held as the files have them, and give what they give once widened, to the last digit.
+/// bf16 matrices are kept in bf16, and give the same numbers as after conversion to f32, to the last digit.
 TEST(HubCommands, Bf16FilesGiveTheNumbersOfF32) {
   const TemporaryFolder folder;
   save_gpt2(folder.path(), 11);
@@ -98,7 +98,7 @@ TEST(HubCommands, InfoNeedsNoTokenizer) {
   EXPECT_EQ(attend_command({"generate", folder.path(), "abc"}).code, 1);
 }
 
-TEST(HubCommands, AModelInAFolderOfASentenceFolderIsFound) {
+TEST(HubCommands, TheModelInASubfolderOfASentenceTransformerIsFound) {
   const TemporaryFolder folder;
   save_gpt2(folder.file("0_Transformer"), 11);
   std::ofstream(folder.file("modules.json"))
@@ -109,7 +109,7 @@ TEST(HubCommands, AModelInAFolderOfASentenceFolderIsFound) {
   EXPECT_EQ(attend_command({"inspect", folder.path(), "abc", "-o", folder.file("x.json")}).code, 0);
 }
 
-TEST(HubCommands, InfoTellsWhatIsNotUsed) {
+TEST(HubCommands, InfoListsUnusedWeights) {
   const TemporaryFolder folder;
   auto files = testing::tiny_gpt2();
   files.tensors["adapter.weight"] = ones({3});
@@ -119,7 +119,7 @@ TEST(HubCommands, InfoTellsWhatIsNotUsed) {
   EXPECT_NE(info.out.find("adapter.weight"), std::string::npos) << info.out;
 }
 
-TEST(HubCommands, InfoTellsWhereTheFilesWereNotTakenAtTheirWord) {
+TEST(HubCommands, InfoListsConfigValuesThatAreNotFollowed) {
   const TemporaryFolder folder;
   auto files = testing::tiny_gpt2();
   files.config["tie_word_embeddings"] = false;
@@ -132,7 +132,7 @@ TEST(HubCommands, InfoTellsWhereTheFilesWereNotTakenAtTheirWord) {
   EXPECT_EQ(json::parse(attend_command({"info", folder.path(), "--json"}).out)["notes"].size(), 2u);
 }
 
-/// The text that `generate` writes behind "abc", and what is on standard error.
+/// The continuation of "abc" that `generate` prints, and its standard error.
 struct Written {
   std::string text, err;
   int64_t tokens = 0;
@@ -145,7 +145,7 @@ Written written(const std::string& folder, std::vector<std::string> options) {
   return {line["text"], run.err, line["tokens"]};
 }
 
-TEST(HubCommands, GenerateFollowsTheFolderUnlessTold) {
+TEST(HubCommands, OptionsOverrideTheFoldersGenerationConfig) {
   const TemporaryFolder folder;
   save_gpt2(folder.path(), 11);
   const auto says = [&](const json& rules) { std::ofstream(folder.file("generation_config.json")) << rules.dump(); };
@@ -184,7 +184,7 @@ TEST(HubCommands, DamagedWeightsAreOneLine) {
   save_gpt2(folder.path(), 11);
   Tensor& words = files.tensors["transformer.wte.weight"];
   words = words.clone();
-  words.data<float>()[8 * 10] = NAN;  // of a word that is not read
+  words.data<float>()[8 * 10] = NAN;  // the embedding of a token that does not occur
   files.save(folder.path());
   for (const char* command : {"generate", "score"}) {
     const Finished run = attend_command({command, folder.path(), "abc"});
@@ -205,7 +205,7 @@ TEST(HubCommands, DamagedWeightsAreOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("ours")));
 }
 
-TEST(HubCommands, VocabulariesMustFit) {
+TEST(HubCommands, TheTokenizerMustNotExceedTheModelsVocabulary) {
   const TemporaryFolder folder;
   save_gpt2(folder.path(), 12);
   const Finished run = attend_command({"generate", folder.path(), "a"});
@@ -232,7 +232,7 @@ void save_ours(const std::string& architecture, const std::map<std::string, std:
   tokenizer->save(folder);
 }
 
-TEST(HubCommands, TranslatorsOfOursAreConverted) {
+TEST(HubCommands, TrainedTranslatorsAreConverted) {
   const TemporaryFolder folder;
   save_ours("transformer", {{"dim", "16"}, {"norm_first", "yes"}}, folder.file("m"));
   const Finished converted = attend_command({"convert", folder.file("m"), "-o", folder.file("theirs")});
@@ -245,7 +245,7 @@ TEST(HubCommands, TranslatorsOfOursAreConverted) {
   EXPECT_EQ(translated(folder.file("theirs")), translated(folder.file("back"))) << "with its rules";
 }
 
-TEST(HubCommands, WhatCannotBeConvertedIsSaidInOneLine) {
+TEST(HubCommands, ConversionErrorsAreOneLine) {
   const TemporaryFolder folder;
   save_ours("encoder", {{"dim", "16"}, {"labels", R"(["a", "b"])"}}, folder.file("m"));
   const Finished refused = attend_command({"convert", folder.file("m"), "-o", folder.file("theirs")});

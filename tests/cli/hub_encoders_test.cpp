@@ -1,4 +1,4 @@
-// The commands on Hugging Face encoders and models of pictures, run as their users run them.
+// The commands on Hugging Face text encoders and image models.
 #include <gtest/gtest.h>
 #include <png.h>
 
@@ -63,7 +63,7 @@ TEST_F(HubEncoders, Embed) {
   const auto lines = lines_of(out({"embed", path("bert"), "the fox", "今天天气很好", ""}));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(std::ranges::count(lines[0], '\t'), 7);
-  EXPECT_EQ(lines_of(out({"embed", path("bert"), "the fox"}))[0], lines[0]);  // the batch changes nothing
+  EXPECT_EQ(lines_of(out({"embed", path("bert"), "the fox"}))[0], lines[0]);  // independent of the batch
   const Json json = Json::parse(out({"embed", path("bert"), "the fox", "--json", "--normalize"}));
   EXPECT_EQ(json["text"], "the fox");
   double squares = 0;
@@ -85,8 +85,8 @@ TEST_F(HubEncoders, WeightFormatsReachEveryCommand) {
   }
 }
 
-/// To the last digit: a short text alone is read in another way than many together unless that is seen to.
-TEST_F(HubEncoders, BatchesChangeNoNumber) {
+/// To the last digit: without batch invariance, kernels compute a short text alone differently than in a batch.
+TEST_F(HubEncoders, NumbersDoNotDependOnTheBatch) {
   std::string lines;
   for (int i = 1; i < 30; ++i)
     lines += std::string("the quick brown fox jumps over the lazy dog.").substr(0, 1 + i) + "\n";
@@ -110,7 +110,7 @@ TEST_F(HubEncoders, EmbedWritesArraysAndSimilarities) {
   EXPECT_NE(fails({"embed", path("bert"), "x", "--npy"}, 2).find("--npy needs a file"), std::string::npos);
 }
 
-TEST_F(HubEncoders, EmbedAsSentenceTransformersSays) {
+TEST_F(HubEncoders, EmbedFollowsTheSentenceTransformersConfig) {
   std::filesystem::copy(path("bert"), path("sentence"), std::filesystem::copy_options::recursive);
   write("sentence/modules.json", R"([{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

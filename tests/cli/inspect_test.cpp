@@ -1,4 +1,4 @@
-// Runs the real `attend inspect` and `attend view` on a model that was trained for two steps.
+// Runs `attend inspect` and `attend view` on a model trained for two steps.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ Finished attend_command(std::vector<std::string> words, const testing::ProcessOp
   return testing::run(words, options);
 }
 
-/// A tiny translator, trained once for all tests.
+/// A tiny translation model, trained once for all tests.
 const std::string& model() {
   static const TemporaryFolder folder;
   static const std::string path = [] {
@@ -97,7 +97,7 @@ TEST(Inspect, SaysWhichFontsAreMissingAndWritesThePicture) {
                 wrote);
 }
 
-TEST(Inspect, SaysWhatIsWrongInOneLine) {
+TEST(Inspect, ErrorsAreOneLine) {
   const auto expect = [](std::vector<std::string> words, int code, const std::string& message) {
     const Finished result = attend_command(std::move(words));
     EXPECT_EQ(result.code, code);
@@ -140,7 +140,7 @@ TEST(Inspect, ReadsTheStandardInputAndWritesThroughLinks) {
   EXPECT_NE(named.err.find(" - < " + folder.file("target.json") + "\n"), std::string::npos) << named.err;
 }
 
-TEST(Inspect, ShowsWhatAModelOfPicturesLooksAt) {
+TEST(Inspect, ShowsTheAttentionOfAnImageModel) {
   const TemporaryFolder folder;
   const std::string vit = folder.file("vit"), picture = folder.file("a.png");
   testing::vit_files().save(vit);
@@ -190,7 +190,7 @@ TEST(View, PrintsItsAddressTakesAnotherPortAndEndsCleanly) {
   EXPECT_EQ(second.end(SIGTERM).code, 0);
 }
 
-TEST(View, WatchingChangesNoBitOfTheTraining) {
+TEST(View, WatchingDoesNotChangeTheTraining) {
   const TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 60; ++i) lines += "hello there\tyou\nsmall world\tgood day\n";

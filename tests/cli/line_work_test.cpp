@@ -1,5 +1,4 @@
-// What all commands that read many lines have in common: where lines come from and go to, how far they are, and what is
-// kept after Ctrl-C.
+// Behaviour shared by all commands that read many lines: input and output, progress, and what Ctrl-C keeps.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -28,7 +27,7 @@ using testing::TemporaryFolder;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-/// A command that goes on while the test looks at it. Its standard input is a pipe, its standard error a terminal or a
+/// A command that runs while the test observes it. Its standard input is a pipe, its standard error a terminal or a
 /// file.
 class Running {
  public:
@@ -58,8 +57,8 @@ class Running {
 
   void type(const std::string& text) const { EXPECT_EQ(write(input_, text.data(), text.size()), std::ssize(text)); }
 
-  /// The beginning of what is written so far to the file that will appear at the end; nothing before it is opened. Not
-  /// all of it: reading a file that grows faster than it is read would last until the command is done.
+  /// The beginning of the unnamed output file; empty before it is opened. Reads only a part: the file may grow faster
+  /// than it can be read.
   std::optional<std::string> pending() const {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(child_) + "/fd", error)) {
@@ -75,7 +74,7 @@ class Running {
     return std::nullopt;
   }
 
-  /// Waits for a state of the pending file.
+  /// Waits until the pending file's contents satisfy a condition.
   void wait_for(const std::function<bool(const std::string&)>& is_reached) const {
     for (int i = 0; i < 6000; ++i) {
       const auto text = pending();
@@ -85,7 +84,7 @@ class Running {
     ADD_FAILURE() << "it never came so far";
   }
 
-  /// Reads the terminal until this is shown.
+  /// Reads the terminal until `wanted` appears.
   std::string wait_for_terminal(const std::string& wanted) const {
     std::string shown;
     char buffer[4096];
@@ -297,10 +296,10 @@ TEST_F(LineWork, ATextThatNamesAFileIsPointedOut) {
   EXPECT_EQ(attend({"translate", path("pairs"), "the fox"}).err, "");
 }
 
-TEST_F(LineWork, ALinkKeepsPointingToWhatIsWritten) {
+TEST_F(LineWork, OutputToALinkIsWrittenToItsTarget) {
   const std::string expected = out({"translate", path("pairs"), "fox"});
   fs::create_directory(folder_.file("there"));
-  fs::create_symlink("there/file", folder_.file("link"));  // of a file that is not there yet
+  fs::create_symlink("there/file", folder_.file("link"));  // its target does not exist yet
   fs::create_symlink("link", folder_.file("link2"));
   for (const char* name : {"link", "link2"}) {
     EXPECT_EQ(out({"translate", path("pairs"), "fox", "-o", folder_.file(name)}), "");
@@ -330,7 +329,7 @@ TEST_F(LineWork, GenerateTakesManyPrompts) {
   EXPECT_EQ(out(with({"-i", folder_.file("prompts"), "-o", folder_.file("texts")})), "");
   EXPECT_EQ(file_text(folder_.file("texts")), both);
   EXPECT_EQ(out(with({"-i", write("empty", "")})), "");
-  EXPECT_EQ(out(base), out(with({""})));  // no prompt: a new text
+  EXPECT_EQ(out(base), out(with({""})));  // no prompt: starts a new text
   const auto lines = lines_of(out(with({"--json", "-i", folder_.file("prompts")})));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(Json::parse(lines[1])["prompt"], "今天");
@@ -344,7 +343,7 @@ TEST_F(LineWork, GenerateTakesManyPrompts) {
   EXPECT_NE(all[1], all[40]) << "each prompt has draws of its own";
 }
 
-TEST_F(LineWork, FillGuessesMaskedWords) {
+TEST_F(LineWork, FillPredictsMaskedWords) {
   const auto lines =
       lines_of(out({"fill", path("words"), "--top", "3"}, {.input = "the <mask>ox\n\n今<mask>天<mask>\n"}));
   ASSERT_EQ(lines.size(), 3u);

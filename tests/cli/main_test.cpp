@@ -1,4 +1,4 @@
-// The command as a whole: help, version, and how it fails.
+// The command as a whole: help, version, and errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST(Command, HelpIsACommandToo) {
   EXPECT_EQ(unknown.err, "attend: unknown command 'explian'; did you mean 'explain'?\n");
 }
 
-TEST(Command, FileSystemErrorsHaveNoNamesOfFunctions) {
+TEST(Command, FileSystemErrorsContainNoFunctionNames) {
   const testing::TemporaryFolder folder;
   std::filesystem::create_symlink("loop", folder.file("loop"));
   for (const Words& words : {Words{"info", folder.file("loop")}, Words{"inspect", folder.file("loop"), "x"},

@@ -1,4 +1,4 @@
-// The commands that use a model, run as their users run them, on small untrained models.
+// The commands that use a model, on small untrained models.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -188,7 +188,7 @@ TEST_F(ModelCommands, GeneratesAfterThePrompt) {
   EXPECT_NE(several.find("\n---\nfox"), std::string::npos);
 }
 
-TEST_F(ModelCommands, GenerateStopsWhereItIsTold) {
+TEST_F(ModelCommands, GenerateStopsAtStopStrings) {
   const Words words{"generate", path("text"), "fox", "--tokens", "60", "--past-end", "--seed", "1", "--json"};
   const std::string whole = Json::parse(out(words))["text"];
   const auto characters = code_points(whole);
@@ -258,8 +258,8 @@ TEST_F(ModelCommands, ScoresTexts) {
   EXPECT_EQ(whole["tokens"], 380);
 }
 
-/// Weights in fewer bits: nearly the same numbers, but not the same.
-TEST_F(ModelCommands, WeightsMayBeHeldInFewerBits) {
+/// Reduced weights give nearly the same numbers, but not exactly the same.
+TEST_F(ModelCommands, WeightsMayBeReducedToFewerBits) {
   const auto log_probability = [&](const std::string& model, const std::string& text, Words options) {
     options.insert(options.begin(), {"score", path(model), text, "--json"});
     return Json::parse(out(options))["log_probability"].get<double>();
@@ -290,7 +290,7 @@ TEST_F(ModelCommands, WeightsMayBeHeldInFewerBits) {
   EXPECT_EQ(attend({"generate", path("text"), "the", "--dtype", "f16"}).code, 2);
 }
 
-TEST_F(ModelCommands, InfoTellsWhatIsThere) {
+TEST_F(ModelCommands, InfoDescribesTheModel) {
   write("pairs/training.jsonl", "{\"step\":1,\"loss\":5.5}\n{\"step\":20,\"validation_loss\":2.25}\n{\"cut off");
   const Json json = Json::parse(out({"info", path("pairs"), "--json"}));
   EXPECT_EQ(json["architecture"], "transformer");
@@ -309,7 +309,7 @@ TEST_F(ModelCommands, InfoTellsWhatIsThere) {
   EXPECT_EQ(out({"info", path("text")}).find("Training"), std::string::npos);
 }
 
-TEST_F(ModelCommands, MistakesGiveOneLine) {
+TEST_F(ModelCommands, ErrorsAreOneLine) {
   const std::string pairs = path("pairs"), text = path("text");
   const std::vector<std::pair<Words, std::string>> cases{
       {{"translate", "nowhere", "x"}, "nowhere: no such model folder"},
@@ -358,7 +358,7 @@ TEST_F(ModelCommands, MistakesGiveOneLine) {
   EXPECT_FALSE(std::filesystem::exists(path("none")));
 }
 
-TEST_F(ModelCommands, AFileIsWrittenWholeOrNotAtAll) {
+TEST_F(ModelCommands, AFileIsWrittenCompletelyOrNotAtAll) {
   write("kept.txt", "as before\n");
   const Finished result = attend({"translate", path("pairs"), "-o", path("kept.txt")}, {.input = "fox\nb\xff\n"});
   EXPECT_EQ(result.code, 1);
@@ -366,7 +366,7 @@ TEST_F(ModelCommands, AFileIsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(testing::file_text(path("kept.txt")), "as before\n");
 }
 
-TEST_F(ModelCommands, DevicesArePassedWhatIsWritten) {
+TEST_F(ModelCommands, DevicesAreWrittenDirectly) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   const int reader = open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);

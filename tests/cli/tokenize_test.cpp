@@ -92,7 +92,7 @@ TEST_F(Tokenize, EveryKindTrains) {
   }
 }
 
-TEST_F(Tokenize, MistakesAreOneLine) {
+TEST_F(Tokenize, ErrorsAreOneLine) {
   const std::vector<std::tuple<Words, int, std::string>> mistakes{
       {{}, 2, "expected a tokenizer, a model folder, or --train FILE; see attend tokenize --help"},
       {{folder_.file("absent"), "x"}, 1, folder_.file("absent") + ": no such file or folder"},

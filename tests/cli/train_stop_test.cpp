@@ -1,4 +1,4 @@
-// Stops the real `attend train` in every way there is: nothing is lost, and it goes on as if never stopped.
+// Stops `attend train` in every possible way: nothing is lost, and resuming gives the same result as no stop.
 #include <sys/mount.h>
 
 #include "attend/models/registry.h"
@@ -8,9 +8,9 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace testing;  // NOLINT: a test's own words
+using namespace testing;  // NOLINT: test helpers
 
-/// Two seconds or so, with much writing.
+/// A job of about two seconds that writes often.
 Words job(const TemporaryFolder& folder, const std::string& model, const Words& more = {}) {
   const std::string pairs = folder.file("pairs.tsv");
   if (!fs::exists(pairs)) save(folder, "pairs.tsv", reversed_digits(200));
@@ -27,7 +27,7 @@ void expect_same(const std::string& got, const std::string& expected) {
   for (const auto& [name, content] : b) EXPECT_TRUE(a.contains(name) && a.at(name) == content) << name;
 }
 
-TEST(TrainKilled, AtAnyMomentGoesOnAsIfNeverStopped) {
+TEST(TrainKilled, AtAnyMomentResumesWithTheSameResult) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m");
   ASSERT_EQ(train(job(folder, "whole", {"--quiet"})).code, 0);
@@ -67,7 +67,7 @@ int64_t last_step(const std::string& model) {
   return std::stoll(file.metadata().at("step"));
 }
 
-TEST(TrainSignals, SaveAndSayHowToGoOn) {
+TEST(TrainSignals, SaveAndSayHowToResume) {
   const TemporaryFolder folder;
   const std::string model = folder.file("my model");
   const Words endless{"--steps", "10000000", "--json", "--log-every", "1"};
@@ -101,7 +101,7 @@ TEST(TrainSignals, WhileItReadsTheCorpusLeaveNothing) {
   const std::string corpus = save(folder, "text", text);
   Running process(train_command(Words{"gpt", corpus, "-o", folder.file("m")} + kTinyGpt));
   const std::string cache = folder.file("m.new-" + std::to_string(process.pid())) + "/cache";
-  ASSERT_TRUE(wait_until([&] { return fs::exists(cache); }));  // what is written there has no name yet
+  ASSERT_TRUE(wait_until([&] { return fs::exists(cache); }));  // files written there have no names yet
   const Finished result = process.end(SIGINT);
   EXPECT_EQ(result.code, 130);
   EXPECT_NE(result.err.find("Stopped before training began; nothing was written.\n"), std::string::npos) << result.err;
@@ -141,7 +141,7 @@ TEST(TrainFullDisk, OfAFileSystemOfItsOwn) {
   const std::string model = disk + "/m";
   Words words = job(folder, "m", {"--quiet"});
   *(std::ranges::find(words, "-o") + 1) = model;
-  const Finished full = train(words);  // the averages do not fit
+  const Finished full = train(words);  // the snapshots for averaging do not fit
   expect_one_line(full, 1);
   EXPECT_NE(full.err.find("No space left on device"), std::string::npos) << full.err;
   EXPECT_NO_THROW(load_model(model));

@@ -1,4 +1,4 @@
-// Runs the real `attend train` on every kind of corpus, and on what is none.
+// Runs `attend train` on every kind of corpus, and on invalid ones.
 #include "train_testing.h"
 
 #include "attend/models/registry.h"
@@ -7,10 +7,10 @@ namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace testing;  // NOLINT: a test's own words
+using namespace testing;  // NOLINT: test helpers
 using Json = nlohmann::json;
 
-/// Files to learn from, and the command's answer to them; whatever it was, only these files are there afterwards.
+/// Corpus files, and checks of the command's errors. After each test the folder must contain only these files.
 class TrainRefuses : public ::testing::Test {
  protected:
   TrainRefuses() {
@@ -34,7 +34,7 @@ class TrainRefuses : public ::testing::Test {
     EXPECT_EQ(result.err, "attend: " + message + "\n");
     EXPECT_EQ(names_in(folder_.path()), files_) << message;
   }
-  /// Mistakes in the words themselves.
+  /// Expects a usage error.
   void expect_usage(const Words& words, const std::string& message) {
     expect(words, 2, message + "; see attend train --help");
   }
@@ -43,7 +43,7 @@ class TrainRefuses : public ::testing::Test {
   Words files_;
 };
 
-TEST_F(TrainRefuses, CorporaThatAreNone) {
+TEST_F(TrainRefuses, InvalidCorpora) {
   const Words tiny = kTinyTransformer + output();
   expect(
       Words{"transformer", file("ten"), file("nine")} + tiny, 1,
@@ -65,7 +65,7 @@ TEST_F(TrainRefuses, CorporaThatAreNone) {
          file("no-tab.tsv") + ":2: expected source TAB target, got no tab in 'no tab here'");
 }
 
-TEST_F(TrainRefuses, ModelsThatCannotBe) {
+TEST_F(TrainRefuses, InvalidModelSettings) {
   expect_usage(Words{"rnn", file("pairs.tsv"), "--beta2", "1"} + output(),
                "--beta2 must be a number from 0 to 0.999999, got 1");
   const Words pairs{"transformer", file("pairs.tsv")}, tiny = pairs + kTinyTransformer + output();
@@ -104,7 +104,7 @@ TEST_F(TrainRefuses, FoldersItMayNotWrite) {
   expect({"--resume", file("full")}, 1, file("full") + ": this is not a model folder, it has no config.json");
 }
 
-TEST_F(TrainRefuses, WordsItDoesNotKnow) {
+TEST_F(TrainRefuses, UnknownArguments) {
   const Words pairs{"transformer", file("pairs.tsv")};
   expect_usage(Words{"lstm", file("pairs.tsv")} + output(),
                "there is no architecture 'lstm'; there are rnn, rnn-attention, transformer, gpt, encoder");
@@ -146,7 +146,7 @@ TEST(Train, PrintsTheOutcomeAsJson) {
   }
 }
 
-TEST(Train, TakesItsTextFromAFileAPackedOneAndTheStandardInput) {
+TEST(Train, ReadsPlainFilesGzipFilesAndStandardInput) {
   const TemporaryFolder folder;
   const std::string text = periodic_text(40), plain = save(folder, "plain", text);
   ASSERT_EQ(run({"/bin/bash", "-c", "gzip < \"$0\" > \"$0.gz\"", plain}).code, 0);
@@ -162,7 +162,7 @@ TEST(Train, TakesItsTextFromAFileAPackedOneAndTheStandardInput) {
   EXPECT_EQ(bad.err, "attend: stdin:41: not UTF-8\n");
 }
 
-TEST(Train, GoesOnWithWhatIsNotUtf8IfAskedTo) {
+TEST(Train, ReplacesInvalidUtf8IfRequested) {
   const TemporaryFolder folder;
   const std::string file = save(folder, "t", periodic_text(20) + "bad \xff line\n" + periodic_text(20));
   expect_one_line(train(Words{"gpt", file, "-o", folder.file("m")} + kTinyGpt + Words{"--quiet"}), 1);
@@ -187,7 +187,7 @@ TEST(Train, ReadsAndShowsChinese) {
       << "the sample is a line of the corpus";
 }
 
-TEST(Train, ValidatesWithFilesOfTheirOwn) {
+TEST(Train, ValidatesOnSeparateFiles) {
   const TemporaryFolder folder;
   const std::string pairs = save(folder, "p", reversed_digits(60)), few = save(folder, "v", "012\t210\n34\t43\n");
   const Finished result =
@@ -214,7 +214,7 @@ TEST(Train, ClassifiesFromMaskedWords) {
   EXPECT_EQ(load_model(folder.file("tuned"))->vocab_size(), load_model(folder.file("base"))->vocab_size());
 }
 
-TEST(Train, TheLastOfAnOptionCountsAndResumeTakesNewOnes) {
+TEST(Train, TheLastOfRepeatedOptionsCountsAndResumeTakesNewOnes) {
   const TemporaryFolder folder;
   const Words words{"rnn", save(folder, "p", reversed_digits(60)), "-o", folder.file("m"), "--steps", "9"};
   EXPECT_EQ(outcome(train(words + kTinyRnn + kShort))["step"], 4);

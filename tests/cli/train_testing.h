@@ -9,7 +9,7 @@
 
 #include "train/train_testing.h"
 
-// Runs the real `attend train`.
+// Helpers to run `attend train`.
 namespace attend::testing {
 
 using Words = std::vector<std::string>;
@@ -28,14 +28,14 @@ inline Words operator+(Words words, const Words& more) {
   return words;
 }
 
-/// Options that make the smallest model of each architecture.
+/// Options for the smallest model of each architecture.
 inline const Words kTinyTransformer{
     "--tokenizer",      "char", "--dim", "16", "--heads", "2", "--ffn-dim", "32", "--encoder-layers", "1",
     "--decoder-layers", "1"};
 inline const Words kTinyGpt{"--tokenizer", "char", "--dim", "16", "--heads", "2", "--layers", "1", "--context", "16"};
 inline const Words kTinyRnn{"--tokenizer", "char", "--dim", "16", "--state-dim", "16"};
 
-/// `attend: …`, one line and nothing else.
+/// Expects the exit code, and exactly one line of error, `attend: …`.
 inline void expect_one_line(const Finished& result, int code) {
   EXPECT_EQ(result.code, code) << result.err;
   EXPECT_EQ(result.out, "");
@@ -50,7 +50,7 @@ inline Words names_in(const std::string& folder) {
   return names;
 }
 
-/// One that runs while the test goes on.
+/// A training that runs in the background of the test.
 class Running {
  public:
   explicit Running(const Words& command) : pid_(fork()) {
@@ -69,9 +69,9 @@ class Running {
   pid_t pid() const { return pid_; }
   std::string out() const { return file_text(folder_.file("out")); }  ///< so far
   std::string err() const { return file_text(folder_.file("err")); }
-  /// Waits for it to end by itself.
+  /// Waits for the process to exit.
   Finished wait() { return end(0); }
-  /// Sends a signal and waits for the end.
+  /// Sends a signal and waits for the process to exit.
   Finished end(int signal) {
     kill(pid_, signal);
     const int code = exit_code(std::exchange(pid_, -1));
@@ -85,7 +85,7 @@ class Running {
 
 inline void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
-/// False if it does not become true within a minute.
+/// Waits until the condition is true. False after a minute.
 template <class Condition>
 bool wait_until(Condition&& condition) {
   for (int i = 0; i < 6000; ++i, sleep_for(10)) {

@@ -48,7 +48,7 @@ std::string streamed(const ApiResponse& response) {
   return all;
 }
 
-TEST(Api, SaysWhatThereIs) {
+TEST(Api, ListsItsModels) {
   Api api = tiny_api({.version = "9.8"});
   const Json info = answer(get(api, "/api/info"));
   EXPECT_EQ(info["version"], "9.8");
@@ -61,8 +61,8 @@ TEST(Api, SaysWhatThereIs) {
   EXPECT_EQ(info["models"][1]["context"], 64);
 }
 
-/// The offline file and the server tell the same, number for number.
-TEST(Api, AnswersWhatTheOfflineFileHolds) {
+/// The server and the offline file give the same numbers.
+TEST(Api, GivesTheNumbersOfTheOfflineFile) {
   Api api = tiny_api();
   size_t number = 0;
   for (const char* architecture : {"transformer", "gpt", "rnn-attention", "encoder"}) {
@@ -96,7 +96,7 @@ TEST(Api, AnswersWhatTheOfflineFileHolds) {
   }
 }
 
-/// While a text is being written, which holds the model's turn, pictures can be uploaded.
+/// Pictures can be uploaded while a generation holds the model.
 TEST(Api, PicturesAreDecodedOutsideTheModelsTurn) {
   Api api({tiny_inspected("gpt")}, {});
   const std::string png = encode_png(*motley_picture(12, 7));
@@ -143,11 +143,11 @@ TEST(Api, TakesPicturesByUploadOnly) {
   }
   expect_refused(get(api, "/api/pictures"), 405, "/api/pictures takes POST, not 'GET'");
   for (int i = 0; i < 16; ++i) answer(upload(png));
-  EXPECT_EQ(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p0"}}).status, 404);  // only the last are kept
+  EXPECT_EQ(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p0"}}).status, 404);  // only the newest are kept
   EXPECT_EQ(post(api, "/api/runs", {{"model", "m0"}, {"picture", "p16"}}).status, 200);
 }
 
-TEST(Api, ModelsOfPicturesHaveNoWords) {
+TEST(Api, ImageModelsHaveNoTokens) {
   InspectedModel model = tiny_vision();
   model.example_picture = motley_picture(6, 6);
   Api api({model}, {});
@@ -252,7 +252,7 @@ TEST(Api, RefusesInOneLine) {
                  "align: this model has no cross-attention, so there is no alignment");
   expect_refused(get(api, "/api/runs/" + id + "/nothing"), 404,
                  "expected heads, stats, alignment or array of a run, got 'nothing'");
-  EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // and it is still there
+  EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // the run still exists
 }
 
 TEST(Api, ServesThePageItWasGiven) {
@@ -282,8 +282,8 @@ TEST(Api, AnswersManyAtOnce) {
   EXPECT_EQ(good + busy, 48);
 }
 
-/// A stream counts from the answer on, though it is sent later, until it is gone, however it ended.
-TEST(Api, OpensSoManyStreams) {
+/// A stream counts as open from the response until it is destroyed, even if it is sent later or fails.
+TEST(Api, LimitsOpenStreams) {
   Api api = tiny_api({.most_streams = 2});
   const Json body{{"model", "m1"}, {"text", "abc"}, {"length", 2}};
   {
@@ -297,7 +297,7 @@ TEST(Api, OpensSoManyStreams) {
   EXPECT_NE(streamed(post(api, "/api/generate", body)).find("\"done\":true"), std::string::npos);
 }
 
-/// Figures of long texts take seconds: others are told to wait, and none is lost.
+/// Figures of long texts take seconds. Other requests wait or get 503.
 TEST(Api, ComputesFiguresOneAtATime) {
   Api api({tiny_inspected("gpt", {{"context", "2048"}, {"positions", "sinusoidal"}})}, {.most_figures = 1});
   const std::string id = answer(post(api, "/api/runs", {{"model", "m0"}, {"text", std::string(2000, 'a')}}))["id"];
@@ -317,7 +317,7 @@ TEST(Api, ComputesFiguresOneAtATime) {
   EXPECT_EQ(get(api, "/api/runs/" + id + "/heads").status, 200);
 }
 
-TEST(Training, TheFeedTellsStepsAndKeepsSnapshots) {
+TEST(Training, TheFeedReportsStepsAndKeepsSnapshots) {
   const InspectedModel model = tiny_inspected("gpt");
   const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});
   Api api = tiny_api();
@@ -338,7 +338,7 @@ TEST(Training, TheFeedTellsStepsAndKeepsSnapshots) {
   EXPECT_EQ(told["snapshots"][47]["step"], 199);
   EXPECT_EQ(get(api, "/api/runs/t0/array", {{"name", "weights/0/0"}}).status, 200);
   EXPECT_EQ(get(api, "/api/runs/t199").status, 200);
-  int64_t answered = 0;  // listed, and the last few thinned out
+  int64_t answered = 0;  // snapshots that are listed or were dropped recently
   for (int64_t step = 0; step < 200; ++step) answered += get(api, "/api/runs/t" + std::to_string(step)).status == 200;
   EXPECT_EQ(answered, 48 + 16);
   EXPECT_EQ(get(api, "/api/runs/t198").status, 200);

@@ -14,10 +14,10 @@
 #include "attend/serve/server.h"
 #include "inspect/inspect_testing.h"
 
-// Requests to a server as they are on the wire, right or wrong.
+// Sends raw HTTP requests, valid or not.
 namespace attend::testing {
 
-/// A connection to a port of this machine.
+/// A connection to a local port.
 class Client {
  public:
   explicit Client(int port) : file_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -41,13 +41,13 @@ class Client {
     }
     return true;
   }
-  /// Whether something has come, or the other side has closed.
+  /// Whether bytes have arrived or the server has closed the connection.
   bool has_answer() const {
     char byte = 0;
     return recv(file_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
   void finish() const { shutdown(file_, SHUT_WR); }
-  /// All that comes until the other side closes, or falls silent for ten seconds.
+  /// Everything received until the server closes the connection or sends nothing for ten seconds.
   std::string receive() const {
     std::string answer;
     char buffer[4096];
@@ -68,7 +68,7 @@ inline std::string exchange(int port, const std::string& bytes, bool says_it_is_
   return client.receive();
 }
 
-/// A small model's page.
+/// A server with a small model.
 struct Served {
   Api api;
   Server server{api, {.port = 0}};

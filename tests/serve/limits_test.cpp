@@ -1,4 +1,4 @@
-// What a server takes from connections that mean no good, over real sockets.
+// The server's limits against hostile connections, over real sockets.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(Limits, PartsOfAnswersAreNotGiven) {
+TEST(Limits, RangeRequestsAreRefused) {
   Served served({.version = "1", .page = "packed"});
   for (const char* range :
        {"bytes=0-200000", "bytes=5000-9000", "bytes=0-3", "bytes=-5", "bytes=2-", "bytes=0-1,4-9",
@@ -42,7 +42,7 @@ TEST(Limits, PartsOfAnswersAreNotGiven) {
   }
 }
 
-TEST(Limits, TheReasonsOfTheApiArrive) {
+TEST(Limits, ErrorMessagesOfTheApiArrive) {
   Served served({.version = "1", .longest = 20, .most_streams = 0});
   const auto post = [&](const std::string& path, const std::string& body) {
     return served.request("POST " + path, {}, body);
@@ -59,7 +59,7 @@ TEST(Limits, TheReasonsOfTheApiArrive) {
                  "inspect: there is no head 99; the layer has 2, counted from 0");
 }
 
-TEST(Limits, BodiesHaveALengthThatIsSaid) {
+TEST(Limits, BodiesMustDeclareTheirLength) {
   Served served;
   const auto post = [&](const std::string& headers, const std::string& body = {}) {
     return exchange(served.server.port(), "POST /api/runs HTTP/1.1\r\n" + served.host() + headers + "\r\n" + body);
@@ -79,7 +79,7 @@ TEST(Limits, BodiesHaveALengthThatIsSaid) {
   for (const char* length : {"99999999", "99999999999", "18446744073709551618"}) {
     expect_refused(post("Content-Length: " + std::string(length) + "\r\n", "{}"), 413, "the request is too large");
   }
-  const std::string large(32 << 20, 'x');  // what is in flight when the answer comes does not lose it
+  const std::string large(32 << 20, 'x');  // the response arrives although the client is still sending
   expect_refused(served.request("POST /api/runs", {}, large), 413, "the request is too large");
 }
 
@@ -94,8 +94,8 @@ TEST(Limits, HeadsAreShort) {
   EXPECT_EQ(status_of(served.request("GET /api/info", served.host() + "X: " + padding.substr(0, 8000) + "\r\n")), 200);
 }
 
-/// Sent after a pause, so that it comes in a packet of its own, as larger bodies of browsers do.
-TEST(Limits, TheBodyOfARefusedRequestIsNoRequest) {
+/// The body is sent after a pause, so that it arrives in a separate packet, as large bodies from browsers do.
+TEST(Limits, TheBodyOfARefusedRequestIsNotParsedAsARequest) {
   Served served;
   const std::string inner = "POST /api/runs HTTP/1.1\r\n" + served.host() +
                             "Content-Length: " + std::to_string(std::string(kBody).size()) + "\r\n\r\n" + kBody;
@@ -122,7 +122,7 @@ TEST(Limits, TheBodyOfARefusedRequestIsNoRequest) {
       EXPECT_EQ(count_of(answer, "HTTP/1.1 "), 1u) << head;
     }
   }
-  EXPECT_EQ(status_of(served.request("GET /api/runs/r0")), 404);  // no run was made
+  EXPECT_EQ(status_of(served.request("GET /api/runs/r0")), 404);  // no run was created
 }
 
 TEST(Limits, SlowSendersDoNotKeepOthersWaiting) {
@@ -148,8 +148,7 @@ TEST(Limits, SlowSendersDoNotKeepOthersWaiting) {
   expect_refused(slow[1]->receive(), 408, "the request took too long to arrive");
 }
 
-/// With two threads to answer, many who send nothing, half a request, or do not read are still waited for when another
-/// has its answer.
+/// With two threads, a request is answered although many connections send nothing, send half a request, or do not read.
 TEST(Limits, SlowConnectionsTakeNoThreads) {
   LimitedServer server(2, 1 << 20);
   const std::string page(2 << 20, 'p');
@@ -173,7 +172,7 @@ TEST(Limits, SlowConnectionsTakeNoThreads) {
   listener.join();
 }
 
-TEST(Limits, TooManyConnectionsEndTheOldest) {
+TEST(Limits, TooManyConnectionsCloseTheOldest) {
   WaitingRoom room([](const Arrival& request) { close(request.socket); }, {.largest_body = 100, .most_guests = 3});
   std::array<std::array<int, 2>, 4> pairs{};
   for (auto& pair : pairs) {
@@ -195,8 +194,8 @@ TEST(Limits, ALongAnswerArrivesLate) {
   EXPECT_EQ(body_of(client.receive()), page);
 }
 
-/// As curl --data-binary sends whatever it is given.
-TEST(Limits, WhatIsCalledAFormIsTakenAsItIs) {
+/// curl --data-binary declares any body as a form.
+TEST(Limits, BodiesDeclaredAsFormsAreReadUnchanged) {
   Served served;
   const std::string form = served.host() + "Content-Type: application/x-www-form-urlencoded\r\n";
   EXPECT_EQ(status_of(served.request("POST /api/runs", form, kBody)), 200);
@@ -204,7 +203,7 @@ TEST(Limits, WhatIsCalledAFormIsTakenAsItIs) {
                  "the picture: expected a PNG or a JPEG");
 }
 
-TEST(Limits, WhoAsksBeforeSendingIsToldToGoOn) {
+TEST(Limits, Expect100ContinueIsAnswered) {
   Served served;
   const Client client(served.server.port());
   client.send("POST /api/runs HTTP/1.1\r\n" + served.host() +
@@ -216,7 +215,7 @@ TEST(Limits, WhoAsksBeforeSendingIsToldToGoOn) {
   EXPECT_NE(answer.find("HTTP/1.1 200 OK\r\n"), std::string::npos) << answer.substr(0, 200);
 }
 
-TEST(Limits, StoppingWaitsForNobody) {
+TEST(Limits, StoppingDoesNotWaitForSlowClients) {
   Served served({.version = "1", .page = std::string(16 << 20, 'p')});
   const Client silent(served.server.port()), reads_nothing(served.server.port()), half(served.server.port());
   reads_nothing.send("GET / HTTP/1.1\r\n" + served.host() + "\r\n");

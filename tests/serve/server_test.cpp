@@ -30,8 +30,8 @@ TEST(Server, AnswersOverHttp) {
   EXPECT_NE(lines.find("Transfer-Encoding: chunked"), std::string::npos);
 }
 
-/// The page shows this line: it must come through as the API wrote it.
-TEST(Server, SaysWhatIsWrong) {
+/// The page shows the error, so it must arrive as the API wrote it.
+TEST(Server, PassesErrorsOn) {
   Served served;
   const auto error = [&](const std::string& line, const std::string& body) {
     const std::string answer = served.request(line, {}, body);
@@ -55,7 +55,7 @@ TEST(Server, RefusesForeignHostsAndOrigins) {
   EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: null\r\n")), 403);
 }
 
-TEST(Server, KnowsItsOwnRequests) {
+TEST(Server, RecognisesRequestsOfItsOwnPage) {
   EXPECT_TRUE(is_own_request("127.0.0.1:8757", "", "127.0.0.1"));
   EXPECT_TRUE(is_own_request("LOCALHOST:8757", "", "127.0.0.1"));
   EXPECT_TRUE(is_own_request("[::1]:8757", "http://[::1]:8757", "127.0.0.1"));
@@ -69,7 +69,7 @@ TEST(Server, KnowsItsOwnRequests) {
   EXPECT_FALSE(is_own_request("127.0.0.1:8757", "https://127.0.0.1:8757", "127.0.0.1"));
 }
 
-TEST(Server, SurvivesWhatIsNoRequest) {
+TEST(Server, SurvivesMalformedRequests) {
   Served served;
   for (const std::string& bytes :
        {std::string("\r\n\r\n"), std::string("GET"), std::string("\x16\x03\x01\x02", 4),
@@ -91,7 +91,7 @@ TEST(Server, SurvivesWhatIsNoRequest) {
   EXPECT_EQ(status_of(served.request("GET /api/info")), 200);
 }
 
-TEST(Server, ASecondTakesAnotherPort) {
+TEST(Server, ASecondServerTakesAnotherPort) {
   Api api({tiny_inspected("gpt")}, {});
   const Server first(api, {.port = 0});
   const Server second(api, {.port = first.port()});

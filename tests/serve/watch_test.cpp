@@ -1,4 +1,4 @@
-// What is asked of a model while training replaces it. The thread sanitizer looks at these too.
+// Requests to a model while training replaces it. Also run under the thread sanitizer.
 #include "attend/serve/watch.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST(Watch, TheModelIsReplacedWhileItIsAskedFor) {
+TEST(Watch, TheModelIsReplacedDuringRequests) {
   const InspectedModel first = tiny_inspected("gpt");
   const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});
   feed->add_snapshot(0, tiny_run(first, {.text = "hello"}));
@@ -76,13 +76,13 @@ TEST(Watch, ATrainingIsFollowedOverHttp) {
   const std::string last = told["snapshots"].back()["run"];
   EXPECT_EQ(Json::parse(body_of(ask("GET /api/runs/" + last)))["sides"][0]["text"], "321");
   EXPECT_EQ(body_of(ask("POST /api/training/sentence", R"({"text":"1"})")), R"({"error":"nothing is being trained"})");
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for the listener to hear of the end
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that the listener receives the last event
   watch.reset();
   listener.join();
   EXPECT_NE(events.find("data: "), std::string::npos);
 }
 
-/// A sentence without a target is translated by the model as it is at each snapshot, and that is followed.
+/// At each snapshot, the current model translates a sentence without a target, and the run shows that translation.
 TEST(Watch, ASentenceWithoutATargetIsTranslated) {
   const TemporaryFolder folder;
   std::string pairs;
@@ -110,7 +110,7 @@ TEST(Watch, ASentenceWithoutATargetIsTranslated) {
   ASSERT_GE(training["snapshots"].size(), 3u);
   const auto target = [&](const Json& snapshot) {
     const Json run = get("/api/runs/" + snapshot["run"].get<std::string>());
-    EXPECT_LE(run["sides"][1]["tokens"].size(), 33u);  // the start and at most 32 more
+    EXPECT_LE(run["sides"][1]["tokens"].size(), 33u);  // the start token and at most 32 more
     return run["sides"][1]["text"].get<std::string>();
   };
   EXPECT_EQ(target(training["snapshots"].back()), "ab");

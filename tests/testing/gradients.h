@@ -14,7 +14,7 @@ namespace attend::testing {
 
 using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// f64 values in [-1, 1), the same for the same seed.
+/// Pseudo-random f64 values in [-1, 1), determined by the seed.
 inline Tensor random_f64(const Shape& shape, uint64_t seed) {
   return uniform(shape, -1, 1, {seed, 0}, {.dtype = DType::f64});
 }
@@ -33,7 +33,7 @@ inline Tensor weights_like(const Tensor& y) {
   return to(tensor(w, y.shape()), y.dtype());
 }
 
-/// Gradients of every input (all f64) against central differences.
+/// Compares the gradient of every input (all f64) with central differences.
 inline void expect_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs, double tolerance = 1e-6) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) leaves.push_back(parameter(input.clone()));
@@ -60,7 +60,7 @@ inline void expect_gradients(const TensorFunction& f, const std::vector<Tensor>&
   }
 }
 
-/// Forward and backward give the same bits with 1 and 2 threads, and twice in a row.
+/// Expects forward and backward to give the same bits with 1 and 2 threads, and when repeated.
 inline void expect_same_bits(const TensorFunction& f, const std::vector<Tensor>& inputs) {
   const int before = threads();
   std::vector<std::vector<double>> first;

@@ -16,14 +16,14 @@
 namespace attend::testing {
 
 struct Finished {
-  int code = -1;  ///< exit status, or -1 if it did not exit by itself
+  int code = -1;  ///< exit status, or -1 if a signal ended the process
   std::string out, err;
 };
 
 struct ProcessOptions {
   std::string input{};                                             ///< standard input
-  std::vector<std::pair<std::string, std::string>> environment{};  ///< set on top of ours
-  std::string out_path{};                                          ///< where standard output goes instead
+  std::vector<std::pair<std::string, std::string>> environment{};  ///< added to this process's environment
+  std::string out_path{};                                          ///< file to redirect standard output to
 };
 
 inline std::vector<std::string> lines_of(const std::string& text) {
@@ -54,7 +54,7 @@ inline int exit_code(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Runs a program to its end.
+/// Runs a program and waits for it.
 inline Finished run(const std::vector<std::string>& command, const ProcessOptions& options = {}) {
   const TemporaryFolder folder;
   const std::string in = folder.file("in"), out = options.out_path.empty() ? folder.file("out") : options.out_path;

@@ -7,7 +7,7 @@
 
 namespace attend::testing {
 
-/// A fresh folder that goes away with its contents.
+/// A new folder that is removed with its contents on destruction.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "attend-test-XXXXXX").string()) {

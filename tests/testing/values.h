@@ -7,7 +7,8 @@
 
 namespace attend::testing {
 
-/// Values in [-1, 1) made on the host, the same for the same seed: tests of a kernel need no other kernel.
+/// Pseudo-random values in [-1, 1), determined by the seed. Computed without kernels, so that tests of a kernel need no
+/// other kernel.
 inline Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
   std::vector<double> values(static_cast<size_t>(shape.numel()));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -16,7 +17,7 @@ inline Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType
   return to(tensor(values, shape), dtype);
 }
 
-/// Values of a strided view by index, as doubles: the naive references' way in.
+/// Reads elements of a strided view by index, as doubles. For naive reference implementations.
 class Reader {
  public:
   explicit Reader(const Tensor& x) : values_(x.to_vector<double>()), strides_(contiguous_strides(x.shape())) {}

@@ -1,4 +1,4 @@
-// Sentences by length, and what is made of models' translations of them.
+// Length buckets, and the comparison report made from models' translations.
 #include "attend/train/compare.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-TEST(LengthBuckets, HaveAboutEquallyManySentencesAndAllOfOneLength) {
+TEST(LengthBuckets, AreAboutEqualInSizeAndNeverSplitALength) {
   const Numbers lengths{5, 1, 9, 2, 8, 3, 7, 4, 6};
   const auto thirds = length_buckets(lengths, 3);
   ASSERT_EQ(thirds.size(), 3u);
@@ -24,14 +24,14 @@ TEST(LengthBuckets, HaveAboutEquallyManySentencesAndAllOfOneLength) {
   EXPECT_EQ(thirds[2].longest, 9);
   EXPECT_EQ(thirds[2].mean, 8);
 
-  // The cut between halves would be among the fours: it moves to the nearer edge of them.
+  // The middle falls among the sentences of length 4, so the cut moves to the nearer end of that group.
   const auto halves = length_buckets(Numbers{4, 4, 4, 1, 4, 2, 9, 9, 9, 9}, 2);
   ASSERT_EQ(halves.size(), 2u);
   EXPECT_EQ(halves[0].members, (Numbers{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(halves[1].members, (Numbers{6, 7, 8, 9}));
 }
 
-TEST(LengthBuckets, AreFewerWhereLengthsAre) {
+TEST(LengthBuckets, AreAtMostTheNumberOfDistinctLengths) {
   EXPECT_EQ(length_buckets(Numbers{3, 3, 3}, 6).size(), 1u);
   EXPECT_EQ(length_buckets(Numbers{3, 3, 7}, 6).size(), 2u);
   EXPECT_EQ(length_buckets(Numbers{3}, 3).size(), 1u);
@@ -43,7 +43,7 @@ TEST(LengthBuckets, AreFewerWhereLengthsAre) {
       "length_buckets: expected at least one bucket, got 0");
 }
 
-TEST(LengthBuckets, HoldEverySentenceOnce) {
+TEST(LengthBuckets, ContainEverySentenceOnce) {
   Numbers lengths;
   for (int64_t i = 0; i < 500; ++i) lengths.push_back(1 + (i * i * 7 + i) % 23);
   for (const int64_t count : {1, 2, 5, 6, 40}) {
@@ -91,7 +91,7 @@ TEST(ComparisonReport, JsonHasTheNumbers) {
   EXPECT_EQ(json["test"], "held out");
 }
 
-TEST(ComparisonFolder, RefusesWhatCannotBeCompared) {
+TEST(ComparisonFolder, RefusesInvalidJobs) {
   const auto refuses = [](const ComparisonJob& job, const std::string& message) {
     testing::expect_error<Error>([&] { ComparisonFolder::create(job, "/nonexistent/comparison", false); }, message);
   };

@@ -1,4 +1,4 @@
-// Going on from models that others trained.
+// Fine-tuning of Hugging Face models.
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ TrainingJob job_from(const std::string& architecture, CorpusKind kind, const std
   return job;
 }
 
-/// A model of the repository's reference cases that knows the words of one of their tokenizers: its rows are drawn.
+/// A model of the repository's reference cases, with random embeddings for the vocabulary of one of their tokenizers.
 std::string pretrained(const TemporaryFolder& folder, const std::string& name, const std::string& tokenizer = "llama") {
   testing::HubFiles files = testing::hub_files(testing::golden_model(name));
   const std::string words = ATTEND_SOURCE_DIR "/tests/golden/cases/tokenizers/" + tokenizer;
@@ -69,7 +69,7 @@ class Pretrained : public ::testing::TestWithParam<const char*> {
   const std::string model_ = pretrained(theirs_, GetParam());
 };
 
-/// Batches hold texts of unequal length, and what was learned is written from where the folder's decoder starts.
+/// Batches contain texts of different lengths. Generation starts from the folder's decoder start token.
 TEST_P(Pretrained, LearnsAFewPairs) {
   const TemporaryFolder folder;
   TrainingJob job = job_from("transformer", CorpusKind::tsv, model_, save(folder, "p.tsv", kPairs));
@@ -87,10 +87,10 @@ TEST_P(Pretrained, LearnsAFewPairs) {
   EXPECT_EQ(written[0].best[0].text, "Ein Hund rennt.");
 }
 
-TEST_P(Pretrained, PairsAsLongAsTheContextAreLearnedOrLeftOut) {
+TEST_P(Pretrained, PairsAroundTheContextLengthAreLearnedOrSkipped) {
   const TemporaryFolder folder;
   std::string pairs = kPairs;
-  for (int words = 50; words < 70; ++words) {  // about the context of 64, a token each
+  for (int words = 50; words < 70; ++words) {  // around the context of 64; each word is a token
     for (int i = 0; i < words; ++i) pairs += "a ";
     pairs += "\tb\n";
   }
@@ -136,7 +136,7 @@ TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
   EXPECT_EQ(open_dataset(folder.file("m")).begin, tokenizer->special().begin) << "when training goes on";
   made.run();
   const LoadedModel loaded = load_any_model(folder.file("m"));
-  const std::vector<std::string> prompts{"", "The dog "};  // as the line's tokens are cut
+  const std::vector<std::string> prompts{"", "The dog "};  // a prefix of the line's tokens
   const auto written = generate_text(dynamic_cast<const LanguageModel&>(*loaded.model), *tokenizer, prompts,
                                      {.tokens = 40, .sampling = {.temperature = 0}, .rules = loaded.rules});
   EXPECT_EQ(written[0].text, "The dog runs in the park.");
@@ -159,7 +159,7 @@ TEST(FineTuning, BertLearnsLabels) {
             "good");
 }
 
-TEST(FineTuning, TheRateGoesByTheWidth) {
+TEST(FineTuning, TheDefaultLearningRateDependsOnTheWidth) {
   const TemporaryFolder folder;
   const std::string bert = pretrained(folder, "bert", "bert");
   TrainingJob job = job_from("encoder", CorpusKind::labelled, bert, save(folder, "l.tsv", "a\tx y\nb\tz z\n"));
@@ -171,7 +171,7 @@ TEST(FineTuning, TheRateGoesByTheWidth) {
   EXPECT_EQ(fine_tuning("transformer").schedule, ScheduleKind::linear);
 }
 
-TEST(FineTuning, ATasksPrefixIsLearnedAndWritten) {
+TEST(FineTuning, ATasksPrefixIsUsedInTrainingAndSaved) {
   const TemporaryFolder folder;
   const std::string copy = pretrained(folder, "t5");
   nlohmann::json config = read_json(copy + "/config.json");

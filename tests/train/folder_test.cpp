@@ -1,4 +1,4 @@
-// A model folder appears whole, is used by one process at a time, and what cannot be trained leaves nothing behind.
+// A model folder appears complete or not at all, one process at a time uses it, and a failed start leaves no files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ std::string error_of(Action&& action) {
   return "no error";
 }
 
-TEST(ModelFolder, IsReplacedOnlyWhenAsked) {
+TEST(ModelFolder, IsReplacedOnlyWithOverwrite) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   const std::string model = folder.file("m");
@@ -54,7 +54,7 @@ TEST(ModelFolder, IsReplacedOnlyWhenAsked) {
             folder.file("p") + ": is a file; expected a folder");
 }
 
-TEST(ModelFolder, HasRoomForOneProcess) {
+TEST(ModelFolder, IsUsedByOneProcessAtATime) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   const std::string model = folder.file("m"), busy = model + ": another process is training this model";
@@ -67,11 +67,11 @@ TEST(ModelFolder, HasRoomForOneProcess) {
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"m", "p"}));
 }
 
-TEST(ModelFolder, WhatKilledProcessesLeftIsClearedAwayAndNothingElse) {
+TEST(ModelFolder, OnlyLeftoversOfKilledProcessesAreRemoved) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   const std::string model = folder.file("m");
-  // Somebody's own, whatever it is called.
+  // The user's own folders, with similar names.
   const std::vector<std::string> own{"m.new-123456", "m.new-ideas", "m.old-20240101", "mm.new-1"};
   for (const std::string& name : own) {
     fs::create_directories(folder.file(name));
@@ -106,7 +106,7 @@ TEST(ModelFolder, WhatKilledProcessesLeftIsClearedAwayAndNothingElse) {
   }
 }
 
-TEST(ModelFolder, WithoutItsCheckpointIsNotResumed) {
+TEST(ModelFolder, IsNotResumedWithoutItsCheckpoint) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m");
   TrainingFolder::create(tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40))), model,
@@ -123,7 +123,7 @@ TEST(ModelFolder, WithoutItsCheckpointIsNotResumed) {
   EXPECT_EQ(file_text(model + "/training.jsonl"), log);
 }
 
-/// What training reads and writes of its own state stays in the folder.
+/// Training state is read and written only inside the folder.
 TEST(ModelFolder, NeverFollowsLinksOfItsTrainingState) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m"), outside = folder.file("outside");
@@ -158,7 +158,7 @@ TEST(ModelFolder, NeverFollowsLinksOfItsTrainingState) {
   EXPECT_EQ(file_text(folder.file("elsewhere/step-000000099.safetensors")), "mine");
 }
 
-TEST(ModelFolder, IsTrainedWithoutItsCurveToo) {
+TEST(ModelFolder, IsTrainedEvenIfTheLossCurveCannotBeWritten) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m");
   TrainingFolder made = TrainingFolder::create(
@@ -173,7 +173,7 @@ TEST(ModelFolder, IsTrainedWithoutItsCurveToo) {
   EXPECT_TRUE(fs::is_directory(model + "/loss.svg"));
 }
 
-/// A damaged model would be an error of its own: the lock is asked for first.
+/// A damaged model gives another error, so this also shows that the lock is taken first.
 TEST(ModelFolder, IsLockedBeforeItIsRead) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m");
@@ -192,7 +192,7 @@ TEST(ModelFolder, BehindALoopOfLinksIsRefused) {
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"loop", "p"}));
 }
 
-TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
+TEST(ModelFolder, AnInvalidJobLeavesNoFiles) {
   const TemporaryFolder folder;
   const std::string pairs = testing::save(folder, "p", reversed_digits(40)),
                     text = testing::save(folder, "t", periodic_text(4));
@@ -232,7 +232,7 @@ TEST(ModelFolder, WhatCannotBeTrainedLeavesNothing) {
             "/no/such/model: no such model folder");
 }
 
-TEST(ModelFolder, AnotherArchitectureIsNoStart) {
+TEST(ModelFolder, CannotStartFromAnotherArchitecture) {
   const TemporaryFolder folder;
   const std::string pairs = testing::save(folder, "p", reversed_digits(40));
   TrainingFolder::create(tiny_job("rnn", CorpusKind::tsv, pairs), folder.file("m"), false);
@@ -242,7 +242,7 @@ TEST(ModelFolder, AnotherArchitectureIsNoStart) {
             job.from + ": is a model of architecture rnn, expected transformer");
 }
 
-TEST(ModelFolder, SizesOfTheStartStay) {
+TEST(ModelFolder, CannotChangeSizesOfTheModelItStartsFrom) {
   const TemporaryFolder folder;
   const std::string pairs = testing::save(folder, "p", reversed_digits(40));
   TrainingJob job = tiny_job("transformer", CorpusKind::tsv, pairs);
@@ -255,7 +255,7 @@ TEST(ModelFolder, SizesOfTheStartStay) {
   TrainingFolder::create(job, folder.file("n"), false);
 }
 
-TEST(ModelFolder, OfTwoThatAreMadeAtOnceTheFirstStays) {
+TEST(ModelFolder, OfTwoCreatedAtOnceTheFirstStays) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   const std::string model = folder.file("m");
@@ -269,7 +269,7 @@ TEST(ModelFolder, OfTwoThatAreMadeAtOnceTheFirstStays) {
   EXPECT_EQ(file_text(model + "/note"), "first");
 }
 
-TEST(ModelFolder, BehindALinkIsTheOneThatIsMade) {
+TEST(ModelFolder, IsCreatedAtTheTargetOfALink) {
   const TemporaryFolder folder;
   const TrainingJob job = tiny_job("rnn", CorpusKind::tsv, testing::save(folder, "p", reversed_digits(40)));
   fs::create_directory(folder.file("real"));
@@ -282,7 +282,7 @@ TEST(ModelFolder, BehindALinkIsTheOneThatIsMade) {
             ".: is the folder you are in; name another one to make");
 }
 
-TEST(TrainingData, OfPlainTextIsNotValidatedWith) {
+TEST(TrainingData, OfPlainTextDoesNotOverlapValidation) {
   const TemporaryFolder folder;
   for (const bool by_line : {false, true}) {
     const Dataset data = prepare_dataset({.corpus = {.files = {testing::save(folder, "t", periodic_text(50))}},
@@ -294,7 +294,7 @@ TEST(TrainingData, OfPlainTextIsNotValidatedWith) {
   }
 }
 
-TEST(TrainingData, FromAPipeIsReadOnceAndNamedAsTheUserDid) {
+TEST(TrainingData, FromAPipeIsReadOnceAndKeepsItsNameInErrors) {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// Tiny models learn tiny tasks, down to a known loss.
+// Tiny models learn tiny tasks to a known loss.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,12 +17,12 @@ using testing::tiny_job;
 
 struct Learned {
   TrainingOutcome outcome;
-  std::unique_ptr<Model> model;  ///< as it was saved
+  std::unique_ptr<Model> model;  ///< the saved model
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
 Learned learn(const TrainingJob& job, const std::string& folder) {
-  set_threads(1);  // nothing here is large enough to share
+  set_threads(1);  // these models are too small to gain from threads
   Learned result{.outcome = TrainingFolder::create(job, folder, false).run(), .model = load_model(folder)};
   result.tokenizer = load_tokenizer(folder);
   return result;
@@ -72,7 +72,7 @@ TEST(Language, LearnsAPeriodicText) {
   job.training.lr = 1e-2;
   job.training.validate_every = 50;
   const Learned learned = learn(job, folder.file("m"));
-  // The first letter of a window may be any of the line; all others are certain.
+  // The first letter of a window may be any letter of the line; all later ones are determined.
   EXPECT_LT(learned.outcome.result.loss, 0.02) << "chance is ln 12 = 2.48";
   const auto& model = dynamic_cast<const LanguageModel&>(*learned.model);
   EXPECT_EQ(generate_text(model, *learned.tokenizer, "abc", {.tokens = 12}), "defgh ij\nabc");
@@ -92,7 +92,7 @@ TEST(Classifier, SeparatesTwoClasses) {
   EXPECT_EQ(dynamic_cast<const EncoderModel&>(*learned.model).labels(), (std::vector<std::string>{"early", "late"}));
 }
 
-TEST(MaskedWords, ArePretrainingForAClassifier) {
+TEST(MaskedWords, PretrainAClassifier) {
   const TemporaryFolder folder;
   TrainingJob words = tiny_job("encoder", CorpusKind::text, testing::save(folder, "t", testing::periodic_text(100)));
   words.model["dim"] = "32";

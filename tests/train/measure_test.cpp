@@ -1,4 +1,4 @@
-// The figures of merit, from counts that can be checked by hand.
+// The metrics, on counts that can be checked by hand.
 #include "attend/train/measure.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(TextMetrics, ChoosesTheTokenizerByTheReferences) {
             "nrefs:1|case:lc|eff:no|tok:char|smooth:exp");
 }
 
-TEST(TextMetrics, AreThoseOfCorpusBleuAndChrf) {
+TEST(TextMetrics, EqualCorpusBleuAndChrf) {
   const Lines hypotheses{"a small dog runs in the park", "it rains"};
   const std::vector<Lines> references{{"a small dog runs through the park", "it is raining"},
                                       {"a little dog runs in the park", "it rains today"}};
@@ -52,7 +52,7 @@ TEST(Likelihood, GivesPerplexityAndBits) {
   EXPECT_EQ(LanguageMeasures{}.word_perplexity(), 1);
 }
 
-TEST(LabelMeasures, AreThoseOfTheCounts) {
+TEST(LabelMeasures, FollowFromTheCounts) {
   const LabelScore score{.label = "yes", .expected = 8, .chosen = 6, .right = 3};
   EXPECT_DOUBLE_EQ(score.precision(), 0.5);
   EXPECT_DOUBLE_EQ(score.recall(), 0.375);

@@ -1,4 +1,4 @@
-// To stop and go on changes nothing: every file of the model folder is the same, byte for byte, but for times.
+// Stopping and resuming changes nothing: every file of the model folder has the same bytes, except for times.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,10 +19,10 @@ using testing::TemporaryFolder;
 using testing::tiny_job;
 using testing::trained_files;
 
-/// The trainings of this program write a thousand small files, each synced: in memory that costs nothing.
+/// These tests write a thousand small files, each with fsync: much faster on a file system in memory.
 [[maybe_unused]] const bool kInMemory = access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 0) == 0;
 
-/// Asks for the end of training in the middle of a step.
+/// Requests a stop in the middle of a step.
 class StoppingObjective final : public Objective {
  public:
   StoppingObjective(const Objective& inner, int64_t last_batch) : inner_(inner), last_batch_(last_batch) {}
@@ -41,7 +41,7 @@ class StoppingObjective final : public Objective {
   int64_t last_batch_;
 };
 
-/// Opens the folder as another process would, and trains up to the end of a step.
+/// Opens the folder as another process would, and trains until a step is complete.
 TrainingOutcome train_until(const std::string& folder, int64_t step) {
   const auto model = load_model(folder);
   const Dataset data = open_dataset(folder);
@@ -65,7 +65,7 @@ class Resume : public ::testing::TestWithParam<Case> {
   void SetUp() override {
     if (GetParam().precision == Precision::bf16 && !has_bf16()) GTEST_SKIP() << "this processor has no bfloat16";
   }
-  /// All that keeps a state: dropout, accumulated gradients, moments, averages, a log line over several steps.
+  /// Uses everything that has state: dropout, accumulated gradients, moments, averages, log lines over several steps.
   TrainingJob job() {
     TrainingJob result =
         tiny_job(GetParam().architecture, GetParam().kind, testing::save(folder_, "corpus", GetParam().text));
@@ -98,7 +98,7 @@ void expect_same(const std::string& got, const std::string& expected) {
   }
 }
 
-/// With one thread at once, with two in parts.
+/// Compares an uninterrupted run with one thread and a run in parts with two.
 TEST_P(Resume, IsBitForBitWhereverItStoppedOnAnyNumberOfThreads) {
   const int before = threads();
   set_threads(1);
@@ -111,7 +111,7 @@ TEST_P(Resume, IsBitForBitWhereverItStoppedOnAnyNumberOfThreads) {
   }
   const std::string parts = folder_.file("parts");
   TrainingFolder::create(job(), parts, false);
-  for (const int64_t step : {0, 3, 5, 6, 11}) {  // 5: a validation; 3, 6 and 11: amid a line of the log
+  for (const int64_t step : {0, 3, 5, 6, 11}) {  // 5: at a validation; 3, 6 and 11: between two log lines
     const TrainingOutcome outcome = train_until(parts, step);
     EXPECT_EQ(outcome.end, TrainingOutcome::End::interrupted);
     EXPECT_EQ(outcome.step, step);
@@ -123,7 +123,7 @@ TEST_P(Resume, IsBitForBitWhereverItStoppedOnAnyNumberOfThreads) {
   set_threads(before);
 }
 
-/// The weights of a better validation are in the folder, the checkpoint is from before: killed between the two.
+/// As after a kill between the two writes: the folder has the weights of a better validation, but an older checkpoint.
 TEST_P(Resume, FromACheckpointOlderThanTheModel) {
   const std::string whole = at_once("whole"), parts = folder_.file("parts");
   TrainingFolder::create(job(), parts, false);
@@ -151,7 +151,7 @@ TEST(EarlyStop, StaysStoppedAfterACrash) {
   TrainingJob job = tiny_job("transformer", CorpusKind::tsv, testing::save(folder, "corpus", reversed_digits(60)));
   job.training.optimizer = OptimizerKind::sgd;
   job.training.momentum = 0;
-  job.training.lr = 1e-30;  // nothing changes, so nothing gets better
+  job.training.lr = 1e-30;  // weights do not change, so the validation never improves
   job.training.steps = 50;
   job.training.validate_every = 2;
   job.training.patience = 3;

@@ -13,12 +13,12 @@
 
 namespace attend::testing {
 
-/// Random numbers below `limit`, the same on every machine.
+/// A pseudo-random number below `limit`, the same on every machine.
 inline int64_t below(int64_t limit, uint64_t index, uint64_t stream = 0) {
   return static_cast<int64_t>(philox(7, index, stream)[0] % static_cast<uint64_t>(limit));
 }
 
-/// Lines of `digits`, a tab, and the same digits from the last to the first.
+/// Lines of digits, a tab, and the same digits reversed.
 inline std::string reversed_digits(int64_t lines, int64_t shortest = 2, int64_t longest = 5) {
   std::string text;
   for (int64_t line = 0; line < lines; ++line) {
@@ -32,7 +32,7 @@ inline std::string reversed_digits(int64_t lines, int64_t shortest = 2, int64_t 
   return text;
 }
 
-/// Label, tab, text: the label is what the letters of the text are.
+/// Lines of label, tab, text. The letters of the text determine the label.
 inline std::string labelled_letters(int64_t lines) {
   std::string text;
   for (int64_t line = 0; line < lines; ++line) {
@@ -46,7 +46,7 @@ inline std::string labelled_letters(int64_t lines) {
   return text;
 }
 
-/// One line, over and over: after a few letters the next is certain.
+/// One line, repeated: a few letters determine the next.
 inline std::string periodic_text(int64_t times) {
   std::string text;
   for (int64_t i = 0; i < times; ++i) text += "abcdefgh ij\n";
@@ -58,7 +58,7 @@ inline std::string save(const TemporaryFolder& folder, const std::string& name, 
   return folder.file(name);
 }
 
-/// A model of width 16 with one layer, learning from characters.
+/// A job for a model of width 16 with one layer, trained on characters.
 inline TrainingJob tiny_job(const std::string& architecture, CorpusKind kind, const std::string& file) {
   TrainingJob job{.architecture = architecture, .model = {{"dim", "16"}, {"dropout", "0"}}};
   if (architecture.starts_with("rnn")) {
@@ -86,7 +86,7 @@ inline std::vector<nlohmann::json> journal(const std::string& model) {
   return lines;
 }
 
-/// The tensors of a safetensors file and what is said of them, but for times.
+/// The tensors and metadata of a safetensors file, without times.
 inline std::string without_times(const std::string& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   std::string text;
@@ -99,7 +99,7 @@ inline std::string without_times(const std::string& path) {
   return text + bytes.substr(bytes.size() - data);
 }
 
-/// All that training writes into a model folder, by file, but for times: two runs are the same if this is.
+/// All files that training writes to a model folder, without times. Two runs are equal if these are.
 inline std::map<std::string, std::string> trained_files(const std::string& model) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(model)) {

@@ -1,4 +1,4 @@
-// What the options of training do, seen in its log and its files.
+// The effect of each training option on the log and the files.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ TEST(TrainerSchedule, TheLogHasTheRatesOfEachSchedule) {
       EXPECT_NEAR(lr.at(7), 0.006, 1e-12) << "half way";
     }
   }
-  job.training.lr = 0;  // that of the paper: dim^-½ · min(step^-½, step · warmup^-3/2)
+  job.training.lr = 0;  // the paper's rate: dim^-½ · min(step^-½, step · warmup^-3/2)
   const auto lr = rates(job, folder.file("m"));
   EXPECT_NEAR(lr.at(1), std::pow(16, -0.5) * std::pow(4, -1.5), 1e-12);
   EXPECT_NEAR(lr.at(10), std::pow(16, -0.5) * std::pow(10, -0.5), 1e-12);
@@ -77,7 +77,7 @@ TEST(TrainerSchedule, AShortRunReachesThePeakToo) {
   EXPECT_NEAR(rates(job, folder.file("m")).at(2), 1 / std::sqrt(16.0 * 2000), 1e-12);
 }
 
-/// Rows of text of unlike lengths, so many in a batch.
+/// Rows of text of different lengths, with a fixed number of rows per batch.
 class Rows final : public Objective {
  public:
   Rows(const LanguageModel& model, int64_t rows) : model_(model), rows_(rows) {}
@@ -106,7 +106,7 @@ class Rows final : public Objective {
   int64_t rows_;
 };
 
-TEST(TrainerAccumulate, TwoBatchesAreOneTwiceAsLarge) {
+TEST(TrainerAccumulate, TwoBatchesEqualOneTwiceAsLarge) {
   const TemporaryFolder folder;
   std::vector<std::vector<double>> losses, weights;
   for (const int64_t accumulate : {1, 2, 4}) {
@@ -118,7 +118,7 @@ TEST(TrainerAccumulate, TwoBatchesAreOneTwiceAsLarge) {
     const std::string path = folder.file(std::to_string(accumulate));
     save_model(*model, path);
     TrainingOptions options{.steps = 6, .accumulate = accumulate, .log_every = 1};
-    options.optimizer = OptimizerKind::sgd;  // Adam would make rounding errors as large as anything else
+    options.optimizer = OptimizerKind::sgd;  // Adam's normalisation would magnify rounding errors
     options.schedule = ScheduleKind::constant;
     options.lr = 0.1;
     options.clip = 0.5;
@@ -170,7 +170,7 @@ TEST(TrainerKeeps, TheBestModel) {
   TrainingJob job = pair_job(folder);
   job.training.steps = 30;
   job.training.validate_every = 2;
-  job.training.lr = 0.2;  // far too large: better and worse by turns
+  job.training.lr = 0.2;  // far too large, so that the loss goes up and down
   const TrainingOutcome outcome = TrainingFolder::create(job, folder.file("m"), false).run();
   double best = std::numeric_limits<double>::infinity();
   int64_t best_step = 0;
@@ -208,7 +208,7 @@ TEST(TrainerAverages, TheLastCheckpoints) {
   }
 }
 
-TEST(TrainerFails, WhenTheLossIsNotFiniteAndKeepsWhatItHad) {
+TEST(TrainerFails, WhenTheLossIsNotFiniteAndKeepsTheBestModel) {
   const TemporaryFolder folder;
   TrainingJob job = pair_job(folder);
   job.training.optimizer = OptimizerKind::sgd;
@@ -228,7 +228,7 @@ TEST(TrainerFails, WhenTheLossIsNotFiniteAndKeepsWhatItHad) {
   }
 }
 
-/// Tags are closed in the order they were opened.
+/// Whether all tags are closed in the right order.
 bool is_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = 0; (at = xml.find('<', at)) != std::string::npos;) {
@@ -259,7 +259,7 @@ TEST(TrainerDraws, TheLossCurve) {
   EXPECT_TRUE(is_well_formed(svg)) << svg;
 }
 
-/// A classifier's speed is that of the text it reads, not of the one label each text has.
+/// A classifier's speed counts the tokens of its texts, not their labels.
 TEST(TrainerSpeed, CountsTheTokensOfTheText) {
   const TemporaryFolder folder;
   const std::string model = folder.file("m");
