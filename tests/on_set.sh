@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# on_set.sh SET GOLDENS COMMAND…: runs a test limited to one instruction set, or exits with 77 (skipped) where the processor
-# does not have the set.
+# on_set.sh SET GOLDENS COMMAND…: runs a test limited to one instruction set, or exits with 77 (skipped) if the
+# processor does not have the set.
 set -euo pipefail
 export ATTEND_CPU=$1
 goldens=$2

@@ -19,7 +19,7 @@ TEST(Autograd, SumsOverEveryPath) {
   EXPECT_EQ(grad(x).item(), 8);
 }
 
-TEST(Autograd, GradientsAddUpUntilForgotten) {
+TEST(Autograd, GradientsAccumulateUntilCleared) {
   const Tensor x = leaf(3);
   backward(x * x);
   backward(x * x);
@@ -28,7 +28,7 @@ TEST(Autograd, GradientsAddUpUntilForgotten) {
   EXPECT_FALSE(grad(x));
 }
 
-TEST(Autograd, NothingIsRecordedWithoutNeed) {
+TEST(Autograd, NothingIsRecordedWithoutRequiresGrad) {
   const Tensor x = leaf(3);
   EXPECT_FALSE(needs_grad(full({}, 1) * full({}, 2)));
   EXPECT_FALSE(needs_grad(x.detach() * x.detach()));
@@ -61,7 +61,7 @@ TEST(Autograd, LeavesNeverShareTheirGradients) {
   EXPECT_EQ(dy.item(), 5);
 }
 
-/// Neither the backward pass nor the destructor may use a stack frame for each step.
+/// Neither the backward pass nor the destructor may recurse: a chain of this length would overflow the stack.
 TEST(Autograd, LongChains) {
   const Tensor x = leaf(1);
   Tensor y = x;
@@ -74,7 +74,7 @@ TEST(Autograd, LongChains) {
   for (int i = 0; i < 200000; ++i) unused = scale(unused, 1, 0);
 }
 
-TEST(Autograd, MemoryIsFreedOnTheWay) {
+TEST(Autograd, MemoryIsFreedDuringBackward) {
   const Tensor x = parameter(zeros({1 << 16}));
   const size_t before = memory_stats().live_bytes;
   {

@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// An op whose backward hands on `gradients` of dy.
+/// An op whose backward returns gradients(dy).
 Tensor pass(const std::vector<Tensor>& inputs, std::function<Gradients(const Tensor&)> gradients) {
   return record("pass", inputs[0].clone(), inputs, std::move(gradients));
 }
@@ -38,7 +38,7 @@ TEST(GradientOwnership, LeavesThatGetTheSameGradientDoNotShareIt) {
   EXPECT_EQ(grad(b).to_vector(), (std::vector<float>{1, 1}));
 }
 
-TEST(GradientOwnership, AGradientNobodyElseHoldsIsKeptWithoutACopy) {
+TEST(GradientOwnership, AnUnsharedGradientIsKeptWithoutACopy) {
   Tensor x = parameter(zeros({2}));
   const void* made = nullptr;
   backward(pass({x},

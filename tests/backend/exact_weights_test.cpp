@@ -1,4 +1,4 @@
-// Which products have the same bits: weights held in bf16 and the same weights in f32, a row alone and among others.
+// Products that must have the same bits: bf16 weights and the same weights in f32; a row alone and in a batch.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using testing::host_values;
 
-/// Runs f with every instruction set of this machine in turn.
+/// Runs f with each instruction set of this machine.
 template <class F>
 void on_every_target(F&& f) {
   const auto dispatch_to = [](int64_t targets) {
@@ -47,7 +47,7 @@ struct Sizes {
   int64_t in, out;
 };
 constexpr Sizes kSizes[]{{1, 5}, {31, 1}, {33, 40}, {257, 33}, {768, 96}, {1300, 70}, {2100, 520}};
-// A few rows, those that are multiplied turned, those that are not, and so many that packed weights are shared.
+// Row counts of each code path: few rows, transposed products, direct products, many rows that share packed weights.
 constexpr int64_t kRows[]{1, 2, 3, 4, 7, 16, 17, 48, 255, 256, 300};
 
 TEST(Bf16Weights, HaveTheBitsOfTheSameWeightsInF32) {
@@ -66,7 +66,7 @@ TEST(Bf16Weights, HaveTheBitsOfTheSameWeightsInF32) {
   });
 }
 
-/// Denormals, the largest numbers, infinities, NaN and both zeros: widening changes none of them.
+/// Includes denormals, the largest numbers, infinities, NaN and both zeros.
 TEST(Bf16Weights, EveryValueIsWidenedExactly) {
   const int64_t rows = 256, in = 256;
   Tensor held = empty({rows, in}, {DType::bf16});
@@ -110,7 +110,7 @@ TEST(BatchInvariance, ARowOfAProductDoesNotDependOnItsNeighbours) {
 }
 
 TEST(BatchInvariance, HoldsForWideAndDeepProducts) {
-  // Without it k would be cut in other places from 256 rows on (out <= 480), and from 2,048 on (out > 3,072).
+  // Without batch invariance, k would be split differently from 256 rows (out <= 480) and from 2,048 (out > 3,072) on.
   expect_rows_alone(host_values({384, 2100}, 2, DType::f32), {});
   expect_rows_alone(host_values({3400, 1100}, 2, DType::f32), host_values({3400}, 3, DType::f32));
 }
@@ -119,7 +119,7 @@ TEST(BatchInvariance, HoldsForInt8) {
   expect_rows_alone(in_format(host_values({70, 300}, 2, DType::f32), WeightFormat::int8), {});
 }
 
-TEST(BatchInvariance, HoldsWhereTheOtherOperandIsRounded) {
+TEST(BatchInvariance, HoldsIfTheInputIsRounded) {
   for (const cpu::Bf16Unit* unit : cpu::bf16_units_for_test()) {
     SCOPED_TRACE(unit->name);
     cpu::set_bf16_unit_for_test(unit);
@@ -134,8 +134,8 @@ TEST(BatchInvariance, HoldsWhereTheOtherOperandIsRounded) {
   }
 }
 
-/// Only a precision that is asked for rounds x.
-TEST(Bf16Weights, RoundTheOtherOperandOnRequest) {
+/// x is rounded only if the precision was requested.
+TEST(Bf16Weights, RoundTheInputOnRequest) {
   cpu::set_bf16_unit_for_test(cpu::bf16_units_for_test()[0]);
   const Tensor x = host_values({64, 300}, 1, DType::f32);
   const Tensor held = in_format(host_values({50, 300}, 2, DType::f32), WeightFormat::bf16);

@@ -1,4 +1,4 @@
-// ATTEND_CPU: what it may say, and that every dispatch follows it. CTest runs this on every set of the machine.
+// The values of ATTEND_CPU, and that every dispatch follows it. CTest runs this on each instruction set of the machine.
 #include "backend/cpu/instruction_set.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(InstructionSets, OtherNamesAreErrors) {
       "ATTEND_CPU: this processor does not have sse4; it has none of the sets that ATTEND_CPU can name");
 }
 
-TEST(InstructionSets, TheMachineHasTheNarrowerOnesToo) {
+TEST(InstructionSets, TheMachineAlsoHasTheNarrowerSets) {
   const std::vector<InstructionSet>& sets = machine_sets();
   ASSERT_FALSE(sets.empty());
   EXPECT_EQ(sets.front(), baseline);

@@ -18,7 +18,7 @@ struct Sizes {
   int64_t m, k, n;
 };
 
-/// How an operand lies in memory: dense, transposed, or every third element of every second row.
+/// The memory layout of an operand: dense, transposed, or every third element of every second row.
 enum class Layout { dense, transposed, sparse };
 
 Tensor laid_out(Layout layout, int64_t batch, int64_t rows, int64_t cols, uint64_t seed, DType dtype) {
@@ -49,7 +49,7 @@ Tensor multiplied(const Tensor& a, const Tensor& b, const MatmulOptions& options
   return c;
 }
 
-/// Products of terms in [-1, 1): errors grow like √k times the unit of rounding, and never like k.
+/// For terms in [-1, 1) the error grows like √k times the rounding unit, not like k.
 double tolerance(DType dtype, int64_t k) {
   return (dtype == DType::f32 ? 1.2e-7 : 2.3e-16) * 8 * std::sqrt(static_cast<double>(k) + 1);
 }
@@ -80,7 +80,7 @@ TEST(MatmulKernel, EveryInstructionSetOfThisMachine) {
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   };
-  cpu::instruction_set();  // before Highway is asked, so that ATTEND_CPU limits the targets
+  cpu::instruction_set();  // before querying Highway, so that ATTEND_CPU limits its targets
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     dispatch_to(target);
@@ -112,7 +112,7 @@ TEST(MatmulKernel, LargerThanEveryBlock) {
   expect_product({150, 530, 1100}, Layout::transposed, Layout::transposed, 1, DType::f64);
 }
 
-// Every count of vectors over a whole number of panels, and every count of columns over a vector.
+// Every number of vectors beyond full panels, and every number of columns beyond a full vector.
 TEST(MatmulKernel, EveryWidth) {
   for (int64_t n = 1; n <= 100; ++n) {
     expect_product({40, 9, n}, Layout::dense, n % 2 == 0 ? Layout::dense : Layout::transposed, 1, DType::f32);
@@ -121,11 +121,11 @@ TEST(MatmulKernel, EveryWidth) {
   }
 }
 
-TEST(MatmulKernel, RowsPackedAlongTheirGrain) {
+TEST(MatmulKernel, RowsPackedInMemoryOrder) {
   for (const Layout layout : kLayouts) expect_product({263, 270, 600}, layout, Layout::dense, 1, DType::f32);
 }
 
-// Few elements of c and a deep k: parts of k are multiplied apart and added up.
+// With few elements of c and a deep k, the kernel splits k, multiplies the parts separately and adds them up.
 TEST(MatmulKernel, SplitAlongTheDepth) {
   for (const Sizes& size : {Sizes{33, 1100, 20}, Sizes{150, 4100, 70}, Sizes{300, 2048, 24}}) {
     for (const Layout layout : kLayouts) expect_product(size, layout, Layout::dense, 1, DType::f32);

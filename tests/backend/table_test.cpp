@@ -1,4 +1,4 @@
-// A back end's table has every entry: one that was forgotten compiles, and would be found only by the op that calls it.
+// A back end's table must have every entry. A missing one compiles, and would only be noticed by the op that calls it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,13 +10,13 @@
 namespace attend {
 namespace {
 
-/// What a Kernel holds, whatever its signature: the function, or null and the entry's name.
+/// The memory layout of a Kernel of any signature: the function, or null and the entry's name.
 struct Entry {
   void (*function)();
   const char* name;
 };
 
-// The table is an array of these as long as its structs hold nothing but kernels.
+// The table can be read as an array of entries, as its structs contain only kernels.
 static_assert(sizeof(Kernel<void()>) == sizeof(Entry) && alignof(Kernel<void()>) == alignof(Entry));
 static_assert(std::is_standard_layout_v<Kernel<void()>> && std::is_trivially_copyable_v<Kernels>);
 static_assert(sizeof(Kernels) % sizeof(Entry) == 0);
@@ -45,7 +45,7 @@ TEST(KernelTable, AForgottenEntryIsNamed) {
   EXPECT_EQ(missing_from(table), (std::vector<std::string>{"softmax.log_backward", "optim.sgd"}));
 }
 
-/// An empty table lacks every entry, and each has a name of its own, which is the one its error tells.
+/// In an empty table every entry is missing, and each has a unique name, which its error contains.
 TEST(KernelTable, EveryEntryHasAName) {
   const std::vector<std::string> names = missing_from(Kernels{});
   EXPECT_EQ(names.size(), kEntries);

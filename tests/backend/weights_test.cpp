@@ -1,4 +1,4 @@
-// Products with weights in bf16 and int8 against naive ones, with every set of instructions of this machine.
+// Products with bf16 and int8 weights against naive ones, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,12 +33,12 @@ std::vector<Sizes> all_sizes() {
   result.push_back({33, 0, 5});
   result.push_back({3, 5, 0});
   result.push_back({130, 1300, 100});  // several parts of k, several stripes
-  for (const int64_t rows : {1, 2, 3, 4, 6}) result.push_back({rows, 300, 1031});  // two streams and what is left
+  for (const int64_t rows : {1, 2, 3, 4, 6}) result.push_back({rows, 300, 1031});  // two streams and a remainder
   result.push_back({600, 96, 1200});
   return result;
 }
 
-/// y and what naive code gets, with what it may differ by.
+/// The naive result and its tolerance.
 struct Expected {
   std::vector<double> values, tolerance;
 };
@@ -51,7 +51,7 @@ class Int8Weights : public ::testing::TestWithParam<const cpu::Int8Unit*> {
 INSTANTIATE_TEST_SUITE_P(Units, Int8Weights, ::testing::ValuesIn(cpu::int8_units_for_test()),
                          [](const auto& unit) { return std::string(unit.param->name); });
 
-/// Naive int8: round x and the weights as documented, add up exactly.
+/// Naive int8: rounds x and the weights as documented, and sums exactly.
 std::vector<float> naive_int8(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto steps = [](const Tensor& matrix, int64_t row) {
     const auto values = matrix.data<const float>().subspan(static_cast<size_t>(row * matrix.dim(1)),
@@ -122,7 +122,7 @@ TEST_P(Int8Weights, SameBitsOnAnyNumberOfThreads) {
   set_threads(before);
 }
 
-TEST_P(Int8Weights, NanAndInfinityShow) {
+TEST_P(Int8Weights, NanAndInfinityPropagate) {
   Tensor x = host_values({20, 33}, 1, DType::f32);
   x.data<float>()[5] = NAN;
   x.data<float>()[2 * 33] = INFINITY;
@@ -136,8 +136,8 @@ TEST_P(Int8Weights, NanAndInfinityShow) {
   EXPECT_EQ(linear(zeros({1, 33}), held).to_vector(), std::vector<float>(30, 0.0f));
 }
 
-/// bf16 weights times f32: the sums of f32, whatever the order, of products with rounded weights. On a machine that
-/// multiplies bf16, x is rounded too for all but a few rows.
+/// bf16 weights times f32: f32 sums, in any order, of products with rounded weights. On a machine with bf16 products, x
+/// is rounded too unless there are only a few rows.
 TEST(Bf16Weights, MatchRoundedWeights) {
   for (const Sizes& s : all_sizes()) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.in << " -> " << s.out);

@@ -47,7 +47,7 @@ TEST_F(Threads, ExceptionsReachTheCaller) {
                             }),
                std::runtime_error);
   std::atomic<int> runs{0};
-  parallel_for(100, [&](int64_t) { runs.fetch_add(1); });  // the pool is fit for use afterwards
+  parallel_for(100, [&](int64_t) { runs.fetch_add(1); });  // the pool still works afterwards
   EXPECT_EQ(runs.load(), 100);
 }
 

@@ -1,5 +1,5 @@
-// Small corpora for small models: dates as people write them and as ISO 8601 does, sentences with a label, and prose.
-// The same numbers come out each time.
+// Small corpora for small models: dates in words and in ISO 8601, labelled sentences, and prose. The output is
+// deterministic.
 
 const kEnglish = [
   "January",
@@ -73,7 +73,7 @@ const kWho = ["The old man", "A small dog", "My sister", "The teacher", "一只�
 const kDoes = ["walks to", "looks at", "sings near", "runs from", "喜欢"];
 const kWhere = ["the river", "the quiet house", "a green hill", "the market", "这座城市"];
 
-/** Sentences one after another. */
+/** Consecutive sentences. */
 export function prose(count, seed = 3) {
   const next = numbers(seed);
   return Array.from(

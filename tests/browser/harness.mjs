@@ -1,4 +1,4 @@
-// A small harness: named tests over fresh pages that fail on a console error or a request that leaves this machine.
+// A small test harness. Each test gets a new page, and fails on a console error or a request to another machine.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 
-/** The page's own list of views: the links of its menu. */
+/** The page's views: the links of its menu. */
 export async function viewsOf(browser, address) {
   const page = await browser.newPage();
   await open(page, address, {});
@@ -15,7 +15,7 @@ export async function viewsOf(browser, address) {
   return views;
 }
 
-/** Debian's Chromium, or the one CHROMIUM names; null where there is none. */
+/** The path of Chromium: $CHROMIUM or Debian's; null if there is none. */
 export function findChromium() {
   const places = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   return places.find((path) => path && existsSync(path)) ?? null;
@@ -37,7 +37,7 @@ export class Harness {
   async test(name, body, options = {}) {
     const started = Date.now();
     let error = await this.once(body, options);
-    if (error && options.retry) error = await this.once(body, options); // a figure may suffer from a busy machine once
+    if (error && options.retry) error = await this.once(body, options); // a busy machine may spoil a measurement once
     this.results.push({ name, error });
     console.log(`${error ? "FAIL" : "ok  "} ${name} (${Date.now() - started} ms)`);
     if (error) console.log(indent(error.stack ?? String(error)));
@@ -85,7 +85,7 @@ function watch(page, allowed) {
   return problems;
 }
 
-/** Opens a state of the page and waits until its view is there. */
+/** Opens the page in a state and waits until its view is drawn. */
 export async function open(page, address, state) {
   const parts = new URLSearchParams({ view: "heads", ...state });
   await page.goto(`${address}#${parts}`);
@@ -99,12 +99,12 @@ export async function settled(page, view) {
   }, view);
 }
 
-/** What the view's JSON export holds. */
+/** The view's JSON export. */
 export async function exported(page) {
   return JSON.parse(await savedAs(page, "json"));
 }
 
-/** The bytes that a button saves, caught in the page: a real download takes a second. */
+/** The bytes that a button saves, intercepted in the page: a real download takes a second. */
 export async function savedAs(page, kind) {
   await page.evaluate(() => (window.saved = null));
   await page.click(`#save-${kind}`);
@@ -130,7 +130,7 @@ export async function downloaded(page, kind) {
   return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
 }
 
-/** Every number within `tolerance`; infinities equal. */
+/** Asserts that all numbers agree within `tolerance`; infinities must be equal. */
 export function near(actual, expected, tolerance, what) {
   const [a, b] = [flat(actual), flat(expected)];
   assert.equal(a.length, b.length, `${what}: ${a.length} numbers instead of ${b.length}`);

@@ -1,6 +1,6 @@
 // Drives Chromium over pages served by the real command with small models:
-//   node main.mjs ATTEND WORK [NAME]     ATTEND: the command; WORK: a folder for models; NAME: only suites so named
-// Ends with 77 where there is no Chromium, which CTest reports as skipped.
+//   node main.mjs ATTEND WORK [NAME]     ATTEND: the command; WORK: a folder for models; NAME: run only this suite
+// Exits with 77 if there is no Chromium, which CTest reports as skipped.
 import { spawnSync } from "node:child_process";
 import { resolve } from "node:path";
 import { findChromium, Harness, launch, viewsOf } from "./harness.mjs";

@@ -1,4 +1,4 @@
-// Trains the small models that the page is tested with, by the command itself; kept between runs of the test.
+// Trains the small models of the page's tests with the command, and keeps them between test runs.
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,26 +32,26 @@ const kPlans = {
   ],
 };
 
-/** A folder of Hugging Face's kind that was given to all, if it was: ../shared, or where ATTEND_SHARED says. */
+/** The path of a Hugging Face folder in $ATTEND_SHARED or ../shared, if it exists. */
 export function sharedModel(name) {
   const shared = process.env.ATTEND_SHARED ?? new URL("../../../shared", import.meta.url).pathname;
   const folder = join(shared, "goldens", "models", name);
   return existsSync(folder) ? folder : null;
 }
 
-/** What `attend` is told to train a model. */
+/** The arguments of `attend` that train a model. */
 export function trainWords(architecture, corpus, folder, settings) {
   const options = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
   return ["train", architecture, corpus, "-o", folder, "--overwrite", ...options];
 }
 
-/** The same for a training that is looked at while it runs. */
+/** The arguments of a training that is watched while it runs. */
 export function watchWords(corpus, folder, settings = {}) {
   const words = trainWords("transformer", corpus, folder, { ...kTranslator, ...settings });
   return [...words, "--watch", "--watch-text", "3. Mai 2025"];
 }
 
-/** Folder of each model by name, trained unless it is newer than this file. */
+/** The folder of each model by name. Trains a model unless its folder is newer than this file. */
 export async function trainModels(attend, folder) {
   mkdirSync(folder, { recursive: true });
   const write = (name, lines) => writeFileSync(join(folder, name), lines.join("\n") + "\n");

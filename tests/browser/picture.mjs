@@ -1,4 +1,4 @@
-// PNG files: a picture to look at, a tree and the sun over a hill; and others made smaller.
+// PNG files: a test picture of a tree and the sun over a hill, and compression of other PNGs.
 import { deflateSync, inflateSync } from "node:zlib";
 
 const kWidth = 320;
@@ -15,7 +15,7 @@ export function scene() {
   return written(header, rows);
 }
 
-/** The same picture, packed as well as can be: browsers are in a hurry. */
+/** The same picture with the best compression: browsers use a fast one. */
 export function repacked(png) {
   const parts = { IHDR: [], IDAT: [] };
   for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at))

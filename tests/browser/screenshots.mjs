@@ -86,7 +86,7 @@ const shots = [
 mkdirSync(folder, { recursive: true });
 mkdirSync(work, { recursive: true });
 const recurrent = join(work, "date-recurrent");
-const corpus = join(dateModel, "dates.tsv"); // what the demo learned from
+const corpus = join(dateModel, "dates.tsv"); // the demo's corpus
 if (!existsSync(join(recurrent, "model.safetensors")))
   execFileSync(attend, [
     ...trainWords("rnn-attention", corpus, recurrent, { tokenizer: "char", dim: 64, hidden: 96, layers: 1, steps: 900 }),
@@ -122,7 +122,7 @@ async function lastLayer(page, address, { model, text, target }) {
   return (await response.json()).attention.length - 1;
 }
 
-/** A model that reads pictures, if there is one. */
+/** Screenshots of an image model, if there is one. */
 async function takePicture() {
   const model = sharedModel("vit");
   if (!model) return console.log("picture.png: skipped, there is no folder goldens/models/vit in ../shared");
@@ -137,7 +137,7 @@ async function takePicture() {
   }
 }
 
-/** A training that is watched until its attention has taken shape. */
+/** A screenshot of a training, taken once its attention has a clear pattern. */
 async function takeTraining() {
   const words = watchWords(corpus, join(work, "watched"), { dim: 64, hidden: 128, steps: 600 });
   const child = spawn(attend, words, { stdio: ["ignore", "pipe", "pipe"] });
@@ -164,7 +164,7 @@ async function takeTraining() {
   }
 }
 
-/** The view itself, down to the last thing that is whole within `tall`; or all of a small page. */
+/** Saves the view, cut after the last element that fits into the height `tall`; or the whole page. */
 async function save(page, name, { whole = false, tall = 900, from = "" } = {}) {
   await page.waitForTimeout(400);
   const box = await page.locator("main").boundingBox();

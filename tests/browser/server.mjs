@@ -1,4 +1,4 @@
-// Starts the command's own server and reads from it where the page is.
+// Starts the command's server and reads the address of the page from its output.
 import { execFile, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ export async function view(attend, models, more = []) {
   return { address: await addressOf(child), child, stop: () => stopped(child) };
 }
 
-/** Where the page of a command that serves one is: it says so itself. */
+/** The address of the page, which the command prints. */
 export function addressOf(child) {
   let said = "";
   return new Promise((found, failed) => {
@@ -26,7 +26,7 @@ export function addressOf(child) {
   });
 }
 
-/** Ends it as Ctrl-C does; resolves to its exit code. */
+/** Sends SIGINT, as Ctrl-C does, and resolves to the exit code. */
 function stopped(child) {
   if (child.exitCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((done) => {
@@ -37,7 +37,7 @@ function stopped(child) {
   });
 }
 
-/** What `attend inspect -o FILE.json` says about a text. */
+/** The output of `attend inspect -o FILE.json` for a text. */
 export async function inspect(attend, model, text, file, more = []) {
   await call(attend, ["inspect", model, text, "-o", file, ...more], { maxBuffer: 1 << 26 });
   return file.endsWith(".json") ? JSON.parse(await readFile(file, "utf8")) : file;

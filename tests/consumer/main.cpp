@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
-// One query looks at two keys with scores 0 and ln 3, so with weights 1/4 and 3/4, at the values 4 and 8: 1/4 · 4 + 3/4
-// · 8.
+// One query attends to two keys. The scores 0 and ln 3 give the weights 1/4 and 3/4, and the values are 4 and 8, so the
+// result is 1/4 · 4 + 3/4 · 8 = 7.
 int main() {
   using attend::tensor;
   const auto q = tensor<double>({1.0}, {1, 1, 1, 1});

@@ -15,7 +15,7 @@ using Ids = std::vector<int32_t>;
 using Longs = std::vector<int64_t>;
 constexpr SpecialTokens kSpecial{.pad = 0, .unknown = 1, .begin = 2, .end = 3};
 
-/// Pairs of random lengths; the target is about as long as the source.
+/// Pairs of random length; source and target are about equally long.
 CacheFile random_pairs(int64_t count) {
   std::vector<std::vector<Ids>> examples;
   for (int64_t i = 0; i < count; ++i) {
@@ -111,7 +111,7 @@ TEST(BatchPlan, LimitsOfExamplesAndLengths) {
   EXPECT_EQ(lists(BatchPlan(cache, some, {.shuffle = false}).epoch(0)), (std::vector<Longs>{{0, 2}}));
 }
 
-TEST(BatchPlan, WhatCannotBePlanned) {
+TEST(BatchPlan, RefusesInvalidOptions) {
   const CacheFile file({{Ids(5, 9), Ids(5, 9)}});
   const TokenCache cache = file.open();
   expect_error<ShapeError>([&] { BatchPlan(cache, {.max_length = 5}); },
@@ -122,7 +122,7 @@ TEST(BatchPlan, WhatCannotBePlanned) {
                            "batches: expected a batch from 0 to 0, got 1");
 }
 
-TEST(PairBatch, WhatTheDecoderReadsAndAnswers) {
+TEST(PairBatch, DecoderInputsAndLabels) {
   const CacheFile file({{{11, 12}, {21}}, {{}, {}}, {{13}, {22, 23, 24}}});
   const Longs chosen{2, 0, 1};
   const PairBatch batch = pair_batch(file.open(), chosen, kSpecial);
@@ -139,8 +139,8 @@ TEST(PairBatch, WhatTheDecoderReadsAndAnswers) {
   EXPECT_EQ(batch.source_lengths.shape(), Shape({3}));
 }
 
-/// BART's <s>, which stands before both texts and is learned as the first word.
-TEST(PairBatch, AMarkBeforeBothTexts) {
+/// BART puts <s> before both texts, and the decoder learns it as the first token.
+TEST(PairBatch, ATokenBeforeBothTexts) {
   const CacheFile file({{{11, 12}, {21}}, {{13}, {22, 23, 24}}});
   const Longs chosen{0, 1};
   const PairBatch batch = pair_batch(file.open(), chosen, {.pad = 1, .begin = 2, .end = 2, .first = 7});
@@ -151,7 +151,7 @@ TEST(PairBatch, AMarkBeforeBothTexts) {
   EXPECT_EQ(batch.target_lengths.to_vector<int64_t>(), (Longs{3, 5}));
 }
 
-TEST(PairBatch, VocabulariesWithoutSomeMarks) {
+TEST(PairBatch, VocabulariesWithoutSomeSpecialTokens) {
   const CacheFile file({{{11}, {21, 22}}});
   const Longs chosen{0};
   const PairBatch batch = pair_batch(file.open(), chosen, {.end = 9});

@@ -115,7 +115,7 @@ TEST(Corpus, LossyCountsBothSides) {
   EXPECT_EQ(result.counts.replaced, 3);
 }
 
-TEST(Corpus, NothingInAFileIsAnError) {
+TEST(Corpus, AnEmptyFileIsAnError) {
   const Files files;
   const std::string empty = files.write("empty", ""), blank = files.write("blank", "\n \n"),
                     text = files.write("t", "a\n");
@@ -136,7 +136,7 @@ TEST(Corpus, WhatDoesNotFitTogether) {
   expect_error<Error>([] { corpus_kind("xml"); }, "corpus: expected pairs, tsv, labelled or text, got 'xml'");
 }
 
-/// Whatever the bytes, a corpus gives examples that are UTF-8 or throws FormatError.
+/// For any bytes, a corpus either gives UTF-8 examples or throws FormatError.
 TEST(Corpus, AnyBytesAreReadOrRefused) {
   const Files files;
   const std::string_view pieces[] = {"a",        "\t",     "\n",       "\r\n", "\xff", "今",

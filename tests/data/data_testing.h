@@ -24,7 +24,7 @@ inline std::string read_file(const std::string& path) {
   return bytes.str();
 }
 
-/// A cache in a temporary folder that goes away with this object.
+/// A cache in a temporary folder, removed on destruction.
 struct CacheFile {
   using Ids = std::vector<int32_t>;
   explicit CacheFile(const std::vector<std::vector<Ids>>& examples) {

@@ -18,7 +18,7 @@ std::chrono::sys_days day_of(const std::string& iso) {
   return std::chrono::year{std::stoi(iso.substr(0, 4))} / std::stoi(iso.substr(5, 2)) / std::stoi(iso.substr(8, 2));
 }
 
-TEST(Dates, TheShapesPeopleWrite) {
+TEST(Dates, EveryWrittenForm) {
   std::set<std::string> texts;
   for (uint64_t choice = 0; choice < 100000; ++choice)
     texts.insert(write_date(kSaturday, choice * 0x9E3779B97F4A7C15u));
@@ -84,7 +84,7 @@ TEST(Dates, AFunctionOfSeedAndIndex) {
   EXPECT_LE(equal, 2);
 }
 
-TEST(Dates, WhatIsHeldOutIsNeverTrainedOn) {
+TEST(Dates, HeldOutDatesAreNeverTrainedOn) {
   std::set<std::string> training, held_out, texts;
   for (uint64_t i = 0; i < 30000; ++i) {
     const DatePair pair = date_pair(i % 3, i);
@@ -121,7 +121,7 @@ TEST(Dates, ValidDatesOfTheWholeCentury) {
   EXPECT_GT(leap, 3);
 }
 
-/// No text may stand for two dates: then nothing could learn it.
+/// An ambiguous text could not be learned.
 TEST(Dates, ATextMeansOneDate) {
   std::map<std::string, std::string> meaning;
   for (uint64_t i = 0; i < 200000; ++i) {

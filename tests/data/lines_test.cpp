@@ -39,7 +39,7 @@ std::string gzip(const std::string& text) {
   return testing::read_file(folder.file("packed"));
 }
 
-/// Standard input from a file, until the end of the scope.
+/// Redirects standard input from a file until the end of the scope.
 class StandardInput {
  public:
   explicit StandardInput(const std::string& path) : before_(dup(STDIN_FILENO)) {
@@ -56,7 +56,7 @@ class StandardInput {
   int before_;
 };
 
-TEST(Lines, EndsOfLinesAndTheByteOrderMarkAreLeftOut) {
+TEST(Lines, LineEndsAndTheByteOrderMarkAreStripped) {
   EXPECT_EQ(TextFile("一\n二\n").lines(), (Lines{"一", "二"}));
   EXPECT_EQ(TextFile("a\r\nb\r\n\r\nc").lines(), (Lines{"a", "b", "", "c"}));
   EXPECT_EQ(TextFile("\xef\xbb\xbf"
@@ -83,7 +83,7 @@ TEST(Lines, LongerThanTheBuffer) {
   EXPECT_EQ(TextFile(text).lines(), expected);
 }
 
-TEST(Lines, WhatIsNotUtf8IsRefusedOrReplaced) {
+TEST(Lines, InvalidUtf8IsRefusedOrReplaced) {
   const TextFile file("gut\nschlecht \xff\xe4\xbd!\n\xed\xa0\x80\n");
   expect_error<FormatError>([&] { file.lines(); }, file.path() + ":2: not UTF-8");
   LineReader reader(file.path(), {.lossy = true});
@@ -92,7 +92,7 @@ TEST(Lines, WhatIsNotUtf8IsRefusedOrReplaced) {
   EXPECT_EQ(reader.lines(), 3);
 }
 
-TEST(Lines, GzipIsKnownByItsFirstBytes) {
+TEST(Lines, GzipIsRecognisedByItsFirstBytes) {
   const std::string text = "今天\r\n天气\n", packed = gzip(text);
   EXPECT_EQ(TextFile(packed).lines(), (Lines{"今天", "天气"}));
   EXPECT_EQ(TextFile(packed + gzip("更多\n")).lines(), (Lines{"今天", "天气", "更多"})) << "several members";
@@ -121,7 +121,7 @@ TEST(Lines, DamagedGzipIsReadOrRefused) {
   EXPECT_GT(refused, static_cast<int>(packed.size()) - 20) << "but for bytes of the header that mean little";
 }
 
-TEST(Lines, WhatCannotBeOpened) {
+TEST(Lines, FilesThatCannotBeOpened) {
   const TemporaryFolder folder;
   expect_error<FormatError>([&] { LineReader reader(folder.file("absent")); },
                             folder.file("absent") + ": cannot open: No such file or directory");

@@ -41,7 +41,7 @@ TEST(Split, TheSeedDecides) {
   EXPECT_NEAR(mean, 2500, 600) << "spread over the whole corpus";
 }
 
-TEST(Split, WhatCannotBeSplit) {
+TEST(Split, RefusesInvalidOptions) {
   expect_error<ShapeError>([] { split_examples(1); }, "split: expected at least 2 examples, got 1");
   expect_error<ShapeError>([] { split_examples(9, {.validation = 1}); },
                            "split: expected a share between 0 and 1, got 1");

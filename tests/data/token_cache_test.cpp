@@ -18,7 +18,7 @@ using Ids = std::vector<int32_t>;
 
 Ids copy(std::span<const int32_t> ids) { return {ids.begin(), ids.end()}; }
 
-TEST(TokenCache, GivesBackWhatWasAdded) {
+TEST(TokenCache, RoundTrip) {
   const CacheFile file({{{1, 2, 3}, {4}}, {{}, {5, 6}}, {{7}, {}}});
   const TokenCache cache = file.open();
   EXPECT_EQ(cache.size(), 3);
@@ -67,7 +67,7 @@ TEST(TokenCache, WithoutExamplesOrIds) {
   none.verify();
 }
 
-TEST(TokenCache, AppearsWholeOrNotAtAll) {
+TEST(TokenCache, AppearsCompleteOrNotAtAll) {
   const TemporaryFolder folder;
   {
     TokenCacheWriter writer(folder.file("ids"), 1, "");
@@ -82,7 +82,7 @@ TEST(TokenCache, AppearsWholeOrNotAtAll) {
   EXPECT_THROW(TokenCacheWriter(folder.file("ids"), 0, ""), ShapeError);
 }
 
-TEST(TokenCache, ARefusedExampleLeavesNothingBehind) {
+TEST(TokenCache, ARefusedExampleLeavesNoFile) {
   const TemporaryFolder folder;
   TokenCacheWriter writer(folder.file("ids"), 2, "");
   EXPECT_THROW(writer.add({Ids{1}, Ids{-1}}), ShapeError);
@@ -122,7 +122,7 @@ TEST(TokenCache, AnyDamageIsFound) {
   open(bytes);
   for (size_t i = 0; i < bytes.size(); ++i) {
     const bool padding = i >= 8 + 7 * 4 && i < 8 + 8 * 4;
-    if (padding) continue;  // seven ids leave four bytes that mean nothing
+    if (padding) continue;  // seven ids leave four unused bytes
     for (const int bit : {0, 3, 7}) {
       std::string spoilt = bytes;
       spoilt[i] = static_cast<char>(spoilt[i] ^ (1 << bit));
@@ -138,8 +138,8 @@ TEST(TokenCache, AnyDamageIsFound) {
                             path + ": damaged token cache: the file is truncated");
 }
 
-/// Whoever can change the index can change its checksum too: no offset may lead out of the file.
-TEST(TokenCache, AnIndexMadeUpWithItsChecksumIsRefused) {
+/// An attacker who changes the index can fix its checksum too, so offsets must be checked against the file's size.
+TEST(TokenCache, AForgedIndexWithAValidChecksumIsRefused) {
   const CacheFile file({{{1, 2, 3}, {4}}, {{5}, {6, 7, 8}}});
   const std::string bytes = testing::read_file(file.path()), path = file.folder.file("made-up");
   constexpr size_t kIndex = 8 + 8 * 4, kOffsets = 5, kName = 8;

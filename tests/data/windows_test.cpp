@@ -13,7 +13,7 @@ using testing::expect_error;
 using Ids = std::vector<int32_t>;
 using Longs = std::vector<int64_t>;
 
-/// 0 … count-1, cut into examples of 0, 1, 2, … tokens.
+/// The ids 0 … count-1, split into examples of 0, 1, 2, … tokens.
 CacheFile counting(int32_t count) {
   std::vector<std::vector<Ids>> examples;
   int32_t next = 0;
@@ -62,12 +62,12 @@ TEST(TextWindows, ASeparatorEndsEachExample) {
   const CacheFile file({{{1, 2}}, {{}}, {{3}}});
   const TextWindows windows(file.open(), {.batch = 1, .context = 5, .separator = {9}});
   EXPECT_EQ(windows.tokens(), 6);
-  const TextBatch batch = windows.window(0);  // only one place fits
+  const TextBatch batch = windows.window(0);  // only one position fits
   EXPECT_EQ(batch.ids.to_vector<int64_t>(), (Longs{1, 2, 9, 9, 3}));
   EXPECT_EQ(batch.labels.to_vector<int64_t>(), (Longs{2, 9, 9, 3, 9}));
 }
 
-TEST(TextWindows, ASeparatorOfTwoMarksCanBeReadFromItsMiddle) {
+TEST(TextWindows, AWindowMayBeginInsideASeparatorOfTwoTokens) {
   const CacheFile file({{{1, 2}}, {{}}, {{3}}});
   const TextWindows windows(file.open(), {.batch = 1, .context = 2, .separator = {9, 8}});
   EXPECT_EQ(windows.tokens(), 9);
@@ -114,7 +114,7 @@ TEST(TextWindows, PartsOfTheStream) {
   }
 }
 
-TEST(TextWindows, WhatCannotBeRead) {
+TEST(TextWindows, RefusesInvalidOptions) {
   const CacheFile file = counting(10);
   const auto windows = [&](const WindowOptions& options) { return TextWindows(file.open(), options); };
   expect_error<ShapeError>([&] { windows({.context = 10}).window(0); },

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # check_outputs.sh DOCUMENT.md ATTEND: runs every command of a document (`$ attend …` in a code block) and compares.
 #
-# Lines below a command in its block are all it prints; a line that ends in … gives the beginning of one. A block without
-# a command shows consecutive lines of what the command before it printed.
+# The lines below a command in its block must be its whole output; a line that ends in … gives the beginning of a line.
+# A block without a command shows consecutive lines of the previous command's output.
 set -euo pipefail
 document=$(realpath "$1")
 bin=$(dirname "$(realpath "$2")")
@@ -18,10 +18,10 @@ complain() {
   failed=1
 }
 
-# Whether $1 is the expected line $2, which may be cut by ….
+# Whether $1 is the expected line $2, which may end in ….
 is_same() { [ "$1" = "$2" ] || { [[ "$2" == *… ]] && [[ "$1" == "${2%…}"* ]]; }; }
 
-# Compares the lines of `block` with the whole of `printed`, or with any part of it.
+# Compares the lines of `block` with all of `printed`, or with any consecutive part of it.
 compare() {
   local lines=() start i
   mapfile -t lines < <(sed 's/ *$//' printed)
@@ -34,7 +34,7 @@ compare() {
   cat printed >&2
 }
 
-# What stands below a command, if anything does.
+# Compares the lines below a command, if there are any.
 compare_whole() { if ((has_command && !is_skipped && ${#block[@]})); then compare whole; fi; }
 
 block=() indent='' in_block=0 has_command=0 is_skipped=0 command=''

@@ -4,7 +4,7 @@
 # A block with `int main` or `#include` lines starts a file of its own. A block without them continues the file of the
 # block before it, as the body of a function. Lines that readers need not see go into comments before the block:
 #   <!-- sample: #include "hub/architecture.h" -->
-# A block that differs from an earlier one in comments alone, as in a translation, is compiled once.
+# A block that differs from an earlier one only in comments, as in a translation, is compiled once.
 set -euo pipefail
 source=$(realpath "$1")
 compiler=("${@:2}")

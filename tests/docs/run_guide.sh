@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_guide.sh GUIDE.md ATTEND: runs every command of a guide as it is written, in a fresh folder with small data.
+# run_guide.sh GUIDE.md ATTEND: runs every command of a guide as written, in a new folder with small data.
 set -euo pipefail
 guide=$(realpath "$1")
 bin=$(dirname "$(realpath "$2")")
@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 export PATH="$bin:$PATH"
 
-# Sentences of a pattern: enough to go through every step, not to learn much.
+# Sentences that follow a pattern: enough to run every step, too few to learn much.
 subjects_en=("A man" "A woman" "A dog" "A child"); subjects_de=("Ein Mann" "Eine Frau" "Ein Hund" "Ein Kind")
 verbs_en=("runs" "sleeps" "waits" "sings" "jumps"); verbs_de=("läuft" "schläft" "wartet" "singt" "springt")
 places_en=("in the park" "at home" "by the sea" "on the street"); places_de=("im Park" "zu Hause" "am Meer" "auf der Straße")

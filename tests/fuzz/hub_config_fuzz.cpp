@@ -1,4 +1,4 @@
-// config.json of a model from the internet: whatever the bytes, its values are read or refused.
+// config.json of an untrusted model: for any bytes, its values are read or refused.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace attend;
 
-/// Everything a reader may ask of a config.
+/// Calls every accessor of a config.
 void read_all(const hub::HubConfig& config) {
   const auto attempt = [](auto&& read) {
     try {

@@ -1,4 +1,4 @@
-// Any bytes are a picture or throw FormatError in one line; a picture has as many pixels as it says.
+// Any bytes either decode to an image or throw FormatError with one line. An image has as many pixels as it declares.
 #include <cstdlib>
 #include <cstring>
 
@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    constexpr int64_t kMostPixels = 1 << 24;  // larger ones take the same way, and longer
+    constexpr int64_t kMostPixels = 1 << 24;  // larger images take the same code path, only longer
     const attend::Image image = attend::decode_image(std::as_bytes(std::span(data, size)), "fuzz", kMostPixels);
     if (image.pixels.size() != static_cast<size_t>(image.width * image.height * 3)) std::abort();
     if (image.width * image.height < 1 << 16) attend::resized(image, {5, 3}, attend::Resampling::bicubic);

@@ -1,4 +1,4 @@
-// Any bytes either parse or throw FormatError, and what parses survives being formatted and parsed again.
+// Any bytes either parse or throw FormatError. A parsed file can be formatted and parsed again.
 #include <cstdlib>
 #include <cstring>
 

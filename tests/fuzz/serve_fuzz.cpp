@@ -1,4 +1,4 @@
-// Any request gets an answer: a status from 200 to 599, and from 400 on a JSON object with one line of an error. The
+// Any request gets a response with a status from 200 to 599; from 400 on it is a JSON object with a one-line error. The
 // input is `METHOD path?name=value&…`, a line feed, then the body.
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// Any bytes either make a tokenizer or throw; any text it is then given is encoded to ids of its vocabulary, or
-// refused, and whatever ids it is given decode to UTF-8. What begins with { is tokenizer.json, up to a zero byte, and
-// then the text; anything else a SentencePiece model.
+// Any bytes either give a tokenizer or throw. Any text is then encoded to ids of its vocabulary, or refused, and any
+// ids decode to UTF-8. Input that begins with { is tokenizer.json, a zero byte, and the text; other input is a
+// SentencePiece model.
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       use_all(attend::text::SentencePieceTokenizer(std::string(bytes), {}), "");
   } catch (const attend::FormatError& error) {
     expect(std::strchr(error.what(), '\n') == nullptr);
-  } catch (const nlohmann::json::exception&) {  // load_tokenizer tells it with the file's name
+  } catch (const nlohmann::json::exception&) {  // load_tokenizer reports it with the file's name
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// A text gives the same numbers, to the bit, whatever batch it is read in.
+// A text gives the same numbers, to the bit, in any batch.
 #include <gtest/gtest.h>
 
 #include "attend/generate/classify.h"
@@ -12,7 +12,7 @@ namespace {
 using testing::ByteTokenizer;
 using testing::tiny_model;
 
-/// Lengths of 0 to 60 bytes in no order, several of each kind.
+/// Texts of 0 to 60 bytes in mixed order, several of each kind.
 std::vector<std::string> mixed_texts() {
   std::vector<std::string> texts;
   for (const size_t length : {3, 60, 1, 17, 0, 4, 33, 2, 5, 60, 16, 6, 18, 8, 29, 1, 7, 41, 12, 9}) {
@@ -38,7 +38,7 @@ std::unique_ptr<Model> model_of(const Kind& kind, WeightFormat format) {
   return model;
 }
 
-TEST(Batches, EmbeddedTextsAreTheSameInAllOfThem) {
+TEST(Batches, EmbeddingsDoNotDependOnTheBatch) {
   const ByteTokenizer tokenizer;
   const std::vector<std::string> texts = mixed_texts();
   for (const Kind& kind : {Kind{"encoder", {}}, Kind{"gpt", {}}, Kind{"gpt", {{"positions", "rotary"}}},
@@ -60,7 +60,7 @@ TEST(Batches, EmbeddedTextsAreTheSameInAllOfThem) {
   }
 }
 
-TEST(Batches, ClassifiedTextsAreTheSameInAllOfThem) {
+TEST(Batches, ClassificationsDoNotDependOnTheBatch) {
   const ByteTokenizer tokenizer;
   const std::vector<std::string> texts = mixed_texts();
   for (const std::string pooling : {"mean", "first"}) {

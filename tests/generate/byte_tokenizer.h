@@ -9,7 +9,7 @@
 
 namespace attend::testing {
 
-/// The simplest tokenizer there is: five special tokens, then the bytes from `first` on. A Chinese character is three
+/// The simplest possible tokenizer: five special tokens, then the bytes from `first` on. A Chinese character is three
 /// tokens.
 class ByteTokenizer final : public Tokenizer {
  public:

@@ -18,7 +18,7 @@ using testing::tiny_model;
 using Ids = std::vector<int32_t>;
 using Texts = std::vector<std::string>;
 
-/// Knows the end when it reads `$`, and puts one begin before a text and one end behind it.
+/// Encodes `$` as the end token. Its template puts a begin token before a text and an end token after it.
 class FramingTokenizer final : public Tokenizer {
  public:
   Ids encode(std::string_view text, bool add_special) const override {
@@ -39,7 +39,7 @@ class FramingTokenizer final : public Tokenizer {
   ByteTokenizer bytes_;
 };
 
-TEST(EncodePrompt, AnEndOfTheUsersOwnStays) {
+TEST(EncodePrompt, AnEndTokenInThePromptStays) {
   const FramingTokenizer tokenizer;
   const GenerationRules rules{.as_transformers = true};
   const int32_t a = 5 + 'a';
@@ -51,7 +51,7 @@ TEST(EncodePrompt, AnEndOfTheUsersOwnStays) {
   EXPECT_EQ(frame_prompt(tokenizer, "a$", {}), (Ids{a, 3}));
 }
 
-TEST(EncodePrompt, IsWhatIsScored) {
+TEST(EncodePrompt, ScoringUsesTheSameTokens) {
   const FramingTokenizer tokenizer;
   const auto model = tiny_model("gpt", tokenizer.size());
   const auto scores = score_texts(dynamic_cast<const LanguageModel&>(*model), tokenizer, Texts{"aa", "aa$"},
@@ -74,7 +74,7 @@ TEST_F(Prefix, StandsBeforeASource) {
   EXPECT_TRUE(frame_source(tokenizer_, "xy", 5, rules_.prefix).is_cut);
 }
 
-TEST_F(Prefix, IsReadByAllThatReadSources) {
+TEST_F(Prefix, IsUsedByEveryFunctionThatReadsSources) {
   const Texts texts{"xy z", ""}, whole{"ab cd: xy z", ""}, targets{"q r", "s"};
   const auto by_rule = translate(pair_, tokenizer_, texts, {.max_length = 9, .rules = rules_}),
              by_text = translate(pair_, tokenizer_, whole, {.max_length = 9});

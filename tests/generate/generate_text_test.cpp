@@ -30,7 +30,7 @@ class Generating : public ::testing::Test {
   const LanguageModel& gpt_ = dynamic_cast<const LanguageModel&>(*model_);
 };
 
-TEST_F(Generating, GreedyTakesTheBestWordEachTime) {
+TEST_F(Generating, GreedyTakesTheBestTokenAtEachStep) {
   const GeneratedText text =
       generate_text(gpt_, tokenizer_, Texts{"Hello"}, {.tokens = 12, .sampling = {.temperature = 0}})[0];
   std::vector<int64_t> ids;
@@ -61,7 +61,7 @@ TEST_F(Generating, NeitherBatchesNorTheCacheNorThreadsMatter) {
   const auto together = generate_text(gpt_, tokenizer_, prompts, options);
   ASSERT_EQ(together.size(), 10u);
   EXPECT_NE(together[0].text, together[1].text);
-  EXPECT_NE(together[0].text, together[8].text);  // the same prompt, another number
+  EXPECT_NE(together[0].text, together[8].text);  // the same prompt at another index has another sample
   const auto expect_same = [&](const GenerateOptions& changed) {
     const auto texts = generate_text(gpt_, tokenizer_, prompts, changed);
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -85,7 +85,7 @@ TEST_F(Generating, NeitherBatchesNorTheCacheNorThreadsMatter) {
   EXPECT_EQ(generate_text(gpt_, tokenizer_, Texts{"x"}, options)[1].text, together[7].text);
 }
 
-TEST_F(Generating, GoesOnBeyondItsContext) {
+TEST_F(Generating, ContinuesBeyondTheContext) {
   const GenerateOptions options{.tokens = 100, .sampling = {.seed = 1}, .goes_past_end = true};
   const GeneratedText text = generate_text(gpt_, tokenizer_, Texts{"abc"}, options)[0];
   EXPECT_EQ(text.ids.size(), 100u);
@@ -109,7 +109,7 @@ TEST_F(Generating, StreamsWhatItReturns) {
   }
 }
 
-TEST_F(Generating, EndsWhereItIsTold) {
+TEST_F(Generating, EndsAtStopStringsAndLimits) {
   const GenerateOptions plain{.tokens = 60, .sampling = {.seed = 3}, .goes_past_end = true};
   const std::string whole = generate_text(gpt_, tokenizer_, Texts{"abc"}, plain)[0].text;
   ASSERT_GT(whole.size(), 20u);
@@ -134,7 +134,7 @@ TEST_F(Generating, EndsWhereItIsTold) {
   EXPECT_GT(ended, 0);
 }
 
-TEST_F(Generating, FollowsTheRulesOfAFolder) {
+TEST_F(Generating, FollowsTheFoldersRules) {
   const auto written = [&](const GenerationRules& rules, GenerateOptions options = {}) {
     options.sampling.temperature = 0;
     options.rules = rules;
@@ -146,7 +146,7 @@ TEST_F(Generating, FollowsTheRulesOfAFolder) {
   const auto ids = written(once, {.tokens = 30}).ids;
   std::set<int32_t> seen{ids.begin(), ids.end()};
   EXPECT_EQ(seen.size(), 30u);
-  for (const int32_t id : tokenizer_.encode("Hello", false)) EXPECT_FALSE(seen.contains(id));  // the prompt counts
+  for (const int32_t id : tokenizer_.encode("Hello", false)) EXPECT_FALSE(seen.contains(id));  // nor of the prompt
   GenerationRules penalty = open;
   penalty.repetition_penalty = 1.5;
   EXPECT_EQ(written(penalty, {.tokens = 12}).ids,
@@ -162,12 +162,12 @@ TEST_F(Generating, FollowsTheRulesOfAFolder) {
   EXPECT_GE(written(late, {.tokens = 9}).ids.size(), 3u);
 }
 
-TEST_F(Generating, TheLengthIsWhatIsSaidFirst) {
+TEST_F(Generating, TheLengthFollowsTheOrderOfPrecedence) {
   GenerateOptions options;
   EXPECT_EQ(most_tokens(options, 5), 200);
   options.rules.max_length = 60;
   EXPECT_EQ(most_tokens(options, 5), 55);
-  EXPECT_EQ(most_tokens(options, 60), 200);  // it says nothing then
+  EXPECT_EQ(most_tokens(options, 60), 200);  // max_length is ignored if the prompt already reaches it
   options.rules.max_length = 4000;
   EXPECT_EQ(most_tokens(options, 5), 200);
   options.rules.max_new = 300;
@@ -206,7 +206,7 @@ TEST_F(Generating, ABeamFindsWhatSearchFinds) {
   EXPECT_TRUE(texts[0].text.starts_with(stopped.text));
 }
 
-TEST_F(Generating, NumbersThatAreNoneAreAnError) {
+TEST_F(Generating, NanIsAnError) {
   for (auto& [name, tensor] : model_->parameters()) {
     if (name == "embedding.weight") tensor.data<float>()[16 * 7] = NAN;
   }
@@ -216,7 +216,7 @@ TEST_F(Generating, NumbersThatAreNoneAreAnError) {
                                "score: the model computed NaN: its weights are damaged");
 }
 
-TEST_F(Generating, RefusesWhatCannotBe) {
+TEST_F(Generating, RefusesInvalidOptions) {
   const auto refuses = [&](const GenerateOptions& options) {
     EXPECT_THROW(generate_text(gpt_, tokenizer_, Texts{"a"}, options), ShapeError);
   };
@@ -244,7 +244,7 @@ TEST_F(Generating, ScoresOfTextsAreTheirLogProbabilities) {
       read.insert(read.end(), ids.begin(), ids.end());
       double total = 0;
       for (size_t place = 0; place < ids.size(); ++place) {
-        // The window this word was scored in: the first, or one that moved on by half a context.
+        // The window that scored this token: the first, or one shifted by multiples of half a context.
         const size_t begin = place < 24 ? 0 : (place - 24) / 12 * 12 + 12;
         const std::vector<int64_t> seen(read.begin() + static_cast<ptrdiff_t>(begin),
                                         read.begin() + static_cast<ptrdiff_t>(place) + 1);

@@ -1,4 +1,4 @@
-// What is asked of pairs and texts that are there already: scores, alignments, labels.
+// Scores, alignments and labels of given pairs and texts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using testing::ByteTokenizer;
 using testing::tiny_model;
 using Texts = std::vector<std::string>;
 
-TEST(ScorePairs, AreWhatSearchReports) {
+TEST(ScorePairs, EqualTheScoresOfSearch) {
   const ByteTokenizer tokenizer(60, 'A');
   for (const char* architecture : {"rnn", "rnn-attention", "transformer"}) {
     const auto model = tiny_model(architecture, tokenizer.size());
@@ -48,7 +48,7 @@ TEST(ScorePairs, AreWhatSearchReports) {
   }
 }
 
-TEST(Words, AreWhatStandsBetweenBlanks) {
+TEST(Words, AreSeparatedByBlanks) {
   EXPECT_EQ(words_of("  Guten Tag,\tWelt! "), (Texts{"Guten", "Tag,", "Welt!"}));
   EXPECT_EQ(words_of("今天 weather很好"), (Texts{"今", "天", "weather", "很", "好"}));
   EXPECT_EQ(words_of("天天天"), (Texts{"天", "天", "天"}));
@@ -58,7 +58,7 @@ TEST(Words, AreWhatStandsBetweenBlanks) {
 
 TEST(Words, KnowTheirTokens) {
   const ByteTokenizer tokenizer;
-  const std::string text = "ab 今天 c";  // a blank belongs to the word after it
+  const std::string text = "ab 今天 c";  // a space belongs to the word after it
   const auto ranges = word_tokens(tokenizer, text, word_places(text));
   ASSERT_EQ(ranges.size(), 4u);
   const std::vector<std::pair<int64_t, int64_t>> expected{{0, 2}, {2, 6}, {6, 9}, {9, 11}};
@@ -70,7 +70,7 @@ TEST(Words, KnowTheirTokens) {
 
 class Aligning : public ::testing::TestWithParam<const char*> {};
 
-/// Weights by hand: one pair alone, token by token.
+/// The weights computed by hand: for one pair alone, token by token.
 TEST_P(Aligning, MergesTokensToWords) {
   const ByteTokenizer tokenizer;
   const auto model = tiny_model(GetParam(), tokenizer.size());
@@ -167,7 +167,7 @@ TEST_P(Aligning, LayersAndHeadsCanBeChosen) {
   EXPECT_THROW(align(pair, tokenizer, source, target, {.head = -1}), ShapeError);
 }
 
-TEST_P(Aligning, BlankAndLongTextsHaveTheirAlignments) {
+TEST_P(Aligning, BlankAndLongTextsHaveAlignments) {
   const ByteTokenizer tokenizer;
   const auto model = tiny_model(GetParam(), tokenizer.size());
   const auto& pair = dynamic_cast<const PairModel&>(*model);
@@ -178,7 +178,7 @@ TEST_P(Aligning, BlankAndLongTextsHaveTheirAlignments) {
   EXPECT_EQ(pharaoh(aligned[1]), "");
   EXPECT_EQ(pharaoh(aligned[2]), "");
   EXPECT_EQ(aligned[3].weights.size(), 51u);
-  EXPECT_LT(aligned[3].links.size(), 51u);  // the context ends before
+  EXPECT_LT(aligned[3].links.size(), 51u);  // truncated at the context
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Aligning, ::testing::Values("rnn-attention", "transformer"), [](const auto& model) {
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(All, Aligning, ::testing::Values("rnn-attention", "tran
   return name;
 });
 
-TEST(Align, AModelThatNeverLooksBackSaysSo) {
+TEST(Align, AModelWithoutCrossAttentionIsAnError) {
   const ByteTokenizer tokenizer;
   const auto model = tiny_model("rnn", tokenizer.size());
   EXPECT_THROW(align(dynamic_cast<const PairModel&>(*model), tokenizer, Texts{"a"}, Texts{"b"}), Error);

@@ -1,4 +1,4 @@
-// What a model's folder may say of how to write: forced words, banned ones, lengths, repetitions.
+// The generation rules of a model folder: forced tokens, banned tokens, lengths, repetitions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,14 +35,14 @@ class Rules : public ::testing::Test {
   std::unique_ptr<Model> model_ = tiny_model("transformer", tokenizer_.size());
 };
 
-TEST_F(Rules, WordsAreForcedFirstAndLast) {
+TEST_F(Rules, FirstAndLastTokensCanBeForced) {
   for (const int64_t beam : {1, 3}) {
     const auto first = found({.forced_first = 9}, {.beam = beam});
     EXPECT_EQ(first[0].ids.at(0), 9);
     const GenerationRules rules{.as_transformers = true, .ends = {16}, .forced_last = 16, .banned = {3, 16}};
     SearchOptions options{.beam = beam, .stop = SearchStop::likely, .ends_at_limit = false, .max_length = 5};
     const auto last = found(rules, options);
-    EXPECT_EQ(last[0].ids.size(), 4u);  // and the end, which stands in no list
+    EXPECT_EQ(last[0].ids.size(), 4u);  // and the end token, which is not in the list
     options.rules.forced_last = -1;
     GenerationRules open = rules;
     open.forced_last = -1;
@@ -51,7 +51,7 @@ TEST_F(Rules, WordsAreForcedFirstAndLast) {
   }
 }
 
-TEST_F(Rules, BannedWordsAndAnotherStart) {
+TEST_F(Rules, BannedTokensAndAnotherStart) {
   const auto free = found({.as_transformers = true});
   ASSERT_FALSE(free[0].ids.empty());
   GenerationRules rules{.as_transformers = true, .banned = {free[0].ids[0]}};
@@ -62,7 +62,7 @@ TEST_F(Rules, BannedWordsAndAnotherStart) {
   EXPECT_GT(written.size(), 1u);
 }
 
-TEST_F(Rules, NoEndBeforeItsTimeAndNoRunTwice) {
+TEST_F(Rules, MinimumLengthAndNoRepeatedNGrams) {
   for (const int64_t beam : {1, 4}) {
     const auto usual = found({.as_transformers = true, .ends = {3, 5, 6, 7, 8}}, {.beam = beam});
     const auto later = found({.as_transformers = true, .ends = {3, 5, 6, 7, 8}, .min_length = 8}, {.beam = beam});
@@ -77,7 +77,7 @@ TEST_F(Rules, NoEndBeforeItsTimeAndNoRunTwice) {
   }
 }
 
-/// What a search by hand makes of the same penalty: greedy on logits, with the start (2) among what was written.
+/// The same penalty applied by hand: greedy search on logits, counting the start token (2) as generated.
 std::vector<int32_t> greedy_by_hand(const PairModel& model, double penalty, size_t length) {
   const auto source = random_sources(1, 5, 5, 7)[0];
   const auto decoding = model.start(tensor<int64_t>({source.begin(), source.end()}, {1, std::ssize(source)}), {});
@@ -101,12 +101,12 @@ TEST_F(Rules, GreedySearchPenalizesLogits) {
     const auto one = found({.as_transformers = true, .ends = {16}, .repetition_penalty = penalty}, options)[0];
     const auto by_hand = greedy_by_hand(model, penalty, one.ids.size());
     EXPECT_EQ(one.ids, by_hand);
-    EXPECT_LE(one.log_probability, free.log_probability + 1e-4);  // the model's own, whatever was penalized
+    EXPECT_LE(one.log_probability, free.log_probability + 1e-4);  // the model's log probability, without the penalty
   }
 }
 
 TEST_F(Rules, ABeamPenalizesLogProbabilities) {
-  // Every text of two words, by hand: the second has the first and the start before it.
+  // Every text of two tokens, by hand. The second token follows the start and the first.
   const auto& model = dynamic_cast<const PairModel&>(*model_);
   const auto source = random_sources(1, 5, 5, 7)[0];
   const GenerationRules rules{.as_transformers = true,
@@ -141,7 +141,7 @@ TEST_F(Rules, ABeamPenalizesLogProbabilities) {
   const auto one = found(rules, options)[0];
   EXPECT_EQ(one.ids, best.second);
   EXPECT_NEAR(one.score * 2, best.first, 1e-4);
-  EXPECT_LT(one.log_probability, one.score * 2);  // of the model itself: banned words have their share
+  EXPECT_LT(one.log_probability, one.score * 2);  // the model's log probability: banned tokens keep their probability
 }
 
 TEST_F(Rules, SamplesKeepThem) {
@@ -155,11 +155,11 @@ TEST_F(Rules, SamplesKeepThem) {
   options.max_length = 9;
   for (const Hypothesis& one : found({.as_transformers = true, .ends = {3}, .banned = {3}, .no_repeat = 1}, options)) {
     EXPECT_EQ(std::set<int32_t>(one.ids.begin(), one.ids.end()).size(), 9u);
-    EXPECT_TRUE(one.is_cut);  // there is no end at all
+    EXPECT_TRUE(one.is_cut);  // no end token is allowed
   }
 }
 
-TEST_F(Rules, AnEndThatTheLengthForcesIsACut) {
+TEST_F(Rules, AnEndForcedByTheLengthIsATruncation) {
   const GenerationRules rules{.as_transformers = true, .ends = {16}, .forced_last = 16, .banned = {16}};
   for (const int64_t beam : {1, 3}) {
     const auto one =
@@ -169,7 +169,7 @@ TEST_F(Rules, AnEndThatTheLengthForcesIsACut) {
   }
 }
 
-TEST(RulesOfAFolder, DecideWhatIsLeftOpen) {
+TEST(RulesOfAFolder, AreDefaultsForUnsetOptions) {
   GenerationRules rules{.as_transformers = true, .beam = 5, .max_length = 20, .length_penalty = 2};
   EXPECT_EQ(search_by(rules).beam, 5);
   EXPECT_EQ(search_by(rules).length_penalty, 2);
@@ -197,7 +197,7 @@ TEST_F(Rules, ASearchThatNeverStopsEarlyIsNotWorse) {
   }
 }
 
-TEST_F(Rules, NumbersThatAreNoneAreAnError) {
+TEST_F(Rules, NanIsAnError) {
   for (auto& [name, tensor] : model_->parameters()) {
     if (name == "embedding.weight") tensor.data<float>()[16 * 7] = NAN;
   }
@@ -222,7 +222,7 @@ TEST(Embed, TheBatchChangesNothing) {
     const auto all = embed(*model, tokenizer, texts);
     for (size_t i = 0; i < texts.size(); ++i) {
       const auto alone = embed(*model, tokenizer, std::span(&texts[i], 1));
-      if (texts[i].empty() && architecture == std::string("gpt")) continue;  // nothing is read: zeros
+      if (texts[i].empty() && architecture == std::string("gpt")) continue;  // an empty text gives zeros
       EXPECT_NEAR(cosine(all[i].vector, alone[0].vector), 1, 1e-5) << architecture << ' ' << i;
     }
     EXPECT_EQ(all[0].vector.size(), all[1].vector.size());

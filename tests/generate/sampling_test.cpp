@@ -28,7 +28,7 @@ std::vector<double> softmax_of(const std::vector<double>& z) {
   return p;
 }
 
-/// The formula of the header, step by step and without any thrift.
+/// The formula of the header, step by step, without optimisation.
 std::vector<double> expected(const Inputs& inputs, const SamplingOptions& options) {
   std::vector<double> z(inputs.logits.begin(), inputs.logits.end());
   for (size_t id = 0; id < z.size(); ++id) {
@@ -70,7 +70,7 @@ void expect_distribution(const SamplingOptions& options, const Inputs& inputs = 
     chi_square += std::pow(counts[id] - kDraws * p[id], 2) / (kDraws * p[id]);
     ++freedom;
   }
-  // Mean and deviation of the distribution are known; beyond four deviations a wrong formula is certain.
+  // χ² has a known mean and deviation. A value beyond four deviations means that the formula is wrong.
   EXPECT_LT(chi_square, freedom + 4 * std::sqrt(2 * freedom) + 1) << "with " << freedom << " degrees of freedom";
 }
 
@@ -79,7 +79,7 @@ TEST(Sampling, FollowsTheFormula) {
   expect_distribution({.temperature = 0.5});
   expect_distribution({.temperature = 3});
   expect_distribution({.top_k = 4});
-  expect_distribution({.top_k = 3});  // cuts through a tie: the smaller id stays
+  expect_distribution({.top_k = 3});  // the cut falls on a tie: the smaller id stays
   expect_distribution({.top_p = 0.7});
   expect_distribution({.top_p = 0.999});
   expect_distribution({.min_p = 0.3});
@@ -95,7 +95,7 @@ TEST(Sampling, LargeVocabulariesKeepTheRightShare) {
   Inputs inputs;
   inputs.logits.clear();
   for (int i = 0; i < 3000; ++i) inputs.logits.push_back(std::sin(static_cast<float>(i) * 12.9f) * 0.1f);
-  const SamplingOptions options{.top_p = 0.5};  // about half of the words: far more than are sorted at first
+  const SamplingOptions options{.top_p = 0.5};  // about half of the tokens: far more than are sorted at first
   const auto p = expected(inputs, options);
   for (uint32_t i = 0; i < 3000; ++i) {
     EXPECT_GT(p[static_cast<size_t>(draw({.logits = inputs.logits}, options, {.position = i}))], 0);
@@ -112,7 +112,7 @@ TEST(Sampling, TemperatureZeroTakesTheLargest) {
   }
 }
 
-TEST(Sampling, ADrawIsAFunctionOfItsPlace) {
+TEST(Sampling, ADrawDependsOnlyOnSeedAndPosition) {
   const auto drawn = [](uint64_t seed, DrawPlace place) { return draw({.logits = kLogits}, {.seed = seed}, place); };
   int other_seed = 0, other_text = 0, other_copy = 0, other_position = 0;
   for (uint32_t i = 0; i < 200; ++i) {

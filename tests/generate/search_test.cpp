@@ -31,7 +31,7 @@ Results search_all(const PairModel& model, const Tokenizer& tokenizer, const std
   return results;
 }
 
-/// log p of ids and the end, read at once.
+/// log p of ids and the end token, computed in one pass.
 double whole_log_probability(const PairModel& model, const std::vector<int32_t>& source, std::vector<int32_t> ids) {
   std::vector<int64_t> read{2};
   read.insert(read.end(), ids.begin(), ids.end());
@@ -49,7 +49,7 @@ double whole_log_probability(const PairModel& model, const std::vector<int32_t>&
   return total;
 }
 
-/// Every sequence of words 5, 6, 7 up to a length, best first.
+/// Every sequence of the tokens 5, 6, 7 up to a length, best first.
 std::vector<Hypothesis> all_hypotheses(const PairModel& model, const std::vector<int32_t>& source, size_t longest,
                                        double length_penalty) {
   std::vector<Hypothesis> all;
@@ -73,7 +73,7 @@ std::vector<Hypothesis> all_hypotheses(const PairModel& model, const std::vector
   return all;
 }
 
-TEST(Search, AWideBeamFindsWhatTryingEverythingFinds) {
+TEST(Search, AWideBeamEqualsExhaustiveSearch) {
   const ByteTokenizer tokenizer(3, 'a');
   for (const char* architecture : {"transformer", "rnn-attention"}) {
     const auto model = tiny_model(architecture, tokenizer.size());
@@ -134,7 +134,7 @@ TEST_P(EveryPairModel, NeitherBatchesNorTheCacheMatter) {
   }
 }
 
-TEST_P(EveryPairModel, ThreadsChangeNotASingleBit) {
+TEST_P(EveryPairModel, SameBitsOnAnyNumberOfThreads) {
   const int before = threads();
   for (const SearchOptions& options :
        {SearchOptions{.beam = 4}, SearchOptions{.sampling = SamplingOptions{.top_p = 0.9}}}) {
@@ -150,7 +150,7 @@ TEST_P(EveryPairModel, ThreadsChangeNotASingleBit) {
   set_threads(before);
 }
 
-TEST_P(EveryPairModel, LogProbabilitiesAreThoseOfTheWholeText) {
+TEST_P(EveryPairModel, LogProbabilitiesEqualThoseOfOnePass) {
   for (const SearchOptions& options : {SearchOptions{.beam = 5, .n_best = 5},
                                        SearchOptions{.n_best = 3, .sampling = SamplingOptions{.temperature = 0.7}}}) {
     const Results results = search_all(pair_, tokenizer_, sources_, options);
@@ -163,7 +163,7 @@ TEST_P(EveryPairModel, LogProbabilitiesAreThoseOfTheWholeText) {
   }
 }
 
-TEST_P(EveryPairModel, GreedyIsABeamOfOneAndTheBestWordEachTime) {
+TEST_P(EveryPairModel, ABeamOfOneTakesTheBestTokenAtEachStep) {
   const Results greedy = search_all(pair_, tokenizer_, sources_, {.max_length = 9});
   for (size_t i = 0; i < 5; ++i) {
     std::vector<int32_t> ids;
@@ -210,9 +210,9 @@ INSTANTIATE_TEST_SUITE_P(All, EveryPairModel, ::testing::Values("rnn", "rnn-atte
                            return name;
                          });
 
-TEST(Search, NeverWritesSpecialWordsNorBeyondItsLimits) {
+TEST(Search, NeverGeneratesSpecialTokensNorExceedsItsLimits) {
   const ByteTokenizer tokenizer(20, 'a');
-  const auto model = tiny_model("transformer", tokenizer.size() + 3, {{"context", "14"}});  // rows that are no words
+  const auto model = tiny_model("transformer", tokenizer.size() + 3, {{"context", "14"}});  // 3 rows without a token
   const auto& pair = dynamic_cast<const PairModel&>(*model);
   const auto sources = random_sources(30, 12, 5, 20);
   for (const SearchOptions& options : {SearchOptions{.beam = 6, .n_best = 6}, SearchOptions{.max_length = 5},
@@ -235,14 +235,14 @@ TEST(Search, SamplesOfOneSourceDifferAndTheSeedDecides) {
   const Results a = search_all(pair, tokenizer, sources, options);
   EXPECT_NE(a[0][0].ids, a[0][1].ids);
   EXPECT_NE(a[0][0].ids, a[1][0].ids);
-  options.first_index = 1;  // the second source, had it come first
+  options.first_index = 1;  // the index of the second source
   EXPECT_EQ(search_all(pair, tokenizer, {sources[1]}, options)[0][2].ids, a[1][2].ids);
   options.first_index = 0;
   options.sampling->seed = 2;
   EXPECT_NE(search_all(pair, tokenizer, sources, options)[0][0].ids, a[0][0].ids);
 }
 
-TEST(Search, RefusesWhatCannotBe) {
+TEST(Search, RefusesInvalidOptions) {
   const ByteTokenizer tokenizer(20, 'a');
   const auto model = tiny_model("transformer", 25, {{"context", "8"}});
   const auto& pair = dynamic_cast<const PairModel&>(*model);

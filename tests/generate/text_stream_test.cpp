@@ -38,14 +38,14 @@ TEST(TextStream, GivesWholeCharactersOnly) {
     EXPECT_TRUE(is_utf8(piece));
     EXPECT_EQ(piece.find("\uFFFD"), std::string::npos);
   }
-  EXPECT_EQ(pieces[0], "H");  // at once
+  EXPECT_EQ(pieces[0], "H");  // immediately
   EXPECT_EQ(pieces[4], "");
   EXPECT_EQ(pieces[5], "");
   EXPECT_EQ(pieces[6], "今");
   EXPECT_EQ(pieces.back(), "");
 }
 
-TEST(TextStream, BrokenBytesComeAsDecodeGivesThem) {
+TEST(TextStream, InvalidBytesAreReplacedAsByDecode) {
   const ByteTokenizer tokenizer;
   std::vector<int32_t> ids{5 + 0xe4, 5 + 0xbb, 5 + 'a', 5 + 0xff, 5 + 0xff, 5 + 'b', 5 + 0xe4};
   const auto pieces = streamed(ids);
@@ -56,17 +56,17 @@ TEST(TextStream, BrokenBytesComeAsDecodeGivesThem) {
   EXPECT_EQ(joined(streamed(endless)), tokenizer.decode(endless, false));
 }
 
-TEST(TextStream, GoesOnFromWhatWasBefore) {
+TEST(TextStream, ContinuesAPrompt) {
   const ByteTokenizer tokenizer;
   const std::vector<int32_t> before = tokenizer.encode("before 今", false);
-  const std::vector<int32_t> cut(before.begin(), before.end() - 1);  // the prompt ends within a character
+  const std::vector<int32_t> cut(before.begin(), before.end() - 1);  // the prompt ends inside a character
   EXPECT_EQ(joined(streamed(tokenizer.encode("after", false), before)), "after");
   auto rest = tokenizer.encode("\xE4\xBB\x8A!", false);
   EXPECT_EQ(joined(streamed({rest[2], rest[3]}, cut)).back(), '!');
 }
 
-/// As Llama's first models have it: a token for each byte, of which a run is text only if all of it is UTF-8; a blank
-/// is ▁, and the first one of a text is left out.
+/// Like the first Llama models: a token for each byte; a run of them is decoded only if it is all UTF-8. A space is ▁,
+/// and a leading space is dropped.
 class ByteFallback : public ::testing::Test {
  protected:
   ByteFallback() {
@@ -94,7 +94,7 @@ class ByteFallback : public ::testing::Test {
     for (const unsigned char byte : text) ids.push_back(4 + byte);
     return ids;
   }
-  /// The pieces of `ids` behind `before`; each must be UTF-8.
+  /// The joined pieces of `ids` after `before`; each piece must be UTF-8.
   std::string streamed(const std::vector<int32_t>& ids, const std::vector<int32_t>& before = {}) const {
     TextStream stream(*tokenizer_, before);
     std::string all;
@@ -118,23 +118,23 @@ TEST_F(ByteFallback, CharactersOfFourBytesInARow) {
     ids.push_back(2);
     ASSERT_EQ(tokenizer_->decode(ids), text + " ok");
     EXPECT_EQ(streamed(ids), text + " ok");
-    EXPECT_EQ(streamed({2, 3}, bytes_of(text)), " okx");  // behind a prompt that ends with it
+    EXPECT_EQ(streamed({2, 3}, bytes_of(text)), " okx");  // after a prompt that ends with it
     ids = bytes_of(text + text);
     const std::vector<int32_t> before(ids.begin(), ids.begin() + std::ssize(text));
     EXPECT_EQ(streamed({ids.begin() + std::ssize(text), ids.end()}, before), text);
   }
 }
 
-TEST_F(ByteFallback, SpecialTokensAloneAreNoBeginning) {
+TEST_F(ByteFallback, SpecialTokensAloneAreNotTheStartOfAText) {
   const std::vector<int32_t> ids{3, 0, 0, 0, 0, 0, 0, 0, 0, 2};
   EXPECT_EQ(streamed(ids), tokenizer_->decode(ids));
   EXPECT_EQ(streamed({0, 0, 0, 2}, {3, 0, 0, 0, 0, 0, 0}), " ok");
 }
 
-TEST_F(ByteFallback, ABrokenByteDoesNotBreakThePieces) {
+TEST_F(ByteFallback, AnInvalidByteDoesNotSpoilEarlierPieces) {
   std::vector<int32_t> ids = bytes_of("🎉");
   ids.insert(ids.end(), {4 + 0xff, 2});
-  EXPECT_EQ(streamed(ids).substr(0, 4), "🎉");  // decode, which sees the whole run, takes it back
+  EXPECT_EQ(streamed(ids).substr(0, 4), "🎉");  // decode sees the whole run and would replace it
   const std::vector<int32_t> endless(300, 4 + 0xff);
   EXPECT_EQ(streamed(endless), tokenizer_->decode(endless));
 }
@@ -147,7 +147,7 @@ std::vector<std::string> filtered(const std::vector<std::string>& stops, const s
   return shown;
 }
 
-TEST(StopFilter, HoldsBackWhatMayBecomeAStop) {
+TEST(StopFilter, HoldsBackTextThatMayBecomeAStopString) {
   using Pieces = std::vector<std::string>;
   EXPECT_EQ(filtered({"END"}, {"a E", "N", "x", "y"}), (Pieces{"a ", "", "ENx", "y", ""}));
   EXPECT_EQ(filtered({"END"}, {"a E", "N", "D b", "c"}), (Pieces{"a ", "", "", "", ""}));

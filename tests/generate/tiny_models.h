@@ -15,7 +15,7 @@
 
 namespace attend::testing {
 
-/// An untrained model of a few thousand parameters, whose words are far from equally likely.
+/// An untrained model of a few thousand parameters, with a far from uniform distribution of tokens.
 inline std::unique_ptr<Model> tiny_model(const std::string& architecture, int64_t words,
                                          std::map<std::string, std::string> settings = {}) {
   settings["vocab_size"] = std::to_string(words);
@@ -37,7 +37,7 @@ inline std::unique_ptr<Model> tiny_model(const std::string& architecture, int64_
   return model;
 }
 
-/// Sentences of 1 to `longest` ids of the words from `first` on, each with the end (3) behind them.
+/// Sentences of 1 to `longest` ids from `first` on, each followed by the end token (3).
 inline std::vector<std::vector<int32_t>> random_sources(int64_t count, int64_t longest, int32_t first, int32_t words) {
   std::vector<std::vector<int32_t>> result(static_cast<size_t>(count));
   for (size_t i = 0; i < result.size(); ++i) {
@@ -50,7 +50,7 @@ inline std::vector<std::vector<int32_t>> random_sources(int64_t count, int64_t l
   return result;
 }
 
-/// Some steps towards writing what was read: the model is unsure, but its texts end, each at its own place.
+/// Trains the model for a few steps to copy its source: it stays unsure, but its texts end at different lengths.
 inline void teach_copying(const PairModel& model, const std::vector<std::vector<int32_t>>& sources, int steps = 120) {
   Adam adam(model.parameters(), {.lr = 5e-3});
   for (int step = 0; step < steps; ++step) {

@@ -38,7 +38,7 @@ std::vector<int32_t> top_ids(const std::vector<float>& values, int64_t count) {
   return ids;
 }
 
-TEST(Top, IsASortCutShort) {
+TEST(Top, EqualsAPartialSort) {
   for (const size_t size : {0u, 1u, 31u, 32u, 33u, 257u, 5000u}) {
     for (const uint32_t distinct : {2u, 50u, 4000000000u}) {  // with many ties, and without
       const auto all = values(size, size, distinct);
@@ -49,7 +49,7 @@ TEST(Top, IsASortCutShort) {
   }
 }
 
-TEST(Top, NotANumberIsNeverChosen) {
+TEST(Top, NanIsNeverChosen) {
   auto all = values(100, 3, 1000);
   for (size_t i = 0; i < all.size(); i += 3) all[i] = NAN;
   all[4] = INFINITY;
@@ -58,9 +58,9 @@ TEST(Top, NotANumberIsNeverChosen) {
   EXPECT_EQ(top_ids(std::vector<float>(64, NAN), 3), std::vector<int32_t>{});
 }
 
-TEST(Top, LeavesOutWhatMayNotBeWritten) {
+TEST(Top, LeavesOutBannedTokens) {
   const testing::ByteTokenizer tokenizer(4);
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer, 11);  // two rows of the matrix are no words
+  const Vocabulary vocabulary = Vocabulary::of(tokenizer, 11);  // two rows of the matrix have no token
   EXPECT_EQ(vocabulary.banned, (std::vector<int32_t>{0, 2, 4, 1}));
   const auto allowed = [&](std::vector<float> all, int64_t count) {
     all.resize(static_cast<size_t>(vocabulary.size));

@@ -41,7 +41,7 @@ TEST_F(Translating, ResultsComeInTheOrderOfTheLines) {
   EXPECT_EQ(translate(pair_, tokenizer_, {}).size(), 0u);
 }
 
-TEST_F(Translating, LongSourcesAreCutAndSaidToBe) {
+TEST_F(Translating, LongSourcesAreTruncatedAndReported) {
   const std::string line(100, 'x');
   const auto all = translate(pair_, tokenizer_, std::vector{line, line.substr(0, 63)}, {.max_length = 3});
   EXPECT_TRUE(all[0].is_source_cut);
@@ -51,11 +51,11 @@ TEST_F(Translating, LongSourcesAreCutAndSaidToBe) {
   EXPECT_EQ(all[0].best[0].text, all[1].best[0].text);
 }
 
-TEST_F(Translating, RefusesWhatIsNotUtf8) {
+TEST_F(Translating, RefusesInvalidUtf8) {
   EXPECT_THROW(translate(pair_, tokenizer_, std::vector<std::string>{"ab\xff"}), FormatError);
 }
 
-TEST_F(Translating, SaysWhatItHasLearnt) {
+TEST_F(Translating, GivesTheLearnedTranslation) {
   const std::vector<std::pair<std::string, std::string>> pairs{{"three", "drei"}, {"四", "vier"}, {"five", "五"}};
   Adam adam(model_->parameters(), {.lr = 3e-3});
   for (int step = 0; step < 150; ++step) {

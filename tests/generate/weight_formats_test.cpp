@@ -1,4 +1,4 @@
-// Whole models with their weights in bf16 and int8.
+// Whole models with bf16 and int8 weights.
 #include "attend/nn/weight_formats.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::tiny_model;
 
-/// Text that can be learned in part: words follow each other by a rule, every fourth is random.
+/// Text that can be learned in part: tokens follow a rule, but every fourth is random.
 Tensor ruled_ids(int64_t rows, int64_t length, int64_t words, uint64_t seed) {
   std::vector<int64_t> ids;
   for (int64_t r = 0; r < rows; ++r) {
@@ -68,7 +68,7 @@ TEST(WeightFormats, PerplexityOfATrainedModelHardlyChanges) {
   }
 }
 
-TEST(WeightFormats, EveryMatrixIsHeldOnce) {
+TEST(WeightFormats, EveryMatrixIsStoredOnce) {
   for (const std::string architecture : {"gpt", "transformer", "encoder", "rnn", "rnn-attention"}) {
     const std::unique_ptr<Model> model = tiny_model(architecture, 30);
     set_weight_format(*model, WeightFormat::int8);
@@ -85,7 +85,7 @@ TEST(WeightFormats, EveryMatrixIsHeldOnce) {
   }
 }
 
-TEST(WeightFormats, AnOutputMatrixOfItsOwnIsOneOfThem) {
+TEST(WeightFormats, AnUntiedOutputMatrixIsConvertedToo) {
   const auto expect_reduced = [](Model& model, const std::string& name) {
     set_weight_format(model, WeightFormat::bf16);
     int found = 0;
@@ -105,7 +105,7 @@ TEST(WeightFormats, TiedMatricesStayTied) {
   EXPECT_TRUE(is_reduced(other));
 }
 
-/// Word by word with a cache gives what reading all at once gives.
+/// Steps with a cache give the same logits as one pass over the whole text.
 TEST(WeightFormats, CachedStepsGiveTheSameLogits) {
   for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8}) {
     const std::unique_ptr<Model> model = tiny_model("gpt", 30);
@@ -128,7 +128,7 @@ TEST(WeightFormats, CachedStepsGiveTheSameLogits) {
   }
 }
 
-/// Kinds of tokens are an embedding, too, whether or not they are told.
+/// Token types are an embedding too, and are added even if no types are given.
 TEST(WeightFormats, AnEncoderWithTypesReadsWithoutThem) {
   const NoGrad scope;
   const Tensor ids = ruled_ids(2, 9, 30, 5);
@@ -142,7 +142,7 @@ TEST(WeightFormats, AnEncoderWithTypesReadsWithoutThem) {
   }
 }
 
-TEST(WeightFormats, AModelWithoutFormatsSaysSo) {
+TEST(WeightFormats, AModelWithoutFormatsThrows) {
   struct Plain final : Model {
     std::string architecture() const override { return "plain"; }
     ModelKind kind() const override { return ModelKind::language; }

@@ -29,11 +29,11 @@ bool starts_with_any(const std::string& name, std::initializer_list<const char*>
   return false;
 }
 
-/// What a value and a gradient may be off by beside the relative tolerance: the exact gradient may be 0 where sums that
-/// cancel leave their rounding.
+/// Absolute tolerances of values and gradients, in addition to the relative one: where sums cancel, the exact gradient
+/// may be 0 while rounding errors remain.
 constexpr double kValueTolerance = 1e-6, kGradientTolerance = 4e-6;
 
-/// Infinite values must be equal; they have no part in the largest value the tolerance is relative to.
+/// Infinite values must be equal. The tolerance is relative to the largest finite value.
 Mismatch worst(const std::string& name, const std::vector<double>& ours, const std::vector<double>& expected,
                double rtol) {
   const double atol = name.starts_with("grad.") ? kGradientTolerance : kValueTolerance;
@@ -90,7 +90,7 @@ void Case::compare(const std::string& name, const Tensor& ours) {
   if (!(found.error <= found.tolerance)) mismatches_.push_back(found);
 }
 
-/// Σ output · upstream over all outputs that have one, so that several can start one backward pass.
+/// Runs backward on Σ output · upstream over all outputs with an upstream gradient, so that one pass covers them all.
 void Case::run_backward() {
   Tensor total;
   for (size_t i = 0; i < outputs_.size(); ++i) {

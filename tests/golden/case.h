@@ -10,12 +10,12 @@
 #include "attend/io/safetensors.h"
 #include "attend/tensor/tensor.h"
 
-// One reference case: a safetensors file with inputs, parameters, and what they must give. A checker reads what it
-// needs, says what came out, and the case compares all of it. Whatever the checker did not read counts as an error: an
-// option, input or expected value that nothing looked at has not been checked.
+// One reference case: a safetensors file with inputs, parameters and expected outputs. A checker reads the inputs and
+// reports its outputs, and the case compares them. Any option, input or expected value that the checker did not use is
+// an error, as it has not been checked.
 namespace attend::golden {
 
-/// The options of a case. Every key must be asked for, unless it is null or false.
+/// The options of a case. Every key must be read, unless it is null or false.
 class Options {
  public:
   explicit Options(const std::string& json);
@@ -25,7 +25,7 @@ class Options {
   bool flag(const std::string& key, bool otherwise = false);
   std::string text(const std::string& key, const std::string& otherwise);
   std::vector<double> numbers(const std::string& key, std::vector<double> otherwise);
-  /// Throws unless the key is absent or equal to `expected`: for what only restates a shape.
+  /// Throws unless the key is absent or equal to `expected`. For options that only repeat a shape.
   void require_integer(const std::string& key, int64_t expected);
   std::vector<std::string> unread() const;
 
@@ -37,7 +37,7 @@ class Options {
 
 struct Mismatch {
   std::string tensor;
-  double error = 0;  ///< the largest |ours − expected|, NaN where ours is
+  double error = 0;  ///< the largest |ours − expected|; NaN if ours is NaN
   double tolerance = 0;
 };
 
@@ -51,19 +51,19 @@ class Case {
   bool has_input(const std::string& name) const { return file_.contains("in." + name); }
   bool has_parameter(const std::string& name) const { return file_.contains("param." + name); }
   bool has_output(const std::string& name) const { return file_.contains("out." + name); }
-  /// `in.name` or `param.name`. If the file has its gradient (`grad.name` or `grad.param.name`) it is a leaf, and what
-  /// backward leaves there is compared.
+  /// `in.name` or `param.name`. If the file has its gradient (`grad.name` or `grad.param.name`), it is a leaf, and the
+  /// gradient from backward is compared.
   Tensor input(const std::string& name) { return tensor("in.", name); }
   Tensor input_or_empty(const std::string& name) { return has_input(name) ? input(name) : Tensor{}; }
   Tensor parameter(const std::string& name) { return tensor("param.", name); }
   Tensor parameter_or_empty(const std::string& name) { return has_parameter(name) ? parameter(name) : Tensor{}; }
   std::vector<std::string> input_names() const;
 
-  /// What was computed for `out.name`. Backward starts from it if the file has its gradient (`grad.name`, or `grad.y`
-  /// for the first output), or from 1 if it is the only output and a single number.
+  /// Reports the value computed for `out.name`. Backward starts from its gradient in the file (`grad.name`, or `grad.y`
+  /// for the first output), or from 1 if it is the only output and a scalar.
   void output(const std::string& name, const Tensor& value) { outputs_.emplace_back(name, value); }
 
-  /// Runs backward and compares everything; empty if all is right. Throws FormatError for what nothing looked at.
+  /// Runs backward and compares everything; empty if all values match. Throws FormatError for unused entries.
   std::vector<Mismatch> finish();
 
  private:

@@ -1,4 +1,4 @@
-// The reference cases that live in the repository: a missing one fails here.
+// Fails if a reference case is missing from the repository.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The checker itself: what it must refuse.
+// Tests of the checker itself: it must reject wrong cases.
 
 #include <sys/wait.h>
 
@@ -34,7 +34,7 @@ std::string counted(int passed, int failed) {
          cpu::name_of(cpu::instruction_set()) + "\n";
 }
 
-/// y = relu(x) with its gradient: a case that passes, to be spoilt by each test.
+/// y = relu(x) with its gradient: a passing case, which each test breaks in one way.
 struct ReluCase {
   std::map<std::string, Tensor> tensors{{"in.x", tensor<float>({-1, 2}, {2})},
                                         {"out.y", tensor<float>({0, 2}, {2})},
@@ -56,7 +56,7 @@ struct ReluCase {
   }
 };
 
-TEST(Goldens, PassesWhatIsRight) {
+TEST(Goldens, PassesACorrectCase) {
   const Outcome run = ReluCase{}.check();
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.output, counted(1, 0));
@@ -74,7 +74,7 @@ TEST(Goldens, ComparesOutputsAndGradients) {
   wrong.expect_failure("out.y: expected shape [2, 1], got [2]");
 }
 
-/// Beside the relative tolerance a value may be off by 1e-6 and a gradient by 4e-6.
+/// In addition to the relative tolerance, a value may differ by 1e-6 and a gradient by 4e-6.
 TEST(Goldens, GradientsMayCancel) {
   ReluCase near;
   near.metadata["rtol"] = "0";
@@ -93,7 +93,7 @@ TEST(Goldens, NanNeverPasses) {
   wrong.expect_failure("out.y is off by nan");
 }
 
-TEST(Goldens, WhatNobodyLooksAtFails) {
+TEST(Goldens, UnusedEntriesFail) {
   ReluCase wrong;
   wrong.tensors["out.z"] = zeros({2});
   wrong.expect_failure("nothing checks out.z");
@@ -104,7 +104,7 @@ TEST(Goldens, WhatNobodyLooksAtFails) {
   wrong.tensors["in.mask"] = zeros({2});
   wrong.expect_failure("nothing checks in.mask");
   wrong = {};
-  wrong.tensors.erase("grad.y");  // then no gradient can be computed
+  wrong.tensors.erase("grad.y");  // without it no gradient can be computed
   wrong.expect_failure("grad.x: is expected, but no gradient was computed");
   wrong = {};
   wrong.metadata["options"] = R"({"kind": "relu", "slope": 0.1, "inplace": false, "beta": null})";
@@ -119,7 +119,7 @@ TEST(Goldens, UnknownOpsFail) {
   wrong.expect_failure("unknown op ''");
 }
 
-/// A tokenizer of two letters with one case, to be spoilt by each test.
+/// A tokenizer of two letters with one case, which each test breaks in one way.
 struct TokenizerCase {
   std::string ids = "[0, 1]", decoded = "a b";
 
@@ -145,7 +145,7 @@ TEST(Goldens, ChecksTokenizers) {
   EXPECT_EQ((TokenizerCase{.decoded = "ab"}.check().status), 1);
 }
 
-TEST(Goldens, SaysWhatItSkips) {
+TEST(Goldens, ReportsSkippedCases) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder.file("x.golden.json")) << R"({"cases": []})";
   const Outcome run = goldens(folder.path());

@@ -1,4 +1,4 @@
-// goldens DIR…: checks every reference case below the directories (or given directly); see cases/README.md.
+// goldens DIR…: checks every reference case in the given directories or files; see cases/README.md.
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Weights are not a case.
+/// Whether a file is a reference case; weights are not.
 bool is_case(const fs::path& path) {
   if (is_tokenizer_case(path) || is_metrics_file(path.string()) || is_real_model(path)) return true;
   return path.extension() == ".safetensors" && path.filename() != "model.safetensors";
@@ -39,7 +39,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
   return found;
 }
 
-/// Empty if the case passes, else what is wrong.
+/// Empty if the case passes, otherwise the error.
 std::string check(const std::string& path, const Registry& registry) {
   if (is_metrics_file(path)) return check_metrics_file(path);
   if (is_tokenizer_case(path)) return check_tokenizer(path);
@@ -77,7 +77,7 @@ Outcome check_and_tell(const std::string& path, const Registry& registry) {
 }
 
 int run(const std::vector<std::string>& places) {
-  cpu::instruction_set();  // where ATTEND_CPU is wrong, once instead of for every case
+  cpu::instruction_set();  // reports an invalid ATTEND_CPU once, not for every case
   Registry registry;
   add_elementary(registry);
   add_attention(registry);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_cases.py GOLDENS CASES: writes the reference cases that live in the repository, at most 2 MB.
+"""make_cases.py GOLDENS CASES: writes the repository's reference cases, at most 2 MB.
 
 GOLDENS holds the full set, made with PyTorch, Hugging Face transformers and sacreBLEU. Its op cases, tokenizers and
 metrics are copied as they are, a selection of them. Its models are too large, so that smaller ones of the same
@@ -27,8 +27,8 @@ clip_grad_norm__plain cross_entropy__smooth0.0_ignoreNone cross_entropy__smooth0
 layer_norm__d100 linear__no_bias linear__plain lstm__plain multihead_attention__single_head optimizer__adam
 optimizer__adamw optimizer__sgd positional_encoding__n7_d10 rms_norm__d100 rnn__plain schedule__noam
 transformer_decoder_layer__post_relu transformer_encoder_layer__pre_gelu""".split()
-# Cases of which a part is kept: one entry of the batch and one key head (with its query heads) are cases of their own;
-# so are the first positions, if causal, and anything without some of the gradients.
+# Cases that are reduced to a part. One batch entry with one key head (and its query heads) is a valid case by itself;
+# so are the first positions of a causal case, and a case without some of its gradients.
 PARTS = {
     "attention__alibi": {"batch": 0, "heads": 1},
     "attention__bias": {"batch": 1, "heads": 1},
@@ -50,7 +50,7 @@ PARTS = {
 }
 TOKENIZERS = ("bert", "gpt2", "llama")
 
-# How each architecture is made smaller: sizes of its tensors, and settings.
+# How to shrink each architecture: sizes of its tensors, and settings.
 SMALLER = {
     "gpt2": ({1200: WORDS, 32: 16, 96: 48, 128: 64}, {"n_embd": 16, "n_positions": 64}),
     "llama": ({1500: WORDS, 48: 24, 16: 8, 96: 48}, {"hidden_size": 24, "head_dim": 4, "intermediate_size": 48}),
@@ -123,7 +123,7 @@ def logits_of(hidden, words):
 
 
 def likeliest(logits, margin):
-    """The best word; an error if the next is nearer than a share of the largest logit, so that rounding may choose."""
+    """The best token. An error if the second best is so close that rounding could change the choice."""
     best, next_best = sorted(logits, reverse=True)[:2]
     if best - next_best < margin * max(map(abs, logits)):
         raise ValueError("two words are equally likely")
@@ -131,7 +131,7 @@ def likeliest(logits, margin):
 
 
 def computed(name, w, c, inputs, greedy, margin):
-    """Everything that a case of this architecture holds; `greedy` is the length of what is written."""
+    """All tensors of a case of this architecture; `greedy` is the length of the generated text."""
     if name == "vit":
         results = [vit(w, c, picture) for picture in inputs["in.pixel_values"]]
         maps = {f"out.attentions.{n}": [r[1][n] for r in results] for n in range(len(results[0][1]))}
@@ -174,7 +174,7 @@ def computed(name, w, c, inputs, greedy, margin):
 
 
 def compare(name, found, expected, mask):
-    """Half of what the README of GOLDENS allows: some references were made in float32."""
+    """Half of the tolerance in the README of GOLDENS: some references were computed in float32."""
     for key, theirs in expected.items():
         if not key.startswith("out.") or key == "out.beam4":
             continue
@@ -266,13 +266,13 @@ def make(name, source, target):
             found = computed(name, conv(w), config, inputs, LENGTH + 20 if name in LANGUAGE else 16, 1e-3)
         except ValueError:
             continue
-        if len(set(found.get("out.greedy", [range(9)])[0])) > 4:  # more than a word again and again
+        if len(set(found.get("out.greedy", [range(9)])[0])) > 4:  # not the same few tokens over and over
             break
     target.mkdir(parents=True)
     (target / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     write(target / "model.safetensors", w, {"format": "pt"})
     write(target / "golden.safetensors", {**inputs, **found}, metadata)
-    if name in PAIRS:  # a word is a letter
+    if name in PAIRS:  # each word is a letter
         vocabulary = {chr(ord("A") + i): i for i in range(WORDS)}
         model = {"type": "BPE", "vocab": vocabulary, "merges": []}
         (target / "tokenizer.json").write_text(json.dumps({"model": model}) + "\n")

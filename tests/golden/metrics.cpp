@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Refuses keys that nothing looks at: what has not been read has not been checked.
+/// Throws for unknown keys, as they would not be checked.
 void require_known(const json& object, const std::set<std::string>& known) {
   for (const auto& [key, value] : object.items()) require<FormatError>(known.contains(key), "nothing checks ", key);
 }

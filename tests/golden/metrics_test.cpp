@@ -1,4 +1,4 @@
-// The checker of BLEU and chrF itself: what it must refuse.
+// Tests of the BLEU and chrF checker itself: it must reject wrong cases.
 
 #include <sys/wait.h>
 
@@ -28,7 +28,7 @@ Outcome goldens(const std::string& arguments) {
   return result;
 }
 
-/// A case that passes, to be spoilt by each test.
+/// A passing case, which each test breaks in one way.
 json right_case() {
   return {{"name", "one"},
           {"hypotheses", {"a b c d"}},
@@ -57,7 +57,7 @@ void expect_failure(const Outcome& outcome, const std::string& reason) {
   EXPECT_NE(outcome.output.find("\n0 passed, 1 failed on "), std::string::npos) << outcome.output;
 }
 
-TEST(MetricGoldens, PassesWhatIsRight) {
+TEST(MetricGoldens, PassesACorrectCase) {
   const Outcome run = check_case(right_case());
   EXPECT_EQ(run.status, 0);
   EXPECT_TRUE(run.output.starts_with("1 passed, 0 failed on ")) << run.output;
@@ -81,7 +81,7 @@ TEST(MetricGoldens, ComparesEveryValue) {
   expect_failure(with("options", {{"force", true}}), "one: nothing checks force");
 }
 
-TEST(MetricGoldens, RefusesWhatIsNoReference) {
+TEST(MetricGoldens, RejectsInvalidFiles) {
   expect_failure(check({{"reference", "by hand"}, {"cases", json::array()}}), "there are no cases");
   expect_failure(check({{"other", 1}}), "nothing checks other");
 }

@@ -43,7 +43,7 @@ void ModelCase::expect_within(const std::string& name, const Tensor& ours, doubl
   for (size_t i = 0; i < a.size(); ++i) {
     if (width > 0 && counts[i / width] == 0) continue;
     const double error = std::abs(a[i] - b[i]);
-    if (!(error <= worst)) worst = error;  // NaN stays
+    if (!(error <= worst)) worst = error;  // keeps NaN
   }
   if (worst <= tolerance) return;
   std::ostringstream text;

@@ -1,4 +1,4 @@
-// Models that read: encoders of texts and of pictures.
+// Text encoders and image encoders.
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/encoder.h"
@@ -25,7 +25,7 @@ void check_encoder(ModelCase& reference) {
   const Tensor mask = reference.tensor("in.attention_mask");
   TextInputs inputs{.ids = reference.tensor("in.input_ids"), .lengths = lengths_of(mask)};
   if (reference.has("in.token_type_ids")) inputs.types = reference.tensor("in.token_type_ids");
-  LayerRecorder seen;  // who looks sees padding computed too, as the reference has it
+  LayerRecorder seen;  // with an observer, padding is computed too, as in the reference
   const Tensor hidden = model->hidden(inputs, {.observer = &seen});
   reference.expect_close("out.last_hidden", hidden);
   for (size_t layer = 0; layer < seen.traces.size(); ++layer) {
@@ -34,7 +34,7 @@ void check_encoder(ModelCase& reference) {
     reference.expect_weights("out.attentions." + number, seen.traces[layer].weights().values);
   }
   reference.expect_close("out.hidden." + std::to_string(seen.traces.size()), hidden);
-  reference.expect_close("out.last_hidden", model->hidden(inputs), mask);  // packed: real tokens alone
+  reference.expect_close("out.last_hidden", model->hidden(inputs), mask);  // packed: real tokens only
   if (reference.has("out.pooled")) reference.expect_close("out.pooled", model->pooled(inputs));
   if (!reference.has("out.logits")) return;
   if (model->classifier) return reference.expect_close("out.logits", model->classify(inputs));

@@ -1,4 +1,4 @@
-// Models that go on from a text: logits, hidden states, attention, greedy and beam search.
+// Language models: logits, hidden states, attention, greedy and beam search.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace {
 
 Tensor as_rows(const std::vector<int64_t>& ids) { return attend::tensor<int64_t>(ids, {1, std::ssize(ids)}); }
 
-/// One token after the other, each the likeliest.
+/// Greedy decoding: appends the most likely token at each step.
 std::vector<int64_t> greedy(const LanguageModel& model, std::vector<int64_t> ids, size_t length) {
   const auto decoding = model.start();
   Tensor logits = decoding->step(as_rows(ids));

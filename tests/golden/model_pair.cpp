@@ -1,4 +1,4 @@
-// Models that read one text and write another: logits, attention, greedy and beam search.
+// Encoder–decoder models: logits, attention, greedy and beam search.
 
 #include "attend/autograd/autograd.h"
 #include "attend/generate/search.h"
@@ -10,7 +10,7 @@
 namespace attend::golden {
 namespace {
 
-/// The map of out.NAME.LAYER that an attention module at this path gives.
+/// The entry out.NAME.LAYER for the attention module at this path.
 std::string map_name(const std::string& path) {
   const std::string layer = path.substr(path.find("layers.") + 7, path.rfind('.') - path.find("layers.") - 7);
   const char* name = path.starts_with("encoder")         ? "encoder_attentions."
@@ -19,7 +19,7 @@ std::string map_name(const std::string& path) {
   return "out." + std::string(name) + layer;
 }
 
-/// What the search writes, with the start and the end: as long as the reference at most.
+/// The output of the search with start and end tokens, at most as long as the reference.
 std::vector<int64_t> written(ModelCase& reference, const PairModel& model, int64_t beam, size_t most) {
   const auto tokenizer = load_tokenizer(reference.folder());
   const GenerationRules& rules = reference.loaded().rules;
@@ -49,7 +49,7 @@ void check_seq2seq(ModelCase& reference) {
   reference.expect_close("out.logits", logits);
   reference.expect_close("out.encoder_last_hidden", model->encode(inputs.source, inputs.source_lengths));
   const auto decoding = model->start(inputs.source, inputs.source_lengths);
-  for (int64_t t = 0; t < inputs.target.dim(1); ++t) {  // word by word with a cache
+  for (int64_t t = 0; t < inputs.target.dim(1); ++t) {  // token by token with a cache
     const Tensor step = decoding->step(contiguous(slice(inputs.target, 1, t, t + 1)));
     reference.expect_same("word " + std::to_string(t) + " with a cache", step, select(logits, 1, t));
   }

@@ -53,7 +53,7 @@ Json published(const fs::path& folder) {
   throw FormatError(folder.string() + ": there is no NAME-model.json");
 }
 
-/// minGPT's names as ours.
+/// The parameters under our names instead of minGPT's.
 std::map<std::string, Tensor> our_parameters(const Json& json, int64_t dim) {
   std::map<std::string, Tensor> result;
   const auto get = [&](const std::string& name) { return tensor_of(json.at(name)); };
@@ -81,7 +81,7 @@ std::map<std::string, Tensor> our_parameters(const Json& json, int64_t dim) {
   return result;
 }
 
-/// Everything the model shows, under "path what".
+/// Records everything the model reports to an observer, under "path what".
 class Notes : public AttentionRecorder {
  public:
   std::map<std::string, Tensor> values;

@@ -47,7 +47,7 @@ std::string compare_ids(const Ids& ours, const Ids& expected) {
   return "expected the ids " + Json(expected).dump() + ", got " + Json(ours).dump();
 }
 
-/// The numbers are rounded to six decimals.
+/// The expected numbers are rounded to six decimals.
 std::string compare_logits(const std::vector<float>& ours, const std::vector<double>& expected) {
   double largest = 0, worst = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -69,7 +69,7 @@ std::string check_cases(const LanguageModel& model, const Json& cases) {
   return cases.empty() ? "the file holds no case" : "";
 }
 
-/// The story as ids, as logits after its start, and as text through the tokenizer.
+/// Checks a story: its ids, the logits after its beginning, and its text through the tokenizer.
 std::string check_story(const LanguageModel& model, const Json& golden, const std::string& folder) {
   const Ids expected = golden.at("greedy_token_ids_after_bos");
   const Written written = greedy(model, {golden.at("start_token")}, expected.size());

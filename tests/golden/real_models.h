@@ -2,13 +2,13 @@
 
 #include <string>
 
-// Models that others trained, with what they are known to give.
+// Published models with known outputs.
 namespace attend::golden {
 
-/// golden.json beside a model, or the activations of a minGPT in partials.safetensors.
+/// golden.json in a model's folder, or the activations of a minGPT in partials.safetensors.
 bool is_real_model(const std::string& path);
 
-/// Empty if the model gives what the file says, else what is wrong.
+/// Empty if the model matches the file, otherwise the mismatch.
 std::string check_real_model(const std::string& path);
 
 }  // namespace attend::golden

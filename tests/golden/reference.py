@@ -1,4 +1,4 @@
-"""Every architecture straight from its definition: plain Python, float64, one sequence at a time.
+"""Every architecture, implemented directly from its definition: plain Python, float64, one sequence at a time.
 
 Slow and independent of attend. make_cases.py proves it against what Hugging Face transformers computed before it writes
 anything with it. A matrix is a list of rows; `w` maps the names of a folder's tensors to their values.
@@ -16,7 +16,7 @@ def add(x, y):
 
 
 def linear(w, name, x, turned=False):
-    """x Wᵀ + b; `turned`: the file holds Wᵀ, as GPT-2's do."""
+    """x Wᵀ + b. `turned`: the file stores Wᵀ, as GPT-2's do."""
     matrix, bias = w[name + ".weight"], w.get(name + ".bias")
     lines = list(zip(*matrix)) if turned else matrix
     bias = bias or [0.0] * len(lines)
@@ -54,7 +54,7 @@ def activate(kind, x):
 
 
 def attention(q, k, v, heads, sees, key_heads=None, scale=None, bias=None):
-    """Rows of all heads side by side, and the maps [heads][q][k]."""
+    """The outputs of all heads, concatenated, and the weights [heads][q][k]."""
     width = len(q[0]) // heads
     group = heads // (key_heads or heads)
     scale = 1 / math.sqrt(width) if scale is None else scale
@@ -100,7 +100,7 @@ def gpt2(w, c, ids):
 
 
 def turn(x, heads, theta):
-    """Rotary positions in the layout of Llama: feature i goes with i + width / 2."""
+    """Rotary positions in the layout of Llama: feature i is paired with i + width / 2."""
     width = len(x[0]) // heads
     half = width // 2
     result = []
@@ -125,7 +125,7 @@ def head_norm(w, name, x, heads, eps):
 
 
 def llama(w, c, ids):
-    """And Mistral, Qwen2 and Qwen3: windows, biases and norms of heads are where config and weights have them."""
+    """Also Mistral, Qwen2 and Qwen3: windows, biases and head norms are used if config and weights have them."""
     eps, heads, key_heads = c["rms_norm_eps"], c["num_attention_heads"], c["num_key_value_heads"]
     theta, window = c["rope_parameters"]["rope_theta"], c.get("sliding_window")
 
@@ -153,7 +153,7 @@ def llama(w, c, ids):
 
 
 def post_norm_layer(w, x, names, heads, activation, eps, keys):
-    """BERT's layer: keys from 0 to `keys` are real."""
+    """BERT's layer; the first `keys` keys are real, the rest padding."""
     q, k, v = (linear(w, names[part], x) for part in ("q", "k", "v"))
     y, seen = attention(q, k, v, heads, lambda i, j: j < keys)
     x = layer_norm(w, names["norm1"], add(x, linear(w, names["out"], y)), eps)
@@ -162,7 +162,7 @@ def post_norm_layer(w, x, names, heads, activation, eps, keys):
 
 
 def bert(w, c, ids, length):
-    """Hidden states, maps, and the first token pooled."""
+    """Hidden states, attention weights, and the pooled first token."""
     eps = c["layer_norm_eps"]
     words, kind = w["embeddings.word_embeddings.weight"], w["embeddings.token_type_embeddings.weight"][0]
     x = add(add([words[i] for i in ids], w["embeddings.position_embeddings.weight"]), [kind] * len(ids))
@@ -195,7 +195,7 @@ def distilbert(w, c, ids, length):
 
 
 def vit(w, c, picture):
-    """picture[channel][row][column]; the logits and the maps."""
+    """The logits and attention weights of picture[channel][row][column]."""
     size, eps = c["patch_size"], c["layer_norm_eps"]
     patches = []
     for top in range(0, c["image_size"], size):
@@ -217,7 +217,7 @@ def vit(w, c, picture):
 
 
 class Bart:
-    """And Marian, whose positions are sines and cosines, and which has no norm behind its embeddings."""
+    """Also Marian, which has sinusoidal positions and no norm after its embeddings."""
 
     def __init__(self, w, c):
         self.w, self.c = w, c
@@ -275,7 +275,7 @@ class T5:
         self.w, self.c = w, c
 
     def bucket(self, distance, both_ways):
-        """Of key − query: half of the buckets are exact, the rest grow by logarithms."""
+        """The bucket of key − query: half of the buckets are exact, the rest grow logarithmically."""
         count, most, first = self.c["relative_attention_num_buckets"], self.c["relative_attention_max_distance"], 0
         if both_ways:
             count //= 2

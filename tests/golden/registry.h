@@ -11,7 +11,7 @@ namespace attend::golden {
 using Checker = std::function<void(Case&)>;
 using Registry = std::map<std::string, Checker>;
 
-// Each file of checkers adds its ops.
+// Each file of checkers registers its ops.
 void add_elementary(Registry& registry);   // activation, linear, embedding, norms, loss, positions
 void add_attention(Registry& registry);    // attention, multihead_attention, self_attention_block, bahdanau_attention
 void add_transformer(Registry& registry);  // encoder and decoder layers, stacks, the whole

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_goldens.sh GOLDENS SOURCE_DIR [quick]: checks the repository's reference cases, and the full set where $ATTEND_SHARED
-# or ../shared has it; quick: without trained models and the tokenizers of large ones.
+# run_goldens.sh GOLDENS SOURCE_DIR [quick]: checks the repository's reference cases, and the full set if $ATTEND_SHARED
+# or ../shared has it. quick: without trained models and the tokenizers of large models.
 set -euo pipefail
 goldens=$1 source_dir=$2 quick=${3:-}
 places=("$source_dir/tests/golden/cases")

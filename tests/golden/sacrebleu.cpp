@@ -24,7 +24,7 @@ void check_corpus(const json& section) {
   }
   const Strings nothing(hypotheses.size());
   expect_near("all_hypotheses_empty", corpus_bleu(nothing, references).score, section.at("all_hypotheses_empty"));
-  for (const auto& [order, score] : section.at("max_ngram_order").items()) {  // given with two decimals
+  for (const auto& [order, score] : section.at("max_ngram_order").items()) {  // the reference has two decimals
     const BleuScore ours = corpus_bleu(hypotheses, references, {.max_order = std::stol(order)});
     expect_near("max_ngram_order " + order, ours.score, std::stod(score.get<std::string>()), 0.005001);
   }
@@ -77,7 +77,7 @@ void check_sentence(const json& section) {
 }
 
 void check_chrf(const json& section) {
-  for (const json& c : section) {  // given with four decimals
+  for (const json& c : section) {  // the reference has four decimals
     const auto hypotheses = c.at(0).get<Strings>();
     const std::vector<Strings> references{c.at(1)};
     expect_near(c.at(0).dump(), corpus_chrf(hypotheses, references, {.beta = 3, .epsilon = true}), c.at(2), 5e-5);
@@ -91,7 +91,7 @@ Strings read_lines(const std::string& path) {
   return lines;
 }
 
-/// Calls visit(hypotheses, references, what is expected) for each system whose output is here.
+/// Calls visit(hypotheses, references, expected) for each system whose output is in the folder.
 template <class Visit>
 void for_each_system(const json& section, const std::string& folder, Visit&& visit) {
   const std::vector<Strings> references{read_lines(folder + "/reference.de")};
@@ -118,7 +118,7 @@ void check_untokenized(const json& section, const std::string& folder) {
 void check_13a(const json& section, const std::string& folder) {
   for_each_system(section, folder, [](const Strings& hypotheses, const auto& references, const json& expected) {
     const BleuScore ours = corpus_bleu(hypotheses, references);
-    expect_near("bleu_13a", ours.score, expected.at("bleu_13a"), 5.0001e-5);  // given with four decimals
+    expect_near("bleu_13a", ours.score, expected.at("bleu_13a"), 5.0001e-5);  // the reference has four decimals
     expect_near("precisions", ours.precisions, expected.at("precisions"), 0.050001);
     expect_equal("hyp_len", ours.statistics.hypothesis_length, expected.at("hyp_len"));
     expect_equal("ref_len", ours.statistics.reference_length, expected.at("ref_len"));
@@ -143,7 +143,7 @@ void check_official(const json& section, const std::string& folder) {
 void check_sacrebleu(const json& file, const std::string& folder) {
   using Check = std::function<void(const json&)>;
   const auto in_folder = [&](auto check) { return [check, &folder](const json& section) { check(section, folder); }; };
-  // Sections are known by how their names begin; in brackets they say how the values were made.
+  // A section is recognised by the beginning of its name; the part in brackets says how its values were computed.
   const std::vector<std::pair<std::string, Check>> checks{{"source", [](const json&) {}},
                                                           {"corpus_bleu", check_corpus},
                                                           {"raw_corpus_bleu", check_raw},

@@ -7,13 +7,13 @@
 
 #include "attend/text/bleu.h"
 
-// Scores out of sacreBLEU's own tests, and comparisons that throw FormatError.
+// Scores from sacreBLEU's own tests, and comparisons that throw FormatError.
 namespace attend::golden {
 
-/// Every section of its golden.json; outputs of systems whose files are not in the folder are left out.
+/// Checks every section of golden.json. Systems whose output files are not in the folder are skipped.
 void check_sacrebleu(const nlohmann::json& file, const std::string& folder);
 
-/// sacreBLEU's names of options.
+/// Options from sacreBLEU's names.
 BleuOptions bleu_options(const nlohmann::json& options);
 
 void expect_near(const std::string& what, double ours, double expected, double tolerance = 1e-6);

@@ -31,7 +31,7 @@ std::string shown(const Json& value) {
   return text.size() <= 200 ? text : text.substr(0, 200) + "…";
 }
 
-/// Collects what differs, for one line.
+/// Collects mismatches for a one-line report.
 class Report {
  public:
   void expect_equal(const std::string& text, const char* what, const Json& got, const Json& expected) {
@@ -55,7 +55,7 @@ Json tokens_of(const Tokenizer& tokenizer, const Ids& ids) {
   return tokens;
 }
 
-/// SentencePiece shows unknown characters as they were, where its vocabulary has but one token for all of them.
+/// SentencePiece prints unknown characters themselves; replaces them by the vocabulary's one unknown token.
 Json as_vocabulary(const Tokenizer& tokenizer, Json pieces) {
   const int32_t unknown = tokenizer.special().unknown;
   for (Json& piece : pieces) {
@@ -96,7 +96,7 @@ std::string check_model(const fs::path& path) {
   return report.finish();
 }
 
-/// Texts with a separator behind each, and their ids, one text a line.
+/// Checks golden.inp, texts that each end with a separator, against golden.out, the ids of one text per line.
 std::string check_separated(const fs::path& path) {
   const auto tokenizer = load_tokenizer(path.parent_path());
   const std::string texts = content_of(path);

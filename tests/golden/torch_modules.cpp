@@ -6,7 +6,7 @@
 namespace attend::golden {
 namespace {
 
-/// Rows of the packed [query; key; value].
+/// One third of the rows of the packed [query; key; value].
 Tensor third(const Tensor& packed, int64_t index) {
   if (!packed) return {};
   const int64_t rows = packed.dim(0) / 3;

@@ -44,7 +44,7 @@ TransformerDecoderLayer decoder_layer(Case& c, const std::string& prefix, const 
           .feed_forward_norm = torch_layer_norm(c, prefix + "norm3", config.eps)};
 }
 
-/// Layers `prefix`layers.0, 1, … as many as there are, and the norm after them if there is one.
+/// Reads the layers `prefix`layers.0, 1, …, as many as there are, and the final norm if there is one.
 template <class Stack, class Layer>
 Stack stack_of(Case& c, const std::string& prefix, const TransformerLayerConfig& config, Layer&& layer) {
   Stack result;

@@ -1,4 +1,4 @@
-// Encoders of ours written for transformers, and read back.
+// Encoders exported to Hugging Face format and read back.
 
 #include "attend/autograd/autograd.h"
 #include "attend/generate/classify.h"
@@ -68,8 +68,8 @@ TEST(ConvertEncoders, ReadBackItIsTheSame) {
   expect_same(bert_with({{"types", "3"}, {"activation", "relu"}, {"ffn_dim", "20"}, {"eps", "0.01"}}), *tokenizer);
   expect_same(bert_with({{"positions", "sinusoidal"}, {"masked_head", "no"}}), *tokenizer);
   expect_same(bert_with({{"positions", "none"}, {"tied", "no"}}), *tokenizer);
-  expect_same({{"norm_first", "no"}}, *tokenizer);                                             // masked words alone
-  expect_same({{"norm_first", "no"}, {"masked_head", "no"}, {"pooler", "tanh"}}, *tokenizer);  // vectors alone
+  expect_same({{"norm_first", "no"}}, *tokenizer);                                             // masked-word head only
+  expect_same({{"norm_first", "no"}, {"masked_head", "no"}, {"pooler", "tanh"}}, *tokenizer);  // hidden states only
 }
 
 TEST(ConvertEncoders, EveryKindOfTokenizer) {

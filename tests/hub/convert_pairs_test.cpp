@@ -1,4 +1,4 @@
-// Encoder–decoders of ours written for transformers, and read back.
+// Encoder–decoder models exported to Hugging Face format and read back.
 
 #include "attend/autograd/autograd.h"
 #include "attend/generate/translate.h"
@@ -56,7 +56,7 @@ void expect_same(const Model& model, const Tokenizer& tokenizer, const std::stri
   const auto again = load_tokenizer(folder.file("out"));
   EXPECT_EQ(again->encode("a dog 狗", true).back(), tokenizer.special().end);
   for (const int64_t beam : {1, 4}) {
-    // A text that never ends is cut at the same place, and a search is done at the same time.
+    // An endless text is truncated at the same length, and a search stops at the same step.
     const SearchOptions options{.beam = beam, .n_best = beam, .max_length = 12};
     SearchOptions read = with_rules(options, loaded.rules);
     read.stop = options.stop;
@@ -82,7 +82,7 @@ Settings t5_with(Settings more) {
   return more;
 }
 
-// transformers takes nothing of another shape.
+// transformers accepts no other shape.
 TEST(ConvertPairs, TheBiasOfTheOutputIsAMatrixOfOneRow) {
   const auto tokenizer = small_tokenizer();
   for (const char* to : {"marian", "bart"}) {
@@ -97,7 +97,7 @@ TEST(ConvertPairs, TheBiasOfTheOutputIsAMatrixOfOneRow) {
 TEST(ConvertPairs, Marian) {
   expect_same({}, "marian");
   expect_same({{"wave_halves", "yes"}}, "marian");
-  expect_same({{"dim", "15"}, {"heads", "3"}}, "marian");  // one more sine than cosines
+  expect_same({{"dim", "15"}, {"heads", "3"}}, "marian");  // an odd width has one more sine than cosines
   expect_same({{"tied", "no"}}, "marian");
   expect_same({{"shared", "no"}}, "marian");
   expect_same({{"shared", "no"}, {"tied", "no"}, {"output_bias", "yes"}}, "marian");
@@ -135,7 +135,7 @@ TEST(ConvertPairs, EveryKindOfTokenizer) {
   expect_same(*small_pair(*tokenizer), *tokenizer, "marian");
 }
 
-TEST(ConvertPairs, SaysWhatFits) {
+TEST(ConvertPairs, ChoosesTheTargetForTheSettings) {
   const auto tokenizer = small_tokenizer();
   const auto target = [&](const Settings& settings) { return default_hub_target(*small_pair(*tokenizer, settings)); };
   EXPECT_EQ(target({}), "marian");
@@ -183,7 +183,7 @@ TEST(ConvertPairs, RefusesEachSettingByName) {
   EXPECT_EQ(refusal("t5", t5_with({{"tied", "no"}})), "scale_output=yes");
 }
 
-TEST(ConvertPairs, TransformersIsToldWhatToWrite) {
+TEST(ConvertPairs, WritesGenerationSettings) {
   const TemporaryFolder folder;
   const auto tokenizer = small_tokenizer();
   save_hub_model(*small_pair(*tokenizer), *tokenizer, "marian", folder.file("out"));

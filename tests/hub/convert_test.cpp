@@ -1,4 +1,4 @@
-// Models of ours written for transformers, and read back.
+// Models exported to Hugging Face format and read back.
 
 #include "attend/hub/convert.h"
 
@@ -38,7 +38,7 @@ void expect_same_read_back(const std::string& to, const std::map<std::string, st
   EXPECT_EQ(again->special().end, tokenizer->special().end);
   const GenerateOptions options{.tokens = 12, .sampling = {.temperature = 0}};
   GenerateOptions theirs = options;
-  theirs.rules = loaded.rules;  // transformers bans no word, ours those that are none
+  theirs.rules = loaded.rules;  // transformers bans no tokens; ours bans special tokens
   const SpecialTokens& special = tokenizer->special();
   theirs.rules.banned = {special.pad, special.begin, special.mask, special.unknown};
   for (const std::string prompt : {"a dog", "一只", ""}) {
@@ -69,7 +69,7 @@ TEST(Convert, ReadBackItIsTheSame) {
   expect_same_read_back("qwen3", llama_with({{"qk_norm", "yes"}, {"head_dim", "4"}}));
 }
 
-TEST(Convert, SaysWhatFits) {
+TEST(Convert, ListsTheTargetsForTheSettings) {
   const auto tokenizer = small_tokenizer();
   EXPECT_EQ(hub_targets(*small_gpt(*tokenizer)), std::vector<std::string>{"gpt2"});
   EXPECT_EQ(hub_targets(*small_gpt(*tokenizer, kLlama)), (std::vector<std::string>{"llama", "mistral"}));

@@ -6,7 +6,7 @@
 
 namespace attend::testing {
 
-/// Learned from a few lines of English and Chinese.
+/// A tokenizer trained on a few lines of English and Chinese.
 inline std::shared_ptr<const Tokenizer> small_tokenizer(TokenizerTraining training = {.kind = TokenizerKind::characters,
                                                                                       .min_count = 1}) {
   std::vector<std::string> lines;
@@ -19,7 +19,7 @@ inline std::shared_ptr<const Tokenizer> small_tokenizer(TokenizerTraining traini
       training);
 }
 
-/// A model of ours in which nothing is 0 or 1.
+/// A model in our format, without parameters of 0 or 1.
 inline std::unique_ptr<Model> random_model(const std::string& architecture, const Tokenizer& tokenizer,
                                            std::map<std::string, std::string> settings) {
   settings["vocab_size"] = std::to_string(tokenizer.size());

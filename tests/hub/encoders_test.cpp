@@ -1,4 +1,4 @@
-// BERT, DistilBERT and RoBERTa with every head they come with, against loops in f64.
+// BERT, DistilBERT and RoBERTa with each of their heads, against naive loops in f64.
 
 #include "attend/models/encoder.h"
 #include "attend/models/registry.h"
@@ -56,7 +56,7 @@ TEST(Bert, ClassifiesPairsByTypes) {
               naive::linear(w, "classifier", pooled));
 }
 
-TEST(Bert, GuessesMaskedWords) {
+TEST(Bert, PredictsMaskedWords) {
   for (const bool tied : {true, false}) {
     HubFiles files = bert_files("bert", "bert.");
     files.config["architectures"] = {"BertForMaskedLM"};
@@ -136,7 +136,7 @@ TEST(Bert, LabelsMustFitTheClassifier) {
   files.config.erase("id2label");
 }
 
-TEST(Bert, LabelsMayStandByThemselves) {
+TEST(Bert, LabelsMayBeIndependent) {
   const auto loaded = [](int64_t labels, const char* key, const nlohmann::json& value) {
     HubFiles files = bert_files("bert", "bert.");
     files.config["architectures"] = {"BertForSequenceClassification"};
@@ -175,7 +175,7 @@ TEST(Bert, LabelsMayStandByThemselves) {
             LabelScores::each);
 }
 
-TEST(Roberta, PositionsBeginBehindThePadding) {
+TEST(Roberta, PositionsBeginAfterThePaddingIndex) {
   HubFiles files = bert_files("roberta", "roberta.");
   for (const bool is_said : {true, false}) {
     if (!is_said) files.config.erase("pad_token_id");
@@ -187,7 +187,7 @@ TEST(Roberta, PositionsBeginBehindThePadding) {
   }
 }
 
-TEST(Roberta, ClassifiesAndGuessesWords) {
+TEST(Roberta, ClassifiesAndPredictsWords) {
   HubFiles files = bert_files("roberta", "roberta.");
   files.config["architectures"] = {"RobertaForSequenceClassification"};
   Filler fill(files, kDim, "");
@@ -209,7 +209,7 @@ TEST(Roberta, ClassifiesAndGuessesWords) {
   expect_near(model.masked_hidden({.ids = ids_of(kText), .lengths = {}}), x);
 }
 
-TEST(Distilbert, ClassifiesWithALayerBetween) {
+TEST(Distilbert, ClassifiesWithAnExtraLayer) {
   HubFiles files;
   files.config = {{"model_type", "distilbert"},
                   {"architectures", {"DistilBertForSequenceClassification"}},

@@ -1,4 +1,4 @@
-// Masked words in BERT, RoBERTa and DistilBERT, against loops in f64.
+// Masked words in BERT, RoBERTa and DistilBERT, against naive loops in f64.
 
 #include "attend/generate/fill_masks.h"
 
@@ -30,7 +30,7 @@ struct Loaded {
 
 Loaded load(const std::string& folder) { return {load_hub_model(folder).model, load_tokenizer(folder)}; }
 
-/// softmax of what a head makes of one vector: dense, gelu, norm, the embedding's matrix and a bias.
+/// The softmax of a head's output for one vector: dense, gelu, norm, the embedding matrix and a bias.
 naive::Row shares(const naive::Weights& w, const naive::Row& vector, const std::string& dense, const std::string& norm,
                   const std::string& bias, const std::string& table) {
   auto x = naive::map(naive::linear(w, dense, {vector}), naive::gelu);
@@ -44,7 +44,7 @@ naive::Row shares(const naive::Weights& w, const naive::Row& vector, const std::
   return result;
 }
 
-/// The candidates are the largest of the expected shares, in falling order.
+/// Expects the candidates to be the largest of the expected probabilities, in descending order.
 void expect_candidates(const FilledMask& mask, const naive::Row& expected, const Tokenizer& tokenizer) {
   std::vector<size_t> order(expected.size());
   std::iota(order.begin(), order.end(), 0);
@@ -103,13 +103,13 @@ TEST_F(BertFills, EveryMaskOfEveryText) {
   EXPECT_EQ(results[3].tokens, 0);
 }
 
-TEST_F(BertFills, WordsStandInTheTextAsTheyAreWritten) {
+TEST_F(BertFills, WordsAppearInTheTextAsSpelled) {
   const auto result = loaded_.fill({"今[MASK]天气很好。"}, {.top = std::ssize(bert_words())})[0];
   EXPECT_EQ(std::ssize(result.masks[0].candidates), std::ssize(bert_words()));
   double sum = 0;
   for (const MaskCandidate& one : result.masks[0].candidates) {
     sum += one.probability;
-    EXPECT_EQ(one.word, one.token);  // of special tokens, which have no text, too
+    EXPECT_EQ(one.word, one.token);  // also for special tokens, which have no text
   }
   EXPECT_NEAR(sum, 1, 1e-5);
   EXPECT_EQ(result.text, "今" + result.masks[0].candidates[0].word + "天气很好。");
@@ -135,7 +135,7 @@ TEST_F(BertFills, TheBatchChangesNothing) {
   }
 }
 
-TEST_F(BertFills, LongTextsAreCutAndOptionsChecked) {
+TEST_F(BertFills, LongTextsAreTruncatedAndOptionsChecked) {
   const auto result = loaded_.fill({"the [MASK] sat on the cat on the dog on the mat on the [MASK]"})[0];
   EXPECT_TRUE(result.is_cut);
   EXPECT_EQ(result.masks.size(), 1u);
@@ -149,7 +149,7 @@ TEST_F(BertFills, LongTextsAreCutAndOptionsChecked) {
                                "encoder: this model has no layers for masked words");
 }
 
-/// RoBERTa's heads have other names, its positions begin behind the padding, and its mask is spelt otherwise.
+/// RoBERTa's heads have other names, its positions begin after the padding index, and its mask is spelled differently.
 TEST(RobertaFills, ItsOwnMask) {
   const std::vector<std::string> corpus{"the quick brown fox", "今天天气很好"};
   size_t next = 0;
@@ -182,7 +182,7 @@ TEST(RobertaFills, ItsOwnMask) {
   }
 }
 
-/// A tokenizer of ours takes names of special tokens for plain text; a mask stands for a word and the blank before it.
+/// Our own tokenizers treat names of special tokens as plain text. A mask stands for a word and the space before it.
 TEST(OwnTokenizersFill, MasksBetweenPieces) {
   for (const TokenizerKind kind : {TokenizerKind::words, TokenizerKind::bpe, TokenizerKind::characters}) {
     int lines = 0;
@@ -201,8 +201,8 @@ TEST(OwnTokenizersFill, MasksBetweenPieces) {
   }
 }
 
-/// A model's own logits at the mask, which other tests compare with the reference.
-TEST(DistilbertFills, AsItsLogitsSay) {
+/// Compares with the model's logits at the mask, which other tests compare with the reference.
+TEST(DistilbertFills, AccordingToItsLogits) {
   const int64_t words = std::ssize(bert_words());
   HubFiles files;
   files.config = {{"model_type", "distilbert"},

@@ -1,4 +1,4 @@
-// Models of other programs: told by what they hold, with what can be done.
+// Model files of other programs: recognised by their contents, with advice in the error.
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +14,7 @@ using testing::tiny_gpt2;
 
 void write(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
-/// What load_any_model says of a path, without the path.
+/// The error of load_any_model for a path, without the path.
 std::string complaint(const std::string& path) {
   try {
     load_any_model(path);
@@ -27,7 +27,7 @@ std::string complaint(const std::string& path) {
   }
 }
 
-/// Of a file with this content, under a name that says nothing.
+/// The error for a file with this content and a neutral name.
 std::string complaint_of(const std::string& content) {
   const TemporaryFolder folder;
   write(folder.file("a"), content);
@@ -47,7 +47,7 @@ const std::string kOnnx(
 const std::string kCTranslate2("\x06\0\0\0\x10\0TransformerSpec\0\x07\0\0\0", 26);
 const std::string kTorch = std::string("PK\x03\x04", 4) + std::string(26, '\0') + "model/data.pkl\x80\x02}q";
 
-TEST(Foreign, FilesAreToldByTheirContent) {
+TEST(Foreign, FilesAreRecognisedByTheirContent) {
   EXPECT_EQ(complaint_of("GGUF\x03"), "is a GGUF file of llama.cpp, " + kDownload);
   EXPECT_EQ(complaint_of("tjgg\x03"), "is a GGML file of an older llama.cpp, " + kDownload);
   EXPECT_EQ(complaint_of(kOnnx), "is an ONNX file, " + kDownload);

@@ -1,4 +1,4 @@
-// What every architecture shares: reading files, names and settings.
+// Shared by all architectures: reading files, names and settings.
 
 #include "attend/models/gpt.h"
 #include "attend/models/registry.h"
@@ -21,7 +21,7 @@ std::vector<float> logits_of(const Model& model) {
   return language.head().logits(language.hidden(ids_of({1, 5, 2, 10}))).to_vector();
 }
 
-TEST(Hub, KnowsItsFolders) {
+TEST(Hub, RecognisesItsFolders) {
   const TemporaryFolder folder;
   EXPECT_FALSE(is_hub_folder(folder.path()));
   std::ofstream(folder.file("config.json")) << R"({"architecture": "gpt", "vocab_size": 8})";
@@ -107,10 +107,10 @@ TEST(Hub, MissingAndMisshapenTensors) {
             "model.safetensors: tensor 'transformer.ln_f.weight' is i64, expected f32, f16 or bf16");
 }
 
-TEST(Hub, TellsWhatItDidNotUse) {
+TEST(Hub, ListsUnusedWeights) {
   const TemporaryFolder folder;
   HubFiles files = tiny_gpt2();
-  files.tensors["transformer.h.0.attn.bias"] = ones({1, 1, 16, 16});  // a mask that old files carry along
+  files.tensors["transformer.h.0.attn.bias"] = ones({1, 1, 16, 16});  // a mask that old files contain
   files.tensors["adapter.weight"] = ones({3});
   files.save(folder.path());
   EXPECT_EQ(load_hub_model(folder.path(), {.allow_unused = true}).unused, std::vector<std::string>{"adapter.weight"});
@@ -141,7 +141,7 @@ TEST(Hub, HalfPrecisionIsConverted) {
   }
 }
 
-TEST(Hub, Bf16MayStayAsItIs) {
+TEST(Hub, Bf16MayStayBf16) {
   const TemporaryFolder folder;
   HubFiles files = tiny_gpt2();
   for (auto& [name, tensor] : files.tensors) tensor = to(tensor, DType::bf16);
@@ -155,7 +155,7 @@ TEST(Hub, Bf16MayStayAsItIs) {
   EXPECT_EQ(logits_of(*kept), logits_of(*load_hub_model(folder.path()).model)) << "to the bit";
 }
 
-TEST(Hub, WeightsAreUsedWhereTheyLie) {
+TEST(Hub, WeightsAreMappedWithoutCopies) {
   const TemporaryFolder folder;
   tiny_gpt2().save(folder.path());
   const auto model = load_hub_model(folder.path()).model;
@@ -189,7 +189,7 @@ TEST(Hub, LinksOutOfTheFolderAreNotFollowed) {
             "model.safetensors: is a link out of the folder, which is not followed");
 }
 
-TEST(Hub, WrittenBackwardsTheMapGivesTheirTensors) {
+TEST(Hub, TheReversedNameMapGivesTheOriginalTensors) {
   const TemporaryFolder folder;
   const HubFiles files = tiny_gpt2();
   files.save(folder.path());

@@ -1,4 +1,4 @@
-// What generation_config.json says, read and written again.
+// generation_config.json, read and written.
 
 #include "hub/generation.h"
 
@@ -71,7 +71,7 @@ TEST(GenerationConfig, OlderFoldersHaveTheKeysInTheConfig) {
   EXPECT_EQ(rules_of(json::object()).early_stopping, EarlyStopping::likely);
 }
 
-TEST(GenerationConfig, TellsWhatItDoesNotFollow) {
+TEST(GenerationConfig, ListsUnsupportedKeys) {
   const json usual{{"num_beam_groups", 1},
                    {"diversity_penalty", 0.0},
                    {"sequence_bias", nullptr},

@@ -1,4 +1,4 @@
-// Folders from the internet: whatever is in them, they load or get one clear line.
+// Untrusted folders: whatever they contain, they load or give one clear line of error.
 
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ TEST(HostileFolder, AbsurdSizes) {
           << key << " " << value << ": " << said;
     }
   }
-  // Within all limits, but beyond what came with it: nothing of that size is ever made.
+  // Within all limits, but larger than the files: nothing of that size is ever allocated.
   for (const json& change : {json{{"n_layer", 1000}}, json{{"n_embd", 1 << 20}}, json{{"vocab_size", 1 << 24}},
                              json{{"n_positions", 1 << 24}}, json{{"n_inner", 1 << 20}},
                              json{{"n_layer", 1000}, {"n_embd", 1 << 20}, {"n_head", 1 << 20}, {"n_inner", 1 << 20}}}) {
@@ -87,7 +87,7 @@ TEST(HostileFolder, BrokenJson) {
   }
 }
 
-TEST(HostileFolder, LinksThatGoNowhere) {
+TEST(HostileFolder, DanglingLinks) {
   const TemporaryFolder folder;
   tiny_gpt2().save(folder.path());
   std::filesystem::create_symlink("tokenizer.json", folder.file("tokenizer.json"));
@@ -97,7 +97,7 @@ TEST(HostileFolder, LinksThatGoNowhere) {
   EXPECT_EQ(complaint_about(folder.path()), "more: is a link out of the folder, which is not followed");
 }
 
-TEST(HostileFolder, PipesAreNotWaitedFor) {
+TEST(HostileFolder, PipesDoNotBlock) {
   for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
     const TemporaryFolder folder;
     tiny_gpt2().save(folder.path());
@@ -113,7 +113,7 @@ TEST(HostileFolder, PipesAreNotWaitedFor) {
   }
 }
 
-/// Values that a careless reader trips over, in every place of every config.
+/// Puts values that often break readers into every key of every config.
 TEST(HostileFolder, EveryValueOfEveryConfig) {
   const TemporaryFolder folder;
   const std::vector<json> values{nullptr,

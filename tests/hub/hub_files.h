@@ -33,7 +33,7 @@ class Filler {
 
 constexpr int64_t kEncoderDim = 8, kEncoderHidden = 12, kEncoderContext = 10;
 
-/// The body of a BERT or RoBERTa with two layers; heads are for the tests to add.
+/// The body of a BERT or RoBERTa with two layers, without heads.
 inline HubFiles bert_files(const std::string& type, const std::string& prefix, int64_t words = 17,
                            int64_t context = kEncoderContext) {
   HubFiles files;
@@ -68,7 +68,7 @@ inline HubFiles bert_files(const std::string& type, const std::string& prefix, i
   return files;
 }
 
-/// A BERT that tells two kinds of texts apart.
+/// A BERT classifier with two labels.
 inline HubFiles bert_classifier(int64_t words, int64_t context) {
   HubFiles files = bert_files("bert", "bert.", words, context);
   files.config["architectures"] = {"BertForSequenceClassification"};
@@ -80,7 +80,7 @@ inline HubFiles bert_classifier(int64_t words, int64_t context) {
   return files;
 }
 
-/// A BERT that guesses masked words.
+/// A BERT with a masked-word head.
 inline HubFiles bert_masked(int64_t words, int64_t context) {
   HubFiles files = bert_files("bert", "bert.", words, context);
   files.config["architectures"] = {"BertForMaskedLM"};
@@ -91,7 +91,7 @@ inline HubFiles bert_masked(int64_t words, int64_t context) {
   return files;
 }
 
-/// BERT's vocabulary file, of a few words: loaded as a tokenizer it splits Chinese into characters.
+/// The lines of a small BERT vocabulary file. Its tokenizer splits Chinese into characters.
 inline const std::vector<std::string>& bert_words() {
   static const std::vector<std::string> words{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the",    "cat",
                                               "dog",   "sat",   "on",    "mat",   "##s",    "##ting", "今",
@@ -103,7 +103,7 @@ inline void save_bert_words(const std::string& folder) {
   for (const std::string& word : bert_words()) file << word << '\n';
 }
 
-/// A ViT of width 8 with one layer for pictures of 6 × 6 pixels in patches of 3 × 3.
+/// A ViT of width 8 with one layer, for images of 6 × 6 pixels in patches of 3 × 3.
 inline HubFiles vit_files() {
   constexpr int64_t dim = 8;
   HubFiles files;

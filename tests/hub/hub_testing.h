@@ -14,15 +14,15 @@
 
 namespace attend::testing {
 
-/// A small model of each architecture, among the repository's reference cases.
+/// The folder of a small model of each architecture, one of the repository's reference cases.
 inline std::string golden_model(const std::string& name) {
   return std::string(ATTEND_SOURCE_DIR) + "/tests/golden/cases/models/" + name;
 }
 
-/// Small weights, the same for the same seed.
+/// Small random weights, determined by the seed.
 inline Tensor random_weights(const Shape& shape, uint64_t seed) { return normal(shape, 0, 0.3, {seed, 7}); }
 
-/// A folder as transformers writes one, in the making: change what a test is about, then save().
+/// The files of a Hugging Face folder in memory. A test changes them, then calls save().
 struct HubFiles {
   nlohmann::json config;
   std::map<std::string, Tensor> tensors;
@@ -35,7 +35,7 @@ struct HubFiles {
   }
 };
 
-/// The files of a folder.
+/// Reads the files of a folder.
 inline HubFiles hub_files(const std::string& folder) {
   HubFiles files{.config = nlohmann::json::parse(std::ifstream(folder + "/config.json")), .tensors = {}};
   const SafetensorsFile weights = SafetensorsFile::open(folder + "/model.safetensors");
@@ -69,7 +69,7 @@ inline HubFiles tiny_gpt2() {
   return files;
 }
 
-/// What load_hub_model says about a folder, without the folder's name before it.
+/// The error of load_hub_model for a folder, without the folder's name.
 inline std::string complaint_about(const std::string& folder) {
   try {
     load_hub_model(folder);

@@ -1,5 +1,5 @@
-// Decoder-only models with options that the reference folders do not have, against a naive forward pass; and all ways
-// of running one give the same.
+// Decoder-only models with options that the reference folders do not use, against a naive forward pass. All ways of
+// running a model must agree.
 
 #include "attend/autograd/autograd.h"
 #include "attend/models/gpt.h"
@@ -27,7 +27,7 @@ std::vector<double> logits_of(const LanguageModel& model, const Tensor& ids) {
   return model.head().logits(model.hidden(ids)).to_vector<double>();
 }
 
-/// Whole and token by token.
+/// Compares both one pass and token-by-token decoding with the reference.
 void expect_as_reference(const HubFiles& files, const std::string& what) {
   SCOPED_TRACE(what);
   const TemporaryFolder folder;

@@ -4,14 +4,14 @@
 
 #include "hub_testing.h"
 
-// Llama and its relatives, once more: in double, token by token, straight from the definitions, with nothing of ours.
+// An independent implementation of Llama and related models from their definitions: in double, token by token.
 namespace attend::testing {
 
 class LlamaReference {
  public:
   explicit LlamaReference(const HubFiles& files) : files_(files), c_(files.config) {}
 
-  /// Logits of every position, one behind the other.
+  /// The logits of every position, concatenated.
   std::vector<double> logits(const std::vector<int64_t>& ids) {
     std::vector<Vector> x;
     for (const int64_t id : ids) x.push_back(row(weight("model.embed_tokens.weight"), id, dim()));
@@ -26,7 +26,7 @@ class LlamaReference {
     return result;
   }
 
-  /// Which keys a query sees; for tests of windows.
+  /// The attention window of a layer.
   int64_t window(int64_t layer) const {
     if (!c_.contains("sliding_window") || c_["sliding_window"].is_null()) return 0;
     if (c_["model_type"] == "mistral") return c_["sliding_window"];
@@ -92,7 +92,7 @@ class LlamaReference {
     return (1 - smooth) * plain / factor + smooth * plain;
   }
 
-  /// The heads of one projection of one token, normed and turned.
+  /// The heads of one projection of one token, after norm and rotation.
   std::vector<Vector> heads_of(const Vector& x, const std::string& name, const std::string& norm_name,
                                int64_t position) {
     const Vector all = times(x, name);
@@ -161,7 +161,7 @@ class LlamaReference {
   const nlohmann::json& c_;
 };
 
-/// A Llama of two layers with random weights for whatever its config asks for.
+/// A Llama of two layers with random weights of the shapes its config needs.
 inline HubFiles tiny_llama(const nlohmann::json& changes = {}) {
   HubFiles files;
   files.config = {{"model_type", "llama"},

@@ -8,7 +8,7 @@
 
 #include "attend/tensor/tensor.h"
 
-// Layers as one reads of them, in f64 and loops: what the fused ones are compared with.
+// Textbook implementations of layers with f64 loops, to compare the fused ones with.
 namespace attend::naive {
 
 using Row = std::vector<double>;

@@ -5,7 +5,7 @@
 
 namespace attend::naive {
 
-/// The last layer for one text, by loops.
+/// The last hidden states of one text, computed with loops.
 inline Matrix bert(const testing::HubFiles& files, const std::string& prefix, const std::vector<int64_t>& ids,
                    const std::vector<int64_t>& types, int64_t first_position) {
   const Weights w(files.tensors);

@@ -1,4 +1,4 @@
-// BART, Marian and T5 with the options their goldens do not have, against loops in f64.
+// BART, Marian and T5 with options that their reference cases do not use, against naive loops in f64.
 
 #include "attend/models/transformer_model.h"
 #include "attend/nn/relative_bias.h"
@@ -18,7 +18,7 @@ using testing::TemporaryFolder;
 constexpr int64_t kWords = 19, kDim = 8, kContext = 12;
 const std::vector<int64_t> kSource{4, 7, 1, 12, 3}, kTarget{2, 9, 5, 6};
 
-/// Layers as Fairseq has them: two in the encoder, one in the decoder, of different widths.
+/// Layers as in Fairseq: two in the encoder, one in the decoder, with different feed-forward widths.
 void fill_layers(Filler& fill) {
   const auto attention = [&](const std::string& name) {
     for (const char* part : {"q_proj", "k_proj", "v_proj", "out_proj"}) fill.both(name + "." + part, kDim, kDim);
@@ -63,7 +63,7 @@ Matrix feed_forward(const naive::Weights& w, const std::string& layer, const Mat
   return naive::linear(w, layer + "fc2", naive::map(naive::linear(w, layer + "fc1", x), naive::gelu));
 }
 
-/// The decoder's last layer, from what both stacks read.
+/// The decoder's last hidden states, from the inputs of both stacks.
 Matrix naive_stacks(const naive::Weights& w, Matrix source, Matrix target) {
   for (const std::string layer : {"model.encoder.layers.0.", "model.encoder.layers.1."}) {
     source =
@@ -104,7 +104,7 @@ void expect_logits(const HubFiles& files, const Matrix& expected) {
   const PairInputs inputs{.source = ids_of(kSource), .source_lengths = {}, .target = ids_of(kTarget)};
   testing::expect_close(model.head().logits(model.hidden(inputs)), all, 5e-5);
   const auto decoding = model.start(inputs.source, {});
-  for (size_t t = 0; t < kTarget.size(); ++t) {  // word by word
+  for (size_t t = 0; t < kTarget.size(); ++t) {  // token by token
     testing::expect_close(decoding->step(ids_of({kTarget[t]})), expected[t], 5e-5);
   }
 }
@@ -138,7 +138,7 @@ TEST(Bart, ScaledAndUntied) {
   expect_logits(files, logits_of(y, w.matrix("lm_head.weight"), w.vector("final_logits_bias")));
 }
 
-TEST(Marian, TablesOfItsOwnForBothSides) {
+TEST(Marian, SeparateEmbeddingsForBothSides) {
   HubFiles files;
   files.config = pair_json("marian", "MarianMTModel");
   files.config["share_encoder_decoder_embeddings"] = false;
@@ -146,7 +146,7 @@ TEST(Marian, TablesOfItsOwnForBothSides) {
   fill_layers(fill);
   fill.add("model.encoder.embed_tokens.weight", {kWords, kDim});
   fill.add("model.decoder.embed_tokens.weight", {kWords, kDim});
-  fill.add("model.encoder.embed_positions.weight", {kContext, kDim});  // as old files have them; never read
+  fill.add("model.encoder.embed_positions.weight", {kContext, kDim});  // as in old files; never read
   const naive::Weights w(files.tensors);
   const auto embed = [&](const std::vector<int64_t>& ids, const std::string& table) {
     const auto words = w.matrix(table);
@@ -164,7 +164,7 @@ TEST(Marian, TablesOfItsOwnForBothSides) {
   expect_logits(files, logits_of(y, w.matrix("model.decoder.embed_tokens.weight"), {}));
 }
 
-/// T5 with one layer in each stack, heads of 3 numbers, and the feed-forward network of version 1.1.
+/// T5 with one layer in each stack, a head size of 3, and the feed-forward network of version 1.1.
 HubFiles t5_files() {
   HubFiles files;
   files.config = {{"model_type", "t5"},
@@ -254,7 +254,7 @@ TEST(T5, SavedAgainByTransformers5) {
   files.tensors.erase("lm_head.weight");
   expect_logits(files, logits_of(y, w.matrix("shared.weight"), {}));
   files.config.erase("scale_decoder_outputs");
-  files.config["tie_word_embeddings"] = false;  // which then was the name of both
+  files.config["tie_word_embeddings"] = false;  // in version 5 the key covers both
   expect_logits(files, logits_of(y, w.matrix("shared.weight"), {}));
 }
 
@@ -290,7 +290,7 @@ TEST(T5, TiedLogitsOfMt5AreNot) {
   expect_logits(files, logits_of(naive_t5(w, kTarget, &memory), w.matrix("shared.weight"), {}));
 }
 
-TEST(T5, ASecondTableOfWordsMustBeTheSame) {
+TEST(T5, ASecondEmbeddingMatrixMustBeEqual) {
   HubFiles files = t5_files();
   files.tensors["encoder.embed_tokens.weight"] = files.tensors.at("shared.weight").clone();
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// What a folder says of how to write, for all texts and for tasks of their own.
+// Generation settings of a folder, for all texts and for specific tasks.
 
 #include "hub_testing.h"
 
@@ -20,7 +20,7 @@ const nlohmann::json kNothing = nlohmann::json::object();
 const nlohmann::json kGerman{{"prefix", "to German: "}, {"num_beams", 4}, {"early_stopping", true}},
     kFrench{{"prefix", "to French: "}, {"max_length", 30}}, kSummary{{"prefix", "summarize: "}, {"min_length", 5}};
 
-TEST(Tasks, EachGoesBeforeWhatIsSaidForAll) {
+TEST(Tasks, OverrideTheFoldersSettings) {
   const LoadedModel loaded =
       loaded_with({{"task_specific_params", {{"translation_en_to_de", kGerman}, {"summarization", kSummary}}}},
                   {{"num_beams", 2}, {"eos_token_id", 7}});
@@ -48,7 +48,7 @@ TEST(Tasks, TheOnlyTranslationNeedsNoName) {
   EXPECT_EQ(loaded_with({{"task_specific_params", {{"summarization", kSummary}}}}).rules.prefix, "");
 }
 
-TEST(Tasks, NamesThatAreNoneAreListed) {
+TEST(Tasks, AnUnknownNameListsTheTasks) {
   const LoadedModel loaded = loaded_with({{"task_specific_params", {{"b", kGerman}, {"a", kSummary}}}});
   testing::expect_error<Error>([&] { rules_for(loaded.tasks, "c"); }, "there is no task 'c'; there are 'a', 'b'");
   testing::expect_error<Error>([&] { rules_for({}, "c"); }, "there is no task 'c'; there are none");
@@ -67,7 +67,7 @@ TEST(Tasks, DamagedOnesAreRefused) {
   EXPECT_EQ(complaint({{"a", {{"num_beams", -1}}}}).substr(0, 12), "config.json:");
 }
 
-TEST(Tasks, WhenASearchIsDone) {
+TEST(Tasks, EarlyStopping) {
   EXPECT_EQ(loaded_with(kNothing, {{"early_stopping", "never"}}).rules.early_stopping, EarlyStopping::never);
   EXPECT_EQ(loaded_with(kNothing, {{"early_stopping", true}}).rules.early_stopping, EarlyStopping::eager);
   const GenerationRules usual = loaded_with(kNothing, {{"early_stopping", false}}).rules;

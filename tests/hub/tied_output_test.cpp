@@ -1,4 +1,4 @@
-// Whether the embedding is the output matrix, too: what the config says, and what the files have.
+// Whether the embedding is also the output matrix, according to the config and the files.
 
 #include "attend/models/encoder.h"
 #include "attend/models/gpt.h"
@@ -15,7 +15,7 @@ using testing::TemporaryFolder;
 using testing::tiny_gpt2;
 using testing::tiny_llama;
 
-/// The first rows of logits of a model of these files.
+/// The first rows of logits of a model loaded from these files.
 struct Loaded {
   std::vector<float> logits;
   std::vector<std::string> notes;
@@ -30,7 +30,7 @@ Loaded loaded(const HubFiles& files) {
   return {model.head().logits(model.hidden(ids)).to_vector(), one.notes};
 }
 
-/// Both ways of a config, with no matrix of its own, the embedding once more, and another one.
+/// Both values of the config key, each with no output matrix, a copy of the embedding, and a different matrix.
 void expect_ties(HubFiles files, const std::string& table) {
   const auto with_head = [&](const Tensor& head, bool is_said) {
     HubFiles changed = files;
@@ -46,7 +46,7 @@ void expect_ties(HubFiles files, const std::string& table) {
   EXPECT_NE(tied.logits, own.logits);
   EXPECT_EQ(with_head(words, true).logits, tied.logits);
   EXPECT_EQ(with_head(words, false).logits, tied.logits);
-  EXPECT_EQ(with_head(other, true).logits, own.logits);  // never passed over
+  EXPECT_EQ(with_head(other, true).logits, own.logits);  // a different matrix is always used
   const Loaded without = with_head({}, false);
   EXPECT_EQ(without.logits, tied.logits);
   EXPECT_EQ(without.notes,
@@ -69,7 +69,7 @@ TEST(TiedOutput, OfAnotherShapeItIsRefused) {
             "model.safetensors: tensor 'lm_head.weight' has shape [12, 8], but config.json describes [11, 8]");
 }
 
-TEST(TiedOutput, GuessesOfMaskedWords) {
+TEST(TiedOutput, MaskedWordHeads) {
   HubFiles files = testing::bert_files("bert", "bert.");
   files.config["architectures"] = {"BertForMaskedLM"};
   Filler fill(files, testing::kEncoderDim, "cls.predictions.");

@@ -1,4 +1,4 @@
-// Weights in the files that the model has no place for: used, known to be needless, or refused.
+// Weights in the files that the architecture does not need: used, known to be unused, or refused.
 
 #include "attend/hub/convert.h"
 #include "attend/models/encoder.h"
@@ -32,7 +32,7 @@ std::vector<float> logits_of(const Model& model) {
   return language.head().logits(language.hidden(ids)).to_vector();
 }
 
-/// The output layer's bias is added to every row of logits, and our own format keeps it.
+/// The output layer's bias is added to every row of logits, and saved in our own format.
 void expect_output_bias(HubFiles files, int64_t words) {
   const std::vector<float> plain = logits_of(*loaded(files).model);
   const Tensor bias = random_weights({words}, 77);

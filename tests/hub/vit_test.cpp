@@ -1,4 +1,4 @@
-// ViT against loops in f64; how pictures are prepared; sentence-transformers' folders.
+// ViT against naive loops in f64; preprocessing of images; sentence-transformers folders.
 
 #include "attend/generate/classify.h"
 #include "attend/generate/embed.h"
@@ -79,12 +79,12 @@ TEST(Vit, ClassifiesPixels) {
       "vision: expected pixels of shape [1, 3, 6, 6], got [1, 3, 6, 7]");
 }
 
-TEST(Vit, MayReadGreyPicturesWithoutBiases) {
+TEST(Vit, ReadsGreyImagesAndMayHaveNoBiases) {
   HubFiles files = vit_files(), grey = files;
   grey.config["num_channels"] = 1;
   grey.config["qkv_bias"] = false;
   const std::string kernel = "vit.embeddings.patch_embeddings.projection.weight";
-  for (const char* part : {"query", "key", "value"}) {  // the same network in colours has biases of 0
+  for (const char* part : {"query", "key", "value"}) {  // the equivalent colour network has biases of 0
     const std::string bias = "vit.encoder.layer.0.attention.attention." + std::string(part) + ".bias";
     files.tensors[bias] = zeros({kDim});
     grey.tensors.erase(bias);
@@ -167,7 +167,7 @@ TEST(Pictures, ArePreparedAsTheFolderSays) {
   EXPECT_NE(said(R"({"resample": 9})").find("'resample'"), std::string::npos);
 }
 
-TEST(SentenceTransformers, FoldersSayHowTheyPool) {
+TEST(SentenceTransformers, FoldersDefineThePooling) {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
@@ -220,7 +220,7 @@ TEST(SentenceTransformers, FoldersSayHowTheyPool) {
   EXPECT_EQ(said(), "modules.json: expected a list of modules");
 }
 
-TEST(TextPooling, EachWay) {
+TEST(TextPooling, EachMethod) {
   const std::vector<float> tokens{1, -2, 3, 4, 5, 0};  // three tokens of two numbers
   const auto pooled = [&](TextPooling pooling) { return pooled_text(tokens, 2, {.pooling = {pooling}}); };
   EXPECT_EQ(pooled(TextPooling::first), (std::vector<float>{1, -2}));

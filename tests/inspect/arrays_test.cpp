@@ -24,7 +24,7 @@ attend::Run gpt_run(int64_t length, const std::string& context = "64") {
   return tiny_run(model, {.text = text});
 }
 
-TEST(Arrays, PartsAreCutFromTheWhole) {
+TEST(Arrays, PartsEqualSlicesOfTheWhole) {
   const attend::Run run = gpt_run(20);
   for (const char* name : {"weights/1/0", "scores/1/1", "q/0/0", "average/1", "rollout/stack",
                            "values/stack.layers.1.attention:residual"}) {
@@ -86,7 +86,7 @@ TEST(Arrays, ThumbnailsAreMaxima) {
   EXPECT_EQ(run_array(run, "thumbnails/64/0").shape, (Shape{2, 23, 23}));
 }
 
-/// Long enough that coarse tiles come from the summary.
+/// The text is long enough that coarse tiles come from the summary.
 TEST(Arrays, TilesOfEveryLevelAreMaximaOfTheWeights) {
   const int64_t length = 1500;
   const attend::Run run = gpt_run(length, "2048");
@@ -110,7 +110,7 @@ TEST(Arrays, TilesOfEveryLevelAreMaximaOfTheWeights) {
   }
 }
 
-TEST(Arrays, EverythingNamedIsThereInItsSize) {
+TEST(Arrays, EveryListedArrayExistsInItsShape) {
   for (const char* architecture : {"transformer", "rnn-attention", "gpt", "encoder"}) {
     const attend::Run run = tiny_run(tiny_inspected(architecture), {.text = "hello you"});
     const std::vector<std::string> names = array_names(run);
@@ -123,7 +123,7 @@ TEST(Arrays, EverythingNamedIsThereInItsSize) {
   }
 }
 
-TEST(Arrays, RefusesWhatIsNotThere) {
+TEST(Arrays, RefusesInvalidNamesAndRanges) {
   const attend::Run run = gpt_run(9);
   const auto expect = [&](const std::string& name, const std::string& message, const ArrayPart& part = {}) {
     expect_error<ShapeError>([&] { run_array(run, name, part); }, message);
@@ -146,7 +146,7 @@ TEST(Arrays, RefusesWhatIsNotThere) {
   expect("tile/0/0/25/0/0", "inspect: level 25 is above 24");
 }
 
-TEST(Heads, FiguresAreThoseOfTheWeights) {
+TEST(Heads, FiguresMatchTheWeights) {
   const attend::Run run = gpt_run(19);
   for (const HeadFigures& figures : head_figures(run)) {
     const Array weights =
@@ -180,7 +180,7 @@ TEST(Embeddings, ThePlaneIsWhereTheVectorsDifferMost) {
   const InspectedModel model = tiny_inspected("gpt");
   for (auto& [name, tensor] : model.model->parameters()) {
     if (name != "embedding.weight") continue;
-    // Most of the variance along dimension 3, some along 5, little elsewhere.
+    // Most of the variance is along dimension 3, some along 5, little elsewhere.
     auto values = tensor.data<float>();
     for (size_t i = 0; i < values.size(); ++i) values[i] *= i % 16 == 3 ? 10 : i % 16 == 5 ? 4 : 0.1f;
   }
@@ -200,7 +200,7 @@ TEST(Embeddings, ThePlaneIsWhereTheVectorsDifferMost) {
                       "embeddings: a model of architecture gpt has no vectors of positions");
 }
 
-TEST(Embeddings, NeighboursAreTheLargestProducts) {
+TEST(Embeddings, NeighboursHaveTheLargestProducts) {
   const InspectedModel model = tiny_inspected("gpt");
   std::vector<float> table;
   for (const auto& [name, tensor] : model.model->parameters()) {

@@ -50,7 +50,7 @@ TEST(ShownTokens, CoverTheTextInOrder) {
       end = token.end;
       const std::string place =
           text.substr(static_cast<size_t>(token.start), static_cast<size_t>(token.end - token.start));
-      const bool is_placed = token.end > token.start;  // SentencePiece puts a blank before the text
+      const bool is_placed = token.end > token.start;  // SentencePiece adds a space before the text
       if (is_placed && token.kind == TokenKind::text) {
         EXPECT_EQ(token.text, place) << static_cast<int>(kind);
       }
@@ -65,7 +65,7 @@ TEST(ShownTokens, CoverTheTextInOrder) {
   }
 }
 
-TEST(ShownTokens, BytesOfACharacterShareItsPlace) {
+TEST(ShownTokens, BytesOfACharacterShareItsRange) {
   const auto tokenizer = trained(TokenizerKind::bpe);
   const std::string text = "a ⻥";
   const auto tokens = show_tokens(*tokenizer, tokenizer->encode(text), text);
@@ -82,7 +82,7 @@ TEST(ShownTokens, BytesOfACharacterShareItsPlace) {
   EXPECT_GE(bytes, 2);
 }
 
-TEST(ShownTokens, SpecialOnesAreNamed) {
+TEST(ShownTokens, SpecialTokensAreNamed) {
   const auto tokenizer = trained(TokenizerKind::words);
   const auto tokens =
       show_tokens(*tokenizer, std::vector<int32_t>{2, *tokenizer->find("cat"), 1, 3, 9999}, "cat zebra");
@@ -90,13 +90,13 @@ TEST(ShownTokens, SpecialOnesAreNamed) {
   EXPECT_EQ(tokens[0].kind, TokenKind::special);
   EXPECT_EQ(tokens[0].word, -1);
   EXPECT_EQ(tokens[1].text, "cat");
-  EXPECT_EQ(tokens[2].start, 4);  // what nobody knows stands where it is
+  EXPECT_EQ(tokens[2].start, 4);  // an unknown token has the range of its text
   EXPECT_EQ(tokens[2].end, 9);
   EXPECT_EQ(tokens[3].start, tokens[3].end);
   EXPECT_EQ(tokens[4].text, "#9999");
 }
 
-TEST(Generation, WritesWhatTranslateWrites) {
+TEST(Generation, GivesTheTextOfTranslate) {
   for (const char* architecture : {"transformer", "rnn-attention", "rnn"}) {
     InspectedModel model = tiny_inspected(architecture);
     const auto& pair = dynamic_cast<const PairModel&>(*model.model);
@@ -112,7 +112,7 @@ TEST(Generation, WritesWhatTranslateWrites) {
   }
 }
 
-TEST(Generation, FollowsTheRulesOfAFolderAsTranslateDoes) {
+TEST(Generation, FollowsTheFoldersRulesLikeTranslate) {
   const InspectedModel model = tiny_inspected("transformer");
   const auto& pair = dynamic_cast<const PairModel&>(*model.model);
   const GenerationRules rules{.as_transformers = true,
@@ -136,7 +136,7 @@ TEST(Generation, FollowsTheRulesOfAFolderAsTranslateDoes) {
   EXPECT_EQ(run.sides[1].text, expected.best[0].text);
 }
 
-TEST(Generation, TellsWhatItConsideredAndWhereItLooked) {
+TEST(Generation, ReportsCandidatesAndAttention) {
   const auto lines = lines_of(tiny_inspected("transformer"), {.text = "abcd", .beam = 3, .length = 6, .candidates = 4});
   std::map<int64_t, Json> nodes;
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
@@ -155,7 +155,7 @@ TEST(Generation, TellsWhatItConsideredAndWhereItLooked) {
         const Json& attention = lines[0]["attention"][looked["attention"].get<size_t>()];
         EXPECT_EQ(attention["querySide"], 1);
         EXPECT_FALSE(attention.contains("queries"));
-        // The source and its end, or begin and all that was written before.
+        // Keys: the source and its end token, or the begin token and all tokens generated before.
         EXPECT_EQ(looked["weights"].size(), attention["kind"] == "cross" ? 5u : i);
       }
     }
@@ -163,7 +163,7 @@ TEST(Generation, TellsWhatItConsideredAndWhereItLooked) {
   EXPECT_GT(nodes.size(), 6u);
 }
 
-TEST(Generation, GoesOnFromAPromptAndDrawsBySeed) {
+TEST(Generation, ContinuesAPromptAndSamplesBySeed) {
   const InspectedModel model = tiny_inspected("gpt");
   const auto& language = dynamic_cast<const LanguageModel&>(*model.model);
   const std::string expected = generate_text(language, *model.tokenizer, std::string("hello"),
@@ -174,10 +174,10 @@ TEST(Generation, GoesOnFromAPromptAndDrawsBySeed) {
   };
   EXPECT_EQ(drawn(3), drawn(3));
   EXPECT_NE(drawn(3), drawn(4));
-  EXPECT_EQ(lines_of(model, {.text = std::string(64, 'x'), .length = 8}).back()["text"], "");  // no room is left
+  EXPECT_EQ(lines_of(model, {.text = std::string(64, 'x'), .length = 8}).back()["text"], "");  // the context is full
 }
 
-TEST(Generation, RefusesWhatCannotBe) {
+TEST(Generation, RefusesInvalidOptions) {
   const InspectedModel model = tiny_inspected("gpt"), encoder = tiny_inspected("encoder");
   expect_error<ShapeError>([&] { lines_of(model, {.beam = 9}); }, "generate: beam must be from 1 to 8, got 9");
   expect_error<ShapeError>([&] { lines_of(model, {.length = 0}); }, "generate: length must be from 1 to 256, got 0");
@@ -227,7 +227,7 @@ TEST(Document, PackedNumbersAreBase64) {
   EXPECT_EQ(json["arrays"]["weights/0/0"]["shape"], Json::parse("[3,3]"));
 }
 
-TEST(Document, LeavesOutWhatIsTooMuchAndSaysSo) {
+TEST(Document, ListsArraysThatAreTooLarge) {
   const InspectedModel model = tiny_inspected("gpt");
   const attend::Run run = tiny_run(model, {.text = "abcdefgh"});
   const Json json = Json::parse(inspect_document(model, run, {.most_values = 100}));
@@ -236,7 +236,7 @@ TEST(Document, LeavesOutWhatIsTooMuchAndSaysSo) {
   EXPECT_EQ(json["leftOut"][0], "weights/0/1");
 }
 
-TEST(Document, NothingInTheDataEndsItsElement) {
+TEST(Document, DataCannotCloseTheScriptElement) {
   const std::string page =
       inspect_page("<body><!--attend-data--><script>x</script></body>", R"({"a":"</script><!--"})");
   EXPECT_EQ(page,

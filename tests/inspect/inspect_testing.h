@@ -10,7 +10,7 @@
 
 namespace attend::testing {
 
-/// Reads the printable characters of ASCII and a few others, one by one.
+/// A character tokenizer of printable ASCII and a few other characters.
 inline std::shared_ptr<const Tokenizer> character_tokenizer() {
   std::string all = "今天天气很好";
   for (char c = ' '; c <= '~'; ++c) all += c;
@@ -31,7 +31,7 @@ inline InspectedModel tiny_inspected(const std::string& architecture,
           .example_target = {}};
 }
 
-/// A tiny untrained model that reads pictures of 6 × 6 pixels in four patches.
+/// A tiny untrained model for images of 6 × 6 pixels in four patches.
 inline InspectedModel tiny_vision() {
   Rng rng{3};
   return {.name = "tiny",
@@ -43,7 +43,7 @@ inline InspectedModel tiny_vision() {
           .preparation = {.size = {6, 6}}};
 }
 
-/// A picture in which every pixel differs from its neighbours.
+/// An image in which every pixel differs from its neighbours.
 inline std::shared_ptr<const Image> motley_picture(int64_t width, int64_t height) {
   Image image{.width = width, .height = height, .pixels = {}};
   for (int64_t i = 0; i < width * height * 3; ++i) image.pixels.push_back(static_cast<uint8_t>(i * 37 % 251));

@@ -1,4 +1,4 @@
-// Pictures of weights: one layout, written as SVG and as PNG.
+// Pictures of attention weights: one layout, written as SVG and as PNG.
 #include "attend/inspect/picture.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Box {
 
 Box box_of(const HeatMap& map) { return {map.x, map.y, map.x + map.width, map.y + map.height}; }
 
-/// Where a label's ink may be.
+/// The area that a label's ink may cover.
 Box box_of(const PictureLabel& label) {
   const auto length = static_cast<int64_t>(text_width(label.text) * (kFontSize + 1)) + 8;
   if (label.runs_upward) return {label.x - 11, label.y - length, label.x + 4, label.y + 1};
@@ -43,7 +43,7 @@ int64_t dark_pixels(const Image& image, const Box& box, int64_t scale) {
   return count;
 }
 
-/// Every label has ink where the layout puts it, and there is no ink but in maps and labels.
+/// Expects ink in the area of every label, and none outside maps and labels.
 void expect_text(const attend::Run& run, const PictureOptions& options) {
   const HeatPicture layout = heat_picture(run, options);
   const std::string svg = picture_svg(run, options);
@@ -116,7 +116,7 @@ TEST(Picture, LargePngsAreNotDoubled) {
   EXPECT_EQ(decoded(picture_png(run, options)).width, heat_picture(run, options).width);
 }
 
-TEST(Picture, LongTokensAreCut) {
+TEST(Picture, LongTokensAreShortened) {
   attend::Run run = tiny_run(tiny_inspected("gpt"), {.text = "abc"});
   std::string& text = run.sides[0].tokens[1].text;
   for (int i = 0; i < 100000; ++i) text += "天";
@@ -137,14 +137,14 @@ TEST(TextRenderer, CharactersWithoutAFontAreBoxes) {
   EXPECT_EQ(box.ink[0], 255);
   EXPECT_EQ(box.ink[static_cast<size_t>(9 * box.width + 9)], 0);
   EXPECT_TRUE(renderer.draw("").ink.empty());
-  EXPECT_EQ(renderer.draw("\u200d").advance, 0);  // a joiner is not to be seen
+  EXPECT_EQ(renderer.draw("\u200d").advance, 0);  // a joiner is invisible
 }
 
-TEST(TextRenderer, LooksThroughTheFonts) {
+TEST(TextRenderer, TriesFurtherFonts) {
   if (!std::filesystem::exists("/usr/share/fonts/truetype/dejavu/DejaVuSerif.ttf"))
     GTEST_SKIP() << "DejaVu Serif is not installed (Debian: fonts-dejavu-core)";
   TextRenderer renderer(24);
-  EXPECT_FALSE(renderer.draw("a⤀").ink.empty());  // DejaVu Sans has no such arrow, DejaVu Serif has
+  EXPECT_FALSE(renderer.draw("a⤀").ink.empty());  // DejaVu Sans lacks this arrow, DejaVu Serif has it
   EXPECT_EQ(renderer.missing(), U"");
 }
 

@@ -73,7 +73,7 @@ TEST(Run, WeightsTimesValuesAreTheContextOfThePass) {
 }
 
 /// Softmax of the scores is the weights, for every kind of score and mask.
-TEST(Run, ScoresAreWhatTheWeightsComeFrom) {
+TEST(Run, SoftmaxOfScoresGivesTheWeights) {
   for (const InspectedModel& model : all_models()) {
     const attend::Run run = run_of(model);
     for (size_t a = 0; a < run.attention.size(); ++a) {
@@ -95,9 +95,9 @@ TEST(Run, ScoresAreWhatTheWeightsComeFrom) {
   }
 }
 
-TEST(Run, TheScoreIsAnEquationOfQueryAndKey) {
+TEST(Run, ScoresFollowFromQueryAndKey) {
   for (const InspectedModel& model : all_models()) {
-    if (model.model->config().find("alibi") != std::string::npos) continue;  // has a bias besides
+    if (model.model->config().find("alibi") != std::string::npos) continue;  // its scores have a bias in addition
     const attend::Run run = run_of(model);
     for (size_t a = 0; a < run.attention.size(); ++a) {
       const std::string place = std::to_string(a) + "/0";
@@ -119,7 +119,7 @@ TEST(Run, TheScoreIsAnEquationOfQueryAndKey) {
   }
 }
 
-TEST(Run, LooksAtTheSameAsAPassWithoutIt) {
+TEST(Run, HasTheWeightsOfAnOrdinaryPass) {
   const InspectedModel model = tiny_inspected("rnn-attention");
   const auto& pair = dynamic_cast<const PairModel&>(*model.model);
   const attend::Run run = run_of(model);
@@ -139,7 +139,7 @@ TEST(Run, LooksAtTheSameAsAPassWithoutIt) {
             pair.cross_weights(recorder.traces)[0].to_vector<float>());
 }
 
-TEST(Run, SaysWhereEachAttentionStands) {
+TEST(Run, GivesTheStackLayerAndSidesOfEachAttention) {
   const attend::Run run = run_of(tiny_inspected("transformer", {{"encoder_layers", "1"}, {"decoder_layers", "2"}}));
   ASSERT_EQ(run.attention.size(), 5u);
   EXPECT_EQ(run.attention[0].trace.path, "encoder.layers.0.attention");
@@ -161,7 +161,7 @@ TEST(Run, SaysWhereEachAttentionStands) {
   EXPECT_GE(run.output.rows[0][0].probability, run.output.rows[0][1].probability);
 }
 
-TEST(Run, TranslatesWhereNoTargetIsGiven) {
+TEST(Run, TranslatesIfNoTargetIsGiven) {
   const InspectedModel model = tiny_inspected("transformer");
   const attend::Run run = capture(*model.model, *model.tokenizer, {.text = "ab"});
   const auto& pair = dynamic_cast<const PairModel&>(*model.model);
@@ -169,7 +169,7 @@ TEST(Run, TranslatesWhereNoTargetIsGiven) {
   EXPECT_EQ(std::ssize(run.sides[1].tokens), run.attention.back().queries());
 }
 
-TEST(Run, LabelsAreSharesInFallingOrder) {
+TEST(Run, LabelsHaveProbabilitiesInDescendingOrder) {
   const attend::Run run = run_of(tiny_inspected("encoder"));
   ASSERT_EQ(run.output.kind, RunOutput::Kind::labels);
   ASSERT_EQ(run.output.labels.size(), 3u);
@@ -195,7 +195,7 @@ TEST(Run, AHeadSwitchedOffChangesTheOutputAndTheLayersAfterIt) {
   }
 }
 
-TEST(Run, ATokenHeldOutIsLookedAtByNobody) {
+TEST(Run, AnAblatedTokenGetsNoWeight) {
   for (const char* architecture : {"transformer", "gpt", "rnn-attention"}) {
     const InspectedModel model = tiny_inspected(architecture);
     const attend::Run run = run_of(model, {.text = {}, .tokens = {{.side = 0, .index = 2}}});
@@ -209,7 +209,7 @@ TEST(Run, ATokenHeldOutIsLookedAtByNobody) {
   }
 }
 
-TEST(Run, RefusesWhatIsNotThere) {
+TEST(Run, RefusesInvalidOptions) {
   const InspectedModel model = tiny_inspected("gpt");
   const auto& [m, t] = std::pair<const Model&, const Tokenizer&>(*model.model, *model.tokenizer);
   const std::string long_text(65, 'x');
@@ -259,7 +259,7 @@ TEST(Run, AnEncoderReadsPairs) {
                            "inspect: only encoders take a second text, not architecture gpt");
 }
 
-TEST(Run, AlignmentIsThatOfAlign) {
+TEST(Run, AlignmentEqualsThatOfAlign) {
   for (const char* architecture : {"transformer", "rnn-attention"}) {
     const InspectedModel model = tiny_inspected(architecture);
     const auto& pair = dynamic_cast<const PairModel&>(*model.model);
@@ -281,14 +281,14 @@ TEST(Run, AlignmentIsThatOfAlign) {
                       "align: this model has no cross-attention, so there is no alignment");
 }
 
-/// An untrained model writes up to its limit, and the start comes in front of that.
-TEST(Capture, WhatTheModelWritesFitsItsContext) {
+/// An untrained model generates up to its limit, and the start token comes before that.
+TEST(Capture, TheGeneratedTargetFitsTheContext) {
   const InspectedModel model = tiny_inspected("transformer", {{"context", "12"}});
   const attend::Run run = capture(model, {.text = "hello"});
   EXPECT_LE(run.sides[1].tokens.size(), 12u);
 }
 
-TEST(Capture, TheModelWritesNoMoreThanItIsTold) {
+TEST(Capture, TheGeneratedTargetHasALimit) {
   const InspectedModel model = tiny_inspected("transformer");
   const auto written = [&](int64_t most) {
     return std::ssize(capture(model, {.text = "hello there", .most_written = most}).sides[1].tokens) - 1;

@@ -1,4 +1,4 @@
-// Models that read pictures: what is kept of a pass, and files that show it.
+// Image models: the recorded run, and the files made from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,14 +66,14 @@ TEST(VisionRun, AblationChangesTheLabels) {
                            "ablation: there is no token 5 in the image; it has 5, counted from 0");
 }
 
-TEST(VisionRun, RefusesWhatIsNotForIt) {
+TEST(VisionRun, RefusesInvalidOptions) {
   expect_error<Error>([] { capture(tiny_vision(), {.text = "a cat"}); },
                       "inspect: architecture vision reads images, but none was given");
   expect_error<ShapeError>([] { capture(tiny_inspected("gpt"), {.text = "a", .picture = motley_picture(2, 2)}); },
                            "inspect: architecture gpt reads text, not images");
 }
 
-TEST(VisionDocument, HoldsThePictureAndThePlaces) {
+TEST(VisionDocument, ContainsThePictureAndPositions) {
   InspectedModel model = tiny_vision();
   model.example = "motley.png";
   const Json json = Json::parse(inspect_document(model, vision_run()));
@@ -88,8 +88,8 @@ TEST(VisionDocument, HoldsThePictureAndThePlaces) {
   EXPECT_TRUE(json["arrays"].contains("rollout/stack"));
 }
 
-/// Over a black picture only the light is seen: a tint of as much as each patch is looked at.
-TEST(VisionPicture, LightsWhatIsLookedAt) {
+/// On a black image only the tint is visible: proportional to the weight of each patch.
+TEST(VisionPicture, ShadesPatchesByWeight) {
   const auto black = std::make_shared<const Image>(Image{.width = 6, .height = 6, .pixels = std::vector<uint8_t>(108)});
   const attend::Run run = capture(tiny_vision(), {.text = "black.png", .picture = black});
   for (const int64_t query : {int64_t{0}, int64_t{3}}) {
@@ -111,7 +111,7 @@ TEST(VisionPicture, LightsWhatIsLookedAt) {
   }
 }
 
-TEST(VisionPicture, IsTheSameAsSvg) {
+TEST(VisionPicture, SvgHasTheSameShading) {
   const attend::Run run = vision_run();
   const std::string all = picture_svg(run);
   size_t maps = 0;

@@ -10,8 +10,8 @@
 namespace attend {
 namespace {
 
-// As root, a rename over /dev/null would take it away from the whole machine.
-TEST(AtomicFile, NeverTakesThePlaceOfADevice) {
+// As root, a rename over /dev/null would remove it for the whole machine.
+TEST(AtomicFile, NeverReplacesADevice) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("pipe");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
@@ -25,8 +25,8 @@ TEST(AtomicFile, NeverTakesThePlaceOfADevice) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-// Only the file system knows of it until it is whole: a process that is killed leaves nothing behind.
-TEST(AtomicFile, HasNoNameBeforeItIsWhole) {
+// The file is unnamed until it is complete, so a killed process leaves no partial file.
+TEST(AtomicFile, HasNoNameBeforeItIsComplete) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("a.txt");
   std::ofstream(path) << "old";

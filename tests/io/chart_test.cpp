@@ -28,7 +28,7 @@ size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// Whether every tag is closed in order and nothing is left unescaped.
+/// Whether all tags are closed in the right order and all text is escaped.
 bool is_well_formed(const std::string& xml) {
   Labels open;
   for (size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at)) {
@@ -65,7 +65,7 @@ TEST(Ticks, PowersOfTen) {
   EXPECT_EQ(labels({1e-6, 1, true}, 4), (Labels{"1e-06", "0.0001", "0.01", "1"}));
 }
 
-TEST(Ranges, OfWhatCanBeShown) {
+TEST(Ranges, IgnoreValuesThatCannotBeShown) {
   const std::vector<double> values{kInfinity, 3, NAN, -2, 1e301}, none{NAN}, one{5}, zero{0};
   EXPECT_EQ(range_of(values, false).low, -2);
   EXPECT_EQ(range_of(values, false).high, 3);
@@ -79,7 +79,7 @@ TEST(Ranges, OfWhatCanBeShown) {
   EXPECT_DOUBLE_EQ(position(25, {0, 100}), 0.25);
 }
 
-TEST(Paths, ThinningKeepsWhatIsSeen) {
+TEST(Paths, ThinningKeepsTheVisibleShape) {
   const std::vector<Point> points{{0.1, 5}, {0.2, 1}, {0.3, 9}, {0.4, 4}, {0.5, 6}, {1.5, 2}};
   const std::vector<Point> kept = thinned(points);
   ASSERT_EQ(kept.size(), 5u);
@@ -103,7 +103,7 @@ TEST(SvgText, AnyBytesBecomeXml) {
   EXPECT_GT(text_width("训练"), text_width("ab"));
 }
 
-TEST(Chart, HoldsItsTextAndLines) {
+TEST(Chart, ContainsItsTextAndLines) {
   const std::string svg = line_chart({.title = "损失 <a>",
                                       .x_label = "steps",
                                       .y_label = "loss",
@@ -122,7 +122,7 @@ TEST(Chart, HoldsItsTextAndLines) {
                              .series = {{"training", {{1, 3}, {2, 2}, {3, 1}}}, {"验证", {{1, 4}, {3, 2}}}}}));
 }
 
-TEST(Chart, WhatCannotBeShownLeavesAGap) {
+TEST(Chart, NonFiniteValuesLeaveAGap) {
   const auto path = [](const Chart& chart) {
     const std::string svg = line_chart(chart);
     const size_t begin = svg.find("d=\"M") + 3;
@@ -153,7 +153,7 @@ TEST(Chart, BoundsAreKept) {
   EXPECT_EQ(above.find("nan"), std::string::npos);
 }
 
-TEST(Chart, StrangeValuesDrawSomething) {
+TEST(Chart, ExtremeValuesAreDrawn) {
   const std::vector<std::vector<double>> lists{{},
                                                {NAN, NAN},
                                                {0, 0},
@@ -194,7 +194,7 @@ TEST(Chart, NumbersDoNotDependOnTheLocale) {
   EXPECT_EQ(before, after);
 }
 
-TEST(Chart, WhatDoesNotFitTogether) {
+TEST(Chart, RefusesInvalidOptions) {
   expect_error<ShapeError>([] { line_chart({.width = 10}); },
                            "chart: expected at least 160 × 120 pixels, got 10 × 480");
   expect_error<ShapeError>([] { line_chart({.y_min = 2, .y_max = 1}); },

@@ -1,12 +1,12 @@
-// Pictures: what libpng and libjpeg write is read back, damaged files are refused in one line, and resizing gives what
-// the reference gives.
+// Images: files written by libpng and libjpeg are read back, damaged files give one line of error, and resizing matches
+// the reference.
 #include "attend/io/image.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
 
 #include <cstdio>
-// libjpeg wants stdio first.
+// libjpeg needs stdio.h first.
 #include <jpeglib.h>
 
 #include <zlib.h>
@@ -63,7 +63,7 @@ std::string jpeg_of(const std::vector<uint8_t>& pixels, int width, int height, i
 
 Image decode(const std::string& bytes) { return decode_image(std::as_bytes(std::span(bytes)), "x"); }
 
-/// Left half red, right half blue.
+/// An image whose left half is red and right half blue.
 std::vector<uint8_t> halves(int width, int height) {
   std::vector<uint8_t> pixels;
   for (int i = 0; i < width * height; ++i) {
@@ -73,7 +73,7 @@ std::vector<uint8_t> halves(int width, int height) {
   return pixels;
 }
 
-TEST(Image, PngComesBackExactly) {
+TEST(Image, PngRoundTripsExactly) {
   const std::vector<uint8_t> pixels{255, 0, 0, 0, 255, 0, 0, 0, 255, 1, 2, 3, 40, 50, 60, 70, 80, 90};
   const Image image = decode(png_of(pixels, 3, 2, PNG_FORMAT_RGB));
   EXPECT_EQ(image.width, 3);
@@ -82,10 +82,10 @@ TEST(Image, PngComesBackExactly) {
   EXPECT_EQ(image.at(1, 0, 1), 255);
   EXPECT_EQ(decode(png_of({7, 200}, 2, 1, PNG_FORMAT_GRAY)).pixels, (std::vector<uint8_t>{7, 7, 7, 200, 200, 200}));
   EXPECT_EQ(decode(png_of({9, 8, 7, 0, 6, 5, 4, 128}, 2, 1, PNG_FORMAT_RGBA)).pixels,
-            (std::vector<uint8_t>{9, 8, 7, 6, 5, 4}));  // transparency is dropped, not mixed in
+            (std::vector<uint8_t>{9, 8, 7, 6, 5, 4}));  // the alpha channel is dropped, not blended
 }
 
-TEST(Image, JpegIsNearWhatWasWritten) {
+TEST(Image, JpegIsCloseToTheOriginal) {
   const auto pixels = halves(32, 16);
   const Image image = decode(jpeg_of(pixels, 32, 16, 3));
   ASSERT_EQ(image.pixels.size(), pixels.size());
@@ -105,12 +105,12 @@ TEST(Image, ExifTurnsAJpegUpright) {
     return decode(plain.substr(0, 2) + marker + exif + plain.substr(2));
   };
   EXPECT_NEAR(turned(1).at(2, 8, 0), 250, 8);
-  EXPECT_NEAR(turned(3).at(2, 8, 2), 250, 8);  // by half: blue on the left
-  const Image right = turned(6);               // a quarter: red on top
+  EXPECT_NEAR(turned(3).at(2, 8, 2), 250, 8);  // rotated by 180°: blue on the left
+  const Image right = turned(6);               // by 90°: red on top
   EXPECT_EQ(right.width, 16);
   EXPECT_EQ(right.height, 32);
   EXPECT_NEAR(right.at(8, 2, 0), 250, 8);
-  EXPECT_NEAR(turned(8).at(8, 2, 2), 250, 8);  // the other way: blue on top
+  EXPECT_NEAR(turned(8).at(8, 2, 2), 250, 8);  // by 90° the other way: blue on top
 }
 
 TEST(Image, DamagedFilesAreRefusedInOneLine) {
@@ -137,7 +137,7 @@ TEST(Image, DamagedFilesAreRefusedInOneLine) {
   for (size_t cut = 0; cut + 2 < jpeg.size(); cut += 7) EXPECT_NE(message(jpeg.substr(0, cut)), "");
 }
 
-TEST(Image, AnAbsurdSizeIsRefusedBeforeAnythingIsReserved) {
+TEST(Image, AnAbsurdSizeIsRefusedBeforeAllocation) {
   std::string png = png_of({1, 2, 3}, 1, 1, PNG_FORMAT_RGB);
   std::memcpy(&png[16], "\0\x0f\xff\xff\0\x0f\xff\xff", 8);  // width and height
   uint32_t sum = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(&png[12]), 17));
@@ -146,7 +146,7 @@ TEST(Image, AnAbsurdSizeIsRefusedBeforeAnythingIsReserved) {
                             "x: image of 1048575 × 1048575 pixels is too large; the limit is 134217728 pixels");
 }
 
-/// A plain picture in scans of a single coefficient each, after one for the mean.
+/// A uniform image as a progressive JPEG: one scan for the mean, then scans of a single coefficient each.
 std::string progressive_jpeg(int size, int channels, int scans) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
@@ -246,7 +246,7 @@ TEST(Image, EveryFilterKeepsAPlainPicture) {
   expect_error<ShapeError>([&] { resized(plain, {0, 3}, Resampling::box); }, "image: cannot resize to 0 × 3 pixels");
 }
 
-TEST(Image, TheMiddleIsCutOut) {
+TEST(Image, CentreCrop) {
   const Image image = pattern(8, 6), middle = center_cropped(image, {4, 2});
   for (int64_t x = 0; x < 4; ++x) EXPECT_EQ(middle.at(x, 1, 0), image.at(x + 2, 3, 0));
   const Image wider = center_cropped(image, {10, 6});

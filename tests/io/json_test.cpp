@@ -67,7 +67,7 @@ TEST(Json, MembersStayWhereTheyAre) {
   EXPECT_EQ(json["b99"].string(), "text");
 }
 
-TEST(Json, APartMayBeAssignedToItsWhole) {
+TEST(Json, AMemberMayBeAssignedToItsParent) {
   Json json{{"a", {{"b", {1, 2}}}}};
   json = Json(json["a"]["b"]);
   EXPECT_EQ(json.dump(), "[1,2]");

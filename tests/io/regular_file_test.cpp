@@ -45,7 +45,7 @@ TEST(RegularFile, PipesDevicesAndFoldersAreNeverOpened) {
             folder.file("none") + ": cannot open: No such file or directory");
 }
 
-TEST(RegularFile, LinksAreFollowedOnlyWhereTheyMayBe) {
+TEST(RegularFile, LinksAreFollowedOnlyIfAllowed) {
   const TemporaryFolder folder;
   const std::string blob = folder.file("blob"), link = folder.file("link");
   std::ofstream(blob) << "text";
@@ -56,7 +56,7 @@ TEST(RegularFile, LinksAreFollowedOnlyWhereTheyMayBe) {
   EXPECT_EQ(error_of([&] { read_regular(link, 100, Links::refuse); }), refused);
   EXPECT_EQ(error_of([&] { map_file(link, Links::refuse); }), refused);
   EXPECT_EQ(error_of([&] { open_for_appending(link); }), refused);
-  write_file(link, "new");  // takes the link's place
+  write_file(link, "new");  // replaces the link
   EXPECT_EQ(testing::file_text(blob), "text");
   EXPECT_FALSE(fs::is_symlink(link));
 }
@@ -74,7 +74,7 @@ TEST(LogLines, OfAnyLengthAreReadOrSkipped) {
   EXPECT_FALSE(for_each_log_line(path + "/none", Links::follow, [](std::string_view) {})) << "a file is not a folder";
 }
 
-TEST(MappedFiles, AreKnownByTheirAddresses) {
+TEST(MappedFiles, AreFoundByAddress) {
   const TemporaryFolder folder;
   const std::string first = folder.file("first"), second = folder.file("second");
   std::ofstream(first) << "1111";

@@ -76,7 +76,7 @@ TEST(Safetensors, NoTensorsAtAll) {
   EXPECT_TRUE(SafetensorsFile::open(folder.file("none")).tensors().empty());
 }
 
-TEST(Safetensors, TheSameBytesInAnyOrder) {
+TEST(Safetensors, TheBytesDoNotDependOnTheOrder) {
   const TemporaryFolder folder;
   const NamedTensor a{"a", counting(DType::i8, {3})}, b{"b", counting(DType::f32, {2})},
       c{"c", counting(DType::f32, {1})};
@@ -116,7 +116,7 @@ TEST(Safetensors, StridedTensorsAreWrittenDense) {
   EXPECT_EQ(SafetensorsFile::open(folder.file("x")).tensor("t").to_vector(), (std::vector<float>{1, 3, 2, 4}));
 }
 
-/// header as JSON, then `data` zero bytes.
+/// A file with this JSON header and `data` zero bytes.
 std::string raw_file(const std::string& json, size_t data) {
   uint64_t length = json.size();
   std::string bytes(8, '\0');
@@ -245,7 +245,7 @@ std::vector<Refusal> refusals() {
   };
 }
 
-TEST(Safetensors, RefusesWhatIsNotRightInOneLine) {
+TEST(Safetensors, RefusesInvalidFilesWithOneLine) {
   for (const Refusal& refusal : refusals()) {
     expect_error<FormatError>([&] { parse(refusal.bytes); }, refusal.message);
   }
@@ -307,7 +307,7 @@ TEST(SafetensorsWriter, RefusesTheCallersMistakes) {
   EXPECT_EQ(entries(folder.path()), 0u);
 }
 
-/// Runs f in a child process that may write only so many bytes to a file; returns how the child ended.
+/// Runs f in a child process with a limit on file size; returns the child's wait status.
 template <class F>
 int in_child_with_limit(rlim_t bytes, F&& f) {
   const pid_t child = fork();
@@ -359,13 +359,13 @@ TEST(SafetensorsWriter, KilledHalfWayLeavesTheOldFile) {
   EXPECT_EQ(SafetensorsFile::open(path).tensor("w").numel(), 10000);
 }
 
-TEST(SafetensorsWriter, AFolderThatIsNotThere) {
+TEST(SafetensorsWriter, AMissingFolder) {
   const TemporaryFolder folder;
   const std::string path = folder.file("no/such/file");
   expect_error<Error>([&] { write_safetensors(path, {}); }, path + ": cannot create: No such file or directory");
 }
 
-TEST(SafetensorsWriter, ANameTakenByAFolderLeavesNothingBehind) {
+TEST(SafetensorsWriter, ANameTakenByAFolderLeavesNoFile) {
   const TemporaryFolder folder;
   const std::string path = folder.file("taken");
   std::filesystem::create_directory(path);

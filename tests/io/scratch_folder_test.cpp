@@ -1,4 +1,4 @@
-// What a killed process left can be told from a folder of the user's, whatever its name.
+// Leftovers of killed processes can be told from the user's folders, whatever their names.
 #include "io/scratch_folder.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::TemporaryFolder;
 
-TEST(ScratchFolder, IsGoneWithItsObjectUnlessReleased) {
+TEST(ScratchFolder, IsRemovedOnDestructionUnlessReleased) {
   const TemporaryFolder folder;
   const std::string prefix = folder.file("m.new"), name = prefix + "-" + std::to_string(getpid());
   {
@@ -31,7 +31,7 @@ TEST(ScratchFolder, IsGoneWithItsObjectUnlessReleased) {
   EXPECT_TRUE(fs::exists(name));
 }
 
-TEST(ScratchFolder, NeverTakesANameThatIsTaken) {
+TEST(ScratchFolder, NeverTakesAnExistingName) {
   const TemporaryFolder folder;
   const std::string prefix = folder.file("m.new"), name = prefix + "-" + std::to_string(getpid());
   fs::create_directory(name);
@@ -57,7 +57,7 @@ TEST(Abandoned, IsAFolderThatWasNotMarkedYetOrHalfRemoved) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(Abandoned, IsOnlyWhatCarriesTheMarkForItsOwnName) {
+TEST(Abandoned, IsOnlyAFolderMarkedForItsOwnName) {
   const TemporaryFolder folder;
   const auto made = [&](const std::string& name) {
     fs::create_directory(folder.file(name));
@@ -65,7 +65,7 @@ TEST(Abandoned, IsOnlyWhatCarriesTheMarkForItsOwnName) {
   };
   const std::string plain = made("m.old-20240101"), copied = made("m.old-2"), forged = made("m.old-3"),
                     left = made("m.old-4"), link = folder.file("m.old-5");
-  ASSERT_TRUE(add_mark(copied, "m.new-99"));  // a copy of one that was once marked
+  ASSERT_TRUE(add_mark(copied, "m.new-99"));  // a copy of a marked folder
   fs::create_symlink(left, forged + "/.attend-temporary");
   ASSERT_TRUE(add_mark(left, "m.old-4"));
   fs::create_directory_symlink(left, link);
@@ -83,7 +83,7 @@ TEST(Abandoned, IsOnlyWhatCarriesTheMarkForItsOwnName) {
   EXPECT_FALSE(fs::exists(left));
 }
 
-TEST(Mark, NeverTakesThePlaceOfAnotherFile) {
+TEST(Mark, NeverReplacesAnotherFile) {
   const TemporaryFolder folder;
   const std::string path = folder.file(".attend-temporary");
   std::ofstream(path) << "mine";
@@ -97,7 +97,7 @@ TEST(Mark, NeverTakesThePlaceOfAnotherFile) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(FolderLock, IsForOneAndFollowsTheFolder) {
+TEST(FolderLock, IsExclusiveAndFollowsTheFolder) {
   const TemporaryFolder folder;
   fs::create_directory(folder.file("a"));
   const FolderLock lock(folder.file("a"));

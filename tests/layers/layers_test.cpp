@@ -1,4 +1,4 @@
-// The house's plan, enforced: includes follow the arrows of src/layers.txt, and no file grows into an attic.
+// Enforces the layers: includes follow the arrows of src/layers.txt, and no file is too long.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ Arrows project_arrows() {
   return read_arrows(in);
 }
 
-/// The folder an include line leads to: `tensor` for "attend/tensor/tensor.h", <attend/tensor/…> and "tensor/…"; empty
-/// for other people's headers.
+/// The folder of an included header: `tensor` for "attend/tensor/tensor.h", <attend/tensor/…> and "tensor/…"; empty for
+/// third-party headers.
 std::string target_of(const std::string& line) {
   static const std::regex ours(R"re(^\s*#\s*include\s*(?:[<"]attend/|")([A-Za-z0-9_.-]+).*)re");
   std::smatch match;
@@ -46,7 +46,7 @@ std::string target_of(const std::string& line) {
 }
 
 struct SourceFile {
-  fs::path path;  // from the root
+  fs::path path;  // relative to the root
   std::string folder;
   std::vector<std::string> lines;
 };
@@ -67,7 +67,7 @@ std::vector<SourceFile> source_files() {
   return files;
 }
 
-/// What is wrong with one include line of a file in `folder`; empty if nothing.
+/// The error in one include line of a file in `folder`; empty if it is allowed.
 std::string complaint(const Arrows& arrows, const std::string& folder, const std::string& line) {
   const std::string target = target_of(line);
   if (target.empty() || target == folder) return "";
@@ -79,7 +79,7 @@ std::string complaint(const Arrows& arrows, const std::string& folder, const std
 TEST(Layers, IncludesFollowTheArrows) {
   const Arrows arrows = project_arrows();
   for (const SourceFile& file : source_files()) {
-    if (!arrows.contains(file.folder)) continue;  // said by the next test
+    if (!arrows.contains(file.folder)) continue;  // reported by the next test
     for (size_t i = 0; i < file.lines.size(); ++i) {
       EXPECT_EQ(complaint(arrows, file.folder, file.lines[i]), "") << file.path.string() << ":" << i + 1;
     }
@@ -151,7 +151,7 @@ TEST(Layers, NoFileIsTooLong) {
   }
 }
 
-TEST(Layers, TheCheckItselfSeesEdges) {
+TEST(Layers, TheCheckItselfFindsViolations) {
   std::istringstream text("base:\nops: base tensor\ntensor: base\n");
   const Arrows arrows = read_arrows(text);
   EXPECT_EQ(complaint(arrows, "ops", "#include \"attend/base/error.h\""), "");

@@ -1,5 +1,5 @@
-// Every architecture: writing word by word gives what reading the whole gives, padding changes nothing, folders
-// round-trip, and a few steps of training lower the loss.
+// Every architecture: decoding token by token equals one pass, padding changes nothing, folders round-trip, and a few
+// training steps lower the loss.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class PairModels : public ::testing::TestWithParam<Variant> {
                      .target = ids({2, 11, 12, 13, 2, 14, 15, 16}, 2)};
 };
 
-TEST_P(PairModels, WordByWordIsTheWhole) {
+TEST_P(PairModels, TokenByTokenEqualsOnePass) {
   const Tensor whole = pair_.head().logits(pair_.hidden(inputs_));  // [2, 4, words]
   const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths);
   for (int64_t t = 0; t < 4; ++t) {
@@ -66,12 +66,12 @@ TEST_P(PairModels, WordByWordIsTheWhole) {
   }
 }
 
-TEST_P(PairModels, RowsOfASentenceAreChosenAndDropped) {
+TEST_P(PairModels, RowsOfASentenceAreSelectedAndDropped) {
   const auto decoding = pair_.start(inputs_.source, inputs_.source_lengths);
   decoding->step(ids({2, 2}, 2));
   decoding->spread(2);
-  decoding->step(ids({11, 17, 14, 18}, 4));      // hypotheses: (11, 17) of the first, (14, 18) of the second
-  decoding->select(std::vector<int64_t>{3, 2});  // the first sentence is done
+  decoding->step(ids({11, 17, 14, 18}, 4));      // hypotheses: (11, 17) of the first sentence, (14, 18) of the second
+  decoding->select(std::vector<int64_t>{3, 2});  // drops the first sentence
   const Tensor logits = decoding->step(ids({5, 15}, 2));
   PairInputs expected{.source = slice(inputs_.source, 0, 1, 2),
                       .source_lengths = slice(inputs_.source_lengths, 0, 1, 2),
@@ -80,9 +80,9 @@ TEST_P(PairModels, RowsOfASentenceAreChosenAndDropped) {
   EXPECT_LT(distance(slice(logits, 0, 1, 2), select(whole, 1, 2)), 2e-5);
 }
 
-TEST_P(PairModels, RowsMaySpreadBeforeTheFirstWordOrAfter) {
+TEST_P(PairModels, RowsMaySpreadBeforeTheFirstTokenOrAfter) {
   const auto before = pair_.start(inputs_.source, inputs_.source_lengths);
-  before->spread(1);  // of each row, one: nothing changes
+  before->spread(1);  // one copy of each row: nothing changes
   before->spread(3);
   const Tensor wide = before->step(ids({2, 2, 2, 2, 2, 2}, 6));
   const auto after = pair_.start(inputs_.source, inputs_.source_lengths);
@@ -214,7 +214,7 @@ class GptModels : public ::testing::TestWithParam<Variant> {
   const LanguageModel& gpt_ = dynamic_cast<const LanguageModel&>(*model_);
 };
 
-TEST_P(GptModels, WordByWordIsTheWhole) {
+TEST_P(GptModels, TokenByTokenEqualsOnePass) {
   const Tensor text = ids({4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 2);
   const Tensor whole = gpt_.head().logits(gpt_.hidden(text));
   const auto decoding = gpt_.start();
@@ -282,14 +282,14 @@ const std::vector<Settings>& encoder_variants() {
   return all;
 }
 
-TEST(Encoder, PackedTokensGiveWhatPaddedOnesGive) {
+TEST(Encoder, PackedAndPaddedBatchesAgree) {
   const Tensor text = ids({2, 5, 6, 8, 3, 2, 7, 3, 0, 0, 4, 5, 9, 3, 0}, 3), lengths = tensor<int64_t>({5, 3, 4}, {3});
   for (const Settings& settings : encoder_variants()) {
     const auto model = tiny("encoder", settings);
     const auto& encoder = dynamic_cast<const EncoderModel&>(*model);
     TextInputs inputs{.ids = text, .lengths = lengths};
     if (settings.contains("types")) inputs.types = ids({0, 0, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0}, 3);
-    AttentionRecorder recorder;  // who looks sees the padded batch
+    AttentionRecorder recorder;  // with an observer the batch is padded
     const Tensor padded = encoder.hidden(inputs, {.observer = &recorder}), packed = encoder.hidden(inputs);
     EXPECT_EQ(recorder.traces[0].q.dim(0), 3);
     const auto counts = lengths.to_vector<int64_t>();
@@ -334,7 +334,7 @@ TEST(Encoder, TypesAndPoolersChangeTheResult) {
   EXPECT_GT(distance(encoder.classify(inputs), first), 1e-6);
 }
 
-TEST(Encoder, SaysWhatItCannotDo) {
+TEST(Encoder, UnsupportedOperationsThrow) {
   const auto unmasked = tiny("encoder", {{"masked_head", "no"}});
   const TextInputs inputs{.ids = ids({2, 5, 6, 3}, 1), .lengths = {}};
   const auto message = [&](const std::function<void(const EncoderModel&)>& action) -> std::string {

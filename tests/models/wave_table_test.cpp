@@ -1,4 +1,4 @@
-// Sines and cosines for positions: the values of the whole table, computed only as far as they are needed.
+// Sinusoidal positions: the values of the whole table, computed only as far as needed.
 #include "attend/models/wave_table.h"
 
 #include <gtest/gtest.h>
@@ -45,14 +45,14 @@ TEST(WaveTable, GrowsFromManyThreads) {
   EXPECT_LT(waves.rows(1).dim(0), 2000);
 }
 
-TEST(WaveTable, FixedRowsAreAllThereIs) {
+TEST(WaveTable, FixedRowsDoNotGrow) {
   const WaveTable fixed(sinusoidal_positions(3, 4));
   EXPECT_EQ(fixed.rows(3).dim(0), 3);
   expect_error<ShapeError>([&] { fixed.rows(4); }, "positions: expected at most 3 tokens, got 4");
   EXPECT_FALSE(WaveTable());
 }
 
-/// A table for all of it would take gigabytes.
+/// A full table would take gigabytes.
 TEST(WaveTable, AContextOfMillionsCostsNothing) {
   const TemporaryFolder folder;
   Rng rng(1);

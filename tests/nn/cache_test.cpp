@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// Caches of one layer beside what they should hold: for each row its tokens, each a key and a value of its own.
+/// The caches of one layer and their expected contents: the tokens of each row, each with a unique key and value.
 class CacheRows : public ::testing::Test {
  protected:
   static constexpr int64_t kHeads = 2, kDim = 3;
@@ -37,7 +37,7 @@ class CacheRows : public ::testing::Test {
     expect_right();
   }
 
-  /// Moves the rows and gives back how many positions were copied.
+  /// Moves the rows and returns the number of positions copied.
   int64_t select(const std::vector<int64_t>& order) {
     std::vector<std::vector<float>> rows;
     for (const int64_t row : order) rows.push_back(rows_[static_cast<size_t>(row)]);
@@ -77,7 +77,7 @@ class CacheRows : public ::testing::Test {
   int last_ = 0;
 };
 
-TEST_F(CacheRows, ARowThatGoesOnFromANeighbourTakesOnlyWhatDiffers) {
+TEST_F(CacheRows, ARowThatContinuesANeighbourCopiesOnlyDifferences) {
   append({5, 5, 5});
   EXPECT_EQ(select({0, 0, 0}), 10);  // nothing in common yet
   append({1, 1, 1});
@@ -93,9 +93,9 @@ TEST_F(CacheRows, RowsThatChangePlacesAreCopiedWhole) {
   append({4, 4, 4});
   EXPECT_EQ(select({1, 0, 2}), 12);
   append({1, 1, 1});
-  EXPECT_EQ(select({2, 0}), 10);  // one is left out
+  EXPECT_EQ(select({2, 0}), 10);  // drops one row
   append({1, 1});
-  EXPECT_EQ(select({0, 1, 1, 0}), 24);  // and some are repeated
+  EXPECT_EQ(select({0, 1, 1, 0}), 24);  // repeats some rows
   append({1, 1, 1, 1});
   EXPECT_EQ(select({0, 1, 1, 0}), 2);
   append({1, 1, 1, 1});
@@ -109,7 +109,7 @@ TEST_F(CacheRows, RowsOfDifferentLengthsKeepTheirs) {
   append({1, 1, 1});
 }
 
-TEST_F(CacheRows, NothingReadIsNothingMoved) {
+TEST_F(CacheRows, AnEmptyCacheMovesNothing) {
   EXPECT_EQ(history_.select(std::vector<int64_t>{1, 0}).copies.size(), 0u);
   append({2, 2});
 }

@@ -8,7 +8,7 @@
 
 namespace attend::testing {
 
-/// A module and its inputs as one function of tensors (inputs first, then all parameters), for gradient checks.
+/// A module as a function of tensors (its inputs, then all parameters), for gradient checks.
 template <class Module, class Forward>
 std::pair<TensorFunction, std::vector<Tensor>> as_function(Module module, const std::vector<Tensor>& inputs,
                                                            Forward forward) {
@@ -25,7 +25,7 @@ std::pair<TensorFunction, std::vector<Tensor>> as_function(Module module, const 
   return {function, all};
 }
 
-/// Gradients of every input and every parameter, in f64.
+/// Checks the gradients of every input and every parameter, in f64.
 template <class Module, class Forward>
 void expect_module_gradients(const Module& module, const std::vector<Tensor>& inputs, Forward forward,
                              double tolerance = 1e-6) {

@@ -16,7 +16,7 @@ using testing::expect_error;
 using testing::expect_module_gradients;
 using testing::random_f64;
 
-/// Largest magnitude and mean of the values.
+/// The largest magnitude and the mean of the values.
 std::pair<double, double> range(const Tensor& x) {
   double largest = 0, total = 0;
   for (const double value : testing::values(x)) largest = std::max(largest, std::abs(value)), total += value;
@@ -102,7 +102,7 @@ TEST(FeedForward, GradientsOfEveryKind) {
   }
 }
 
-TEST(FeedForward, DropsOnlyWithRandomness) {
+TEST(FeedForward, DropsOutOnlyWithARandomGenerator) {
   Rng rng{.seed = 5};
   const auto module = FeedForward::create({.dim = 8, .ffn_dim = 64, .dropout = 0.5}, rng);
   const Tensor x = testing::random_f32({4, 8}, 1);

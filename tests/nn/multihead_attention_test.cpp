@@ -19,7 +19,7 @@ using testing::values;
 MultiheadAttention create(const MultiheadAttentionConfig& config, uint64_t seed = 1) {
   Rng rng{.seed = seed};
   MultiheadAttention module = MultiheadAttention::create(config, rng);
-  // Biases start at 0, where a test would not notice if they were left out.
+  // Biases start at 0. A test would not notice if they were left out, so give them other values.
   for_each_parameter(module, "", [&](const std::string& name, Tensor& tensor) {
     if (name.ends_with("bias")) copy_values(uniform(tensor.shape(), -1, 1, rng.stream()), tensor);
   });
@@ -125,7 +125,7 @@ TEST(MultiheadAttention, WeightsSumToOneAndAverageOverHeads) {
   AttentionRecorder recorder;
   const Tensor y = module.forward(x, {}, {.observer = &recorder});
   ASSERT_EQ(recorder.traces.size(), 1u);
-  EXPECT_EQ(values(y), values(module.forward(x)));  // asking changes nothing
+  EXPECT_EQ(values(y), values(module.forward(x)));  // tracing changes nothing
   const auto heads = values(recorder.traces[0].weights().values),
              average = values(recorder.traces[0].average_weights());
   for (size_t b = 0; b < 2; ++b) {

@@ -35,7 +35,7 @@ struct ObserverTest : ::testing::Test {
   }
 };
 
-TEST_F(ObserverTest, NamesWhereAttentionHappened) {
+TEST_F(ObserverTest, GivesThePathOfEachAttention) {
   run(&seen);
   std::vector<std::string> paths;
   for (const AttentionTrace& trace : seen.traces) paths.push_back(trace.path);
@@ -44,7 +44,7 @@ TEST_F(ObserverTest, NamesWhereAttentionHappened) {
   EXPECT_EQ(seen.path(), "");
 }
 
-TEST_F(ObserverTest, LookingChangesNothing) { EXPECT_EQ(run(nullptr), run(&seen)); }
+TEST_F(ObserverTest, ObservingChangesNothing) { EXPECT_EQ(run(nullptr), run(&seen)); }
 
 TEST_F(ObserverTest, WeightsTimesValuesAreTheContext) {
   run(&seen);
@@ -78,7 +78,7 @@ TEST_F(ObserverTest, ResidualIsInputPlusBranch) {
   EXPECT_TRUE(seen.values.contains("decoder:final"));
 }
 
-TEST_F(ObserverTest, AHeadSwitchedOffGivesNothing) {
+TEST_F(ObserverTest, AHeadSwitchedOffContributesNothing) {
   const auto before = run(nullptr);
   seen.wanted["encoder.layers.1.attention"].heads = {1};
   EXPECT_NE(run(&seen), before);
@@ -93,7 +93,7 @@ TEST_F(ObserverTest, AHiddenKeyGetsNoWeight) {
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(weights[i] == 0, i % 5 == 2) << i;
 }
 
-TEST_F(ObserverTest, AHeadThatIsNotThereIsNamed) {
+TEST_F(ObserverTest, AMissingHeadIsNamed) {
   seen.wanted["decoder.layers.0.attention"].heads = {2};
   try {
     run(&seen);

@@ -57,7 +57,7 @@ TEST(Parameters, SaveAndLoadRoundTrip) {
   const Model from = create();
   Model into = create();
   for_each_parameter(into, "", [](const std::string&, Tensor& tensor) { copy_values(zeros(tensor.shape()), tensor); });
-  const Tensor handle = into.head.weight;  // as an optimiser holds it
+  const Tensor handle = into.head.weight;  // like the handle of an optimiser
   load_parameters(into, save_parameters(from));
   EXPECT_EQ(testing::values(handle), testing::values(from.head.weight));
   EXPECT_EQ(testing::values(into.blocks[1].second->weight), testing::values(from.blocks[1].second->weight));
@@ -89,7 +89,7 @@ TEST(Parameters, LoadErrorsNameTheParameterAndChangeNothing) {
   EXPECT_EQ(testing::values(model.blocks[0].first.weight), before);
 }
 
-TEST(Parameters, ZeroGradForgetsAll) {
+TEST(Parameters, ZeroGradClearsAll) {
   const Model model = create();
   backward(model.head.forward(ones({1, 2})));
   EXPECT_TRUE(grad(model.head.weight));
@@ -97,7 +97,7 @@ TEST(Parameters, ZeroGradForgetsAll) {
   EXPECT_FALSE(grad(model.head.weight));
 }
 
-TEST(Parameters, ConvertKeepsWhatRequiresAGradient) {
+TEST(Parameters, ConvertKeepsRequiresGrad) {
   Model model = create();
   set_requires_grad(model.head.bias, false);
   convert_to(model, DType::f64);

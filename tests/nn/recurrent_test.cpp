@@ -24,7 +24,7 @@ Recurrent create(RecurrentConfig config, uint64_t seed = 1) {
   return Recurrent::create(config, rng);
 }
 
-/// Output and final states in one tensor, so that a gradient check covers all.
+/// Output and final states in one tensor, so that a gradient check covers all of them.
 Tensor everything(const RecurrentResult& result) {
   std::vector<Tensor> parts{reshape(result.output, {-1}), reshape(result.state.h, {-1})};
   if (result.state.c) parts.push_back(reshape(result.state.c, {-1}));
@@ -65,7 +65,7 @@ TEST(Recurrent, SameBitsOnAnyThreads) {
   }
 }
 
-TEST(Recurrent, PaddedSequencesGiveWhatTheyGiveAlone) {
+TEST(Recurrent, PaddedSequencesEqualSequencesAlone) {
   for (const CellKind kind : kKinds) {
     const auto module = in_f64(create({.input = 3, .state_dim = 4, .layers = 2, .bidirectional = true, .cell = kind}));
     const Tensor x = random_f64({2, 6, 3}, 5);

@@ -1,4 +1,4 @@
-// T5's distances: buckets as its paper and code have them, and the same numbers by view and by gather.
+// T5's relative positions: buckets as in its paper and code, and equal results by view and by gather.
 #include "attend/nn/relative_bias.h"
 
 #include "attend/ops/arithmetic.h"
@@ -27,7 +27,7 @@ TEST(RelativeBias, BucketsAsInT5) {
   }
 }
 
-TEST(RelativeBias, AViewOfDistancesIsTheWholeTable) {
+TEST(RelativeBias, AViewOfDistancesEqualsTheWholeTable) {
   for (const bool both : {true, false}) {
     const RelativeBias bias = make(both, 8, 20);
     for (const auto& places : {RelativeBias::Places{.queries = 33, .keys = 33},
@@ -68,7 +68,7 @@ TEST(RelativeBias, Gradients) {
       [](const RelativeBias& m, const auto& in) { return m.forward({.queries = 7, .keys = 7}) + in[0]; });
 }
 
-TEST(RelativeBias, RefusesWhatDoesNotAddUp) {
+TEST(RelativeBias, RefusesInvalidOptions) {
   Rng rng;
   expect_error<ShapeError>([&] { RelativeBias::create({.heads = 0}, rng); },
                            "RelativeBias: heads must be at least 1, got 0");

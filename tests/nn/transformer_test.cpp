@@ -53,7 +53,7 @@ TEST(Transformer, PaddingChangesNothing) {
   expect_equal(slice(slice(together, 0, 0, 1), 1, 0, 2), alone);
 }
 
-TEST(Transformer, TheTargetSeesNoFutureByDefault) {
+TEST(Transformer, TheTargetIsCausalByDefault) {
   const auto module = in_f64(create(false));
   const Tensor source = random_f64({1, 3, 4}, 1), target = random_f64({1, 4, 4}, 2);
   Tensor changed = target.clone();
@@ -71,7 +71,7 @@ TEST(Transformer, DropoutFollowsTheGivenRandomness) {
   EXPECT_EQ(y, values(module.forward(source, target, {}, {.rng = &again})));
   EXPECT_NE(y, values(module.forward(source, target, {}, {.rng = &other})));
   EXPECT_EQ(values(module.forward(source, target)), values(module.forward(source, target)));
-  // one draw for attention, one inside the feed-forward, one for each residual: 4 an encoder layer, 6 a decoder layer
+  // One random stream each for attention, feed-forward and each residual: 4 per encoder layer, 6 per decoder layer.
   EXPECT_EQ(first.next, 4u + 2 * 6u);
 }
 

@@ -49,7 +49,7 @@ const Case kCases[] = {
     {"log", UnaryKind::log, [](long double x) { return std::log(x); }, [](long double x) { return 1 / x; }},
 };
 
-/// Points that reach every branch: dense near 0, out to the tails.
+/// Points that cover every branch: dense near 0, sparse towards the tails.
 template <class T>
 std::vector<T> points(UnaryKind kind) {
   std::vector<T> result;
@@ -67,7 +67,7 @@ std::vector<T> points(UnaryKind kind) {
   return result;
 }
 
-/// The error of the worst point in units of the last place of the result, or of `floor` where that is larger.
+/// The largest error in units in the last place of the result, or of `floor` if that is larger.
 template <class T>
 double worst_ulp(const std::vector<T>& got, const std::vector<T>& x, long double (*f)(long double), long double floor) {
   double worst = 0;
@@ -89,8 +89,9 @@ void check_accuracy(const Case& c, double value_ulp, double slope_ulp) {
   const std::vector<T> x = points<T>(c.kind);
   Tensor in = parameter(tensor(x, {static_cast<int64_t>(x.size())}));
   const Tensor y = unary(c.kind, c.name, in);
-  // Far out, a rounded argument of e^ costs digits: gelu_tanh and double gelu count from 0.01 on. Slopes that cross 0
-  // or subtract from 1 are accurate against 1. The rest holds down to where results leave the range of normal numbers.
+  // In the tails, rounding the argument of e^x costs digits, so errors of gelu_tanh and of gelu in double are relative
+  // to at least 0.01. Slopes that cross 0 or subtract from 1 are accurate relative to 1. All others are accurate down
+  // to the smallest normal numbers.
   const bool loose = c.kind == UnaryKind::gelu_tanh || (c.kind == UnaryKind::gelu && sizeof(T) == 8);
   const long double tiny = 1e-30L;
   EXPECT_LE(worst_ulp(y.to_vector<T>(), x, c.value, loose ? 0.01L : tiny), value_ulp) << c.name;
@@ -117,11 +118,11 @@ TEST(Activation, Gradients) {
   }
 }
 
-TEST(Activation, SameBitsOnAnyThreadsAndAtAnyPlace) {
+TEST(Activation, SameBitsOnAnyThreadsAndAtAnyPosition) {
   for (const Case& c : kCases) {
     const Tensor x = uniform({257, 257}, c.kind == UnaryKind::log ? 0.1 : -5, 5, {5, 0});
     expect_same_bits([&](const auto& in) { return unary(c.kind, c.name, in[0]); }, {x});
-    // An element alone, at the end of a row and inside one gives the same bits.
+    // An element alone, at the end of a row and inside a row gives the same bits.
     const auto whole = unary(c.kind, c.name, x).to_vector();
     const float alone = x.data<float>()[100];
     EXPECT_EQ(unary(c.kind, c.name, tensor({alone}, {1})).item(), whole[100]) << c.name;

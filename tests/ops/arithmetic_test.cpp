@@ -31,7 +31,7 @@ TEST(Arithmetic, EmptyAndScalar) {
   EXPECT_EQ((scalar * scalar).item(), 4);
 }
 
-TEST(Arithmetic, GradientsReachTheOperandsShapes) {
+TEST(Arithmetic, GradientsHaveTheOperandsShapes) {
   const Tensor a = host_values({2, 1, 3}, 1), b = scale(host_values({4, 1}, 2), 0.25, 2), c = host_values({}, 3);
   for (const auto& op : {add, subtract, multiply, divide}) {
     expect_gradients([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b});

@@ -9,10 +9,10 @@
 #include "attend/ops/position.h"
 #include "testing/gradients.h"
 
-// Every option of attention alone and together, at sizes that do and do not fill panels and blocks.
+// Every option of attention, alone and combined, at sizes that do and do not fill panels and blocks.
 namespace attend::testing {
 
-/// Sizes and options of one case; the inputs follow from them.
+/// Sizes and options of one case, which determine its inputs.
 struct Case {
   std::string name;
   int64_t batch = 1, heads = 2, kv_heads = 2, queries = 7, keys = 7, dim = 5, width = 5;

@@ -9,7 +9,7 @@
 
 namespace attend::testing {
 
-/// Attention by its definition, in float64 and with nothing shared: what every other implementation is held to.
+/// Attention by its definition, in float64, independent of the library. All implementations are compared with it.
 struct AttentionReference {
   std::vector<double> output, weights, lse;
 };

@@ -89,7 +89,7 @@ TEST_P(AttentionCase, SameBitsOnAnyThreads) {
   }
 }
 
-/// Differences cost two forward passes for each input: the small cases only.
+/// Only the small cases: central differences take two forward passes for each input element.
 std::vector<Case> small_cases() {
   std::vector<Case> list = cases();
   std::erase_if(list, [](const Case& c) {
@@ -115,8 +115,8 @@ TEST(Attention, ReadsStridedViewsInPlace) {
   EXPECT_EQ(strided.to_vector<double>(), dense.to_vector<double>());
 }
 
-/// NaN and inf behind a mask change nothing: not the output, not one gradient.
-TEST(Attention, WhatIsMaskedNeverLeaks) {
+/// NaN and inf in masked positions change neither the output nor any gradient.
+TEST(Attention, MaskedValuesNeverLeak) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   const std::map<std::string, AttentionOptions> hiding{{"mask",
                                                         {.mask =
@@ -164,8 +164,8 @@ TEST(Attention, WhatIsMaskedNeverLeaks) {
   }
 }
 
-/// NaN in a query or in the upstream gradient stays with the keys that query sees.
-TEST(Attention, WhatAQueryMayNotSeeItDoesNotPoison) {
+/// NaN in a query or in its upstream gradient reaches only the keys that the query sees.
+TEST(Attention, NaNInAQueryDoesNotReachMaskedKeys) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (bool in_query : {true, false}) {
     Tensor q = random_f64({1, 1, 9, 4}, 1), dy = random_f64({1, 1, 9, 4}, 4);
@@ -181,7 +181,7 @@ TEST(Attention, WhatAQueryMayNotSeeItDoesNotPoison) {
   }
 }
 
-TEST(Attention, NaNInAKeyShowsForAnyNumberOfQueries) {
+TEST(Attention, NaNInAKeyPropagatesForAnyNumberOfQueries) {
   for (int64_t queries : {1, 3, 4}) {
     Tensor k = random_f64({1, 1, 5, 4}, 2);
     k.data<double>()[0] = std::numeric_limits<double>::quiet_NaN();
@@ -196,7 +196,7 @@ TEST(Attention, AnUnboundedWindowIsNoWindow) {
             attention(x, x, x).to_vector<double>());
 }
 
-TEST(Attention, NaNThatIsSeenShows) {
+TEST(Attention, NaNInAVisibleKeyPropagates) {
   Tensor v = random_f64({1, 1, 5, 4}, 3);
   v.data<double>()[4] = std::numeric_limits<double>::quiet_NaN();  // key 1
   const Tensor y = attention(random_f64({1, 1, 5, 4}, 1), random_f64({1, 1, 5, 4}, 2), v, {.causal = true});

@@ -65,7 +65,7 @@ TEST(CrossEntropy, SameBits) {
                    {random_f32({67, 5000}, 1)});
 }
 
-TEST(CrossEntropy, IgnoredRowsCountForNothing) {
+TEST(CrossEntropy, IgnoredRowsDoNotCount) {
   Tensor x = parameter(tensor({1.0, 2.0, std::nan(""), 0.0}, {2, 2}));
   const Tensor loss = cross_entropy(x, tensor<int64_t>({1, 9}, {2}), {.ignore_index = 9});
   EXPECT_NEAR(loss.item(), std::log1p(std::exp(-1.0)), 1e-15);
@@ -90,7 +90,7 @@ TEST(CrossEntropy, ExtremeLogits) {
   EXPECT_NEAR(dx[1], -0.25, 1e-6);
   EXPECT_NEAR(dx[2], 0.25, 1e-6);
   EXPECT_EQ(dx[3], 0);
-  // A first chunk of −∞ alone must not spoil the rest.
+  // A first chunk of only −∞ must not affect the rest.
   std::vector<float> late(6000, -inf);
   late[5990] = 1;
   EXPECT_EQ(cross_entropy(tensor(late, {1, 6000}), tensor<int64_t>({5990}, {1})).item(), 0);

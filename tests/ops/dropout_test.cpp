@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing;
 
-/// The word of element i, as backend/kernels.h says.
+/// The random word of element i, as specified in backend/kernels.h.
 uint32_t word(RandomStream stream, uint64_t i) { return philox(stream.seed, i / 4, stream.stream)[i % 4]; }
 
 TEST(Dropout, EachElementFollowsItsOwnWord) {
@@ -52,7 +52,7 @@ TEST(Dropout, Limits) {
   expect_error<ShapeError>([&] { dropout(x, 1.5, {}); }, "dropout: p must be in [0, 1], got 1.5");
 }
 
-TEST(Random, UniformIsItsContract) {
+TEST(Random, UniformMatchesItsSpecification) {
   const RandomStream stream{7, 9};
   const auto values = uniform({33, 31}, -2, 6, stream, {DType::f64}).to_vector<double>();
   for (size_t i = 0; i < values.size(); ++i) {
@@ -62,7 +62,7 @@ TEST(Random, UniformIsItsContract) {
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(single[i], static_cast<float>(values[i]));
 }
 
-TEST(Random, NormalIsItsContract) {
+TEST(Random, NormalMatchesItsSpecification) {
   const RandomStream stream{7, 9};
   for (int64_t size : {1, 31, 33, 257, 2049}) {
     const auto values = normal({size}, 1, 3, stream, {DType::f64}).to_vector<double>();
@@ -74,7 +74,7 @@ TEST(Random, NormalIsItsContract) {
   }
 }
 
-TEST(Random, NormalHasTheMomentsOfOne) {
+TEST(Random, NormalHasTheRightMoments) {
   const auto values = normal({1 << 20}, 0, 1, {3, 1}).to_vector<double>();
   double mean = 0, square = 0, fourth = 0;
   for (double v : values) {

@@ -15,14 +15,14 @@ namespace {
 using namespace testing;
 using Inputs = std::vector<Tensor>;
 
-/// Every fifth row ignored.
+/// Targets of which every fifth is ignored.
 Tensor targets(int64_t rows, int64_t classes) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < rows; ++i) values.push_back(i % 5 == 3 ? -100 : i * 7919 % classes);
   return tensor(values, {rows});
 }
 
-/// The loss, then the gradients of all inputs, by `f` of fresh leaves; the loss is used thrice, so dloss is 3.
+/// The loss and the gradients of all inputs, for `f` on new leaves. The loss is used three times, so dloss is 3.
 std::vector<std::vector<double>> loss_and_gradients(const Inputs& inputs, const TensorFunction& f) {
   Inputs leaves;
   for (const Tensor& input : inputs) leaves.push_back(input ? parameter(input.clone()) : Tensor{});
@@ -56,7 +56,7 @@ void expect_like_two_ops(const Sizes& s, DType dtype, const LossOptions& options
   }
 }
 
-// 1,300 rows make three chunks; 400,000 classes make chunks of fewer rows.
+// 1,300 rows give three chunks; with 400,000 classes a chunk has fewer rows.
 TEST(LinearCrossEntropy, MatchesTheTwoOps) {
   for (const Sizes& s : std::initializer_list<Sizes>{{1, 1, 1}, {6, 31, 33}, {257, 16, 257}, {1300, 5, 31}}) {
     for (double smoothing : {0.0, 0.1, 1.0}) {
@@ -109,7 +109,7 @@ TEST(LinearCrossEntropy, IgnoredRowsAreNeverRead) {
   for (double value : grad(weight).to_vector<double>()) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST(LinearCrossEntropy, WithoutACountedRow) {
+TEST(LinearCrossEntropy, AllRowsIgnored) {
   for (int64_t count : {0, 2}) {
     const Tensor x = parameter(ones({count, 3})), weight = parameter(ones({4, 3})), bias = parameter(ones({4}));
     const Tensor loss =
@@ -130,10 +130,10 @@ TEST(LinearCrossEntropy, MemoryDoesNotGrowWithTheRows) {
     backward(linear_cross_entropy(x, weight, {}, zeros({count}, {DType::i64})));
     return memory_stats().peak_bytes - before;
   };
-  EXPECT_LT(extra(8192), 2 * extra(512));  // the logits of all rows would be 16 times as much
+  EXPECT_LT(extra(8192), 2 * extra(512));  // the logits of all rows would take 16 times as much
 }
 
-TEST(LinearCrossEntropy, OnlyWhatIsAskedFor) {
+TEST(LinearCrossEntropy, ComputesOnlyRequiredGradients) {
   const Tensor x = random_f32({5, 3}, 1), weight = parameter(random_f32({4, 3}, 2)), bias = random_f32({4}, 3);
   backward(linear_cross_entropy(x, weight, bias, targets(5, 4)));
   EXPECT_TRUE(grad(weight));

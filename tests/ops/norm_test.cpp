@@ -54,7 +54,7 @@ TEST(Norm, Gradients) {
   const Tensor x = random_f64({3, 5}, 2), w = random_f64({5}, 3);
   expect_gradients([](const auto& in) { return layer_norm(in[0], {}, {}); }, {x});
   expect_gradients([](const auto& in) { return rms_norm(in[0], {}); }, {x});
-  // Parameters alone, and a bias without a weight.
+  // Only the parameters, and a bias without a weight.
   expect_gradients([&](const auto& in) { return layer_norm(x, in[0], {}); }, {w});
   expect_gradients([&](const auto& in) { return layer_norm(x, {}, in[0]); }, {w});
 }

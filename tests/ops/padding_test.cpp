@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-TEST(ZeroPadding, ClearsWhateverStoodThere) {
+TEST(ZeroPadding, ClearsAnyValue) {
   Tensor x = full({2, 3, 2}, 1);
   x.data<float>()[4] = x.data<float>()[11] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(zero_padding(x, tensor<int64_t>({2, 0}, {2})).to_vector<float>(),

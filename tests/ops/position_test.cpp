@@ -9,7 +9,7 @@ namespace {
 
 using namespace testing;
 
-/// One row turned by hand.
+/// One row, rotated by hand.
 std::vector<double> turned(std::vector<double> row, double position, const RopeOptions& options) {
   const auto dims = options.dims > 0 ? static_cast<size_t>(options.dims) : row.size();
   const std::vector<double> x = row;

@@ -18,8 +18,8 @@ using testing::expect_error;
 using testing::host_values;
 using testing::random_f32;
 
-/// Runs the test with every unit of this machine in turn; plain C++ is one of them, so that packing and edges are
-/// checked everywhere.
+/// Runs each test with every bf16 unit of this machine. Plain C++ is one of them, so that packing and edges are tested
+/// on every machine.
 class Bf16 : public ::testing::TestWithParam<const cpu::Bf16Unit*> {
  protected:
   void SetUp() override { cpu::set_bf16_unit_for_test(GetParam()); }
@@ -46,7 +46,7 @@ Tensor multiplied(const Tensor& a, const Tensor& b, const MatmulOptions& options
   return c;
 }
 
-/// The operands as bf16 sees them, so that what is left is the rounding of f32 sums.
+/// The operand rounded to bf16, so that only the rounding of f32 sums remains.
 Tensor rounded(const Tensor& x) { return to(to(x, DType::bf16), DType::f64); }
 
 void expect_product(const Sizes& s, Layout la, Layout lb) {
@@ -91,7 +91,7 @@ TEST_P(Bf16, SameBitsOnAnyNumberOfThreads) {
                             {random_f32({300, 70}, 1), random_f32({130, 70}, 2), random_f32({130}, 3)});
 }
 
-/// Gradients of a scalar of linear layers by `f`, one vector after the other.
+/// The gradients of the scalar f(inputs), concatenated.
 std::vector<double> gradients(const std::vector<Tensor>& inputs, const testing::TensorFunction& f) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) leaves.push_back(parameter(input.clone()));
@@ -104,7 +104,7 @@ std::vector<double> gradients(const std::vector<Tensor>& inputs, const testing::
   return result;
 }
 
-// Each rounding is within 2⁻⁹; with the scope gone before backward() the gradients are still those of bf16.
+// Each rounding error is within 2⁻⁹. The gradients use bf16 although the scope ends before backward().
 TEST_P(Bf16, GradientsAreNearThoseOfF32) {
   const std::vector<Tensor> inputs{random_f32({80, 64}, 1), random_f32({96, 64}, 2), random_f32({96}, 3),
                                    random_f32({50, 96}, 4)};
@@ -126,7 +126,7 @@ TEST_P(Bf16, GradientsAreNearThoseOfF32) {
   }
   const double relative = std::sqrt(difference / size);
   EXPECT_LT(relative, 0.02);
-  EXPECT_GT(relative, 1e-5);  // or nothing was rounded
+  EXPECT_GT(relative, 1e-5);  // otherwise nothing was rounded
 }
 
 TEST(Precision, ScopesNestAndEnd) {
@@ -143,7 +143,7 @@ TEST(Precision, ScopesNestAndEnd) {
   cpu::set_bf16_unit_for_test(nullptr);
 }
 
-TEST(Precision, AMachineWithoutSaysSo) {
+TEST(Precision, AMachineWithoutBf16Throws) {
   if (has_bf16()) GTEST_SKIP() << "this machine multiplies bf16";
   const std::string message =
       "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";

@@ -16,7 +16,7 @@ using testing::expect_same_bits;
 using testing::host_values;
 using testing::Reader;
 
-/// Σ over one axis of a rank-3 tensor, by its definition.
+/// The sum over one axis of a rank-3 tensor, by definition.
 std::vector<double> naive_sum(const Tensor& x, int64_t axis) {
   const Reader value(x);
   Shape kept = x.shape();
@@ -60,7 +60,7 @@ TEST(Sum, AllElements) {
 }
 
 TEST(Sum, IsAccurateInFloat) {
-  // Ones added one after the other stop at 2^24 = 16.8 million in float.
+  // A sequential sum in float stops growing at 2^24 = 16.8 million.
   EXPECT_EQ(sum(expand(full({1}, 3), {10000000})).item(), 3e7);
   EXPECT_EQ(sum(full({20000000}, 1)).item(), 2e7);
   EXPECT_EQ(sum(full({20000000, 1}, 1), 0).item(), 2e7);
@@ -89,7 +89,7 @@ TEST(Sum, SameBitsOnAnyNumberOfThreads) {
   expect_same_bits([](const std::vector<Tensor>& in) { return mean(in[0], 1); }, {x});
 }
 
-TEST(Sum, RowsOfZerosBehindChangeNoBit) {
+TEST(Sum, TrailingRowsOfZerosChangeNoBit) {
   const Tensor x = host_values({300, 37}, 1, DType::f32);
   for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 129, 250}) {
     const Tensor own = x.as_strided({rows, 37}, {37, 1}, 0).clone();

@@ -23,7 +23,7 @@ Tensor counted(const Shape& shape) {
 }
 bool aliases(const Tensor& a, const Tensor& b) { return a.storage() == b.storage(); }
 
-TEST(Reshape, ViewsWhereStridesAllowAndCopiesWhereNot) {
+TEST(Reshape, IsAViewIfStridesAllowAndACopyOtherwise) {
   const Tensor x = counted({2, 3, 4});
   EXPECT_EQ(reshape(x, {6, -1}).shape(), (Shape{6, 4}));
   EXPECT_TRUE(aliases(reshape(x, {4, 6}), x));

@@ -79,7 +79,7 @@ TEST(Softmax, MinusInfinityWeighsNothingAndAnEmptyRowIsZero) {
   }
 }
 
-TEST(Softmax, HugeScoresDoNotOverflowAndNaNShows) {
+TEST(Softmax, HugeScoresDoNotOverflowAndNaNPropagates) {
   EXPECT_EQ(softmax(tensor({3e38f, -3e38f}, {2})).to_vector(), (std::vector<float>{1, 0}));
   for (DType dtype : {DType::f32, DType::f64}) {
     const auto y = softmax(to(tensor({1.0, std::nan(""), 2.0}, {3}), dtype)).to_vector<double>();

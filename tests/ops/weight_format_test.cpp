@@ -40,7 +40,7 @@ TEST(WeightFormat, Int8IsWithinHalfAStep) {
   }
 }
 
-TEST(WeightFormat, TheTensorItselfWhereNothingChanges) {
+TEST(WeightFormat, AnUnchangedTensorIsNotCopied) {
   const Tensor weight = host_values({4, 8}, 1, DType::f32);
   EXPECT_EQ(in_format(weight, WeightFormat::f32).storage(), weight.storage());
   for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::int8}) {

@@ -41,7 +41,7 @@ TEST(Adam, DecayOfTheGradientAndOfTheParameterDiffer) {
   EXPECT_NEAR(after(decoupled, y, 1), 3 * (1 - 0.1 * 0.5) - 0.1, 1e-12);  // decay first, then the step
 }
 
-TEST(Adam, DecayCanLeaveVectorsAlone) {
+TEST(Adam, DecayCanSkipVectors) {
   const Tensor bias = value_of(3), weight = parameter(tensor<double>({3.0}, {1, 1}));
   Adam adam = adamw({{"b", bias}, {"w", weight}}, {.lr = 0.1, .weight_decay = 0.5, .decay_matrices_only = true});
   set_grad(bias, zeros({1}, {DType::f64}));
@@ -126,7 +126,7 @@ TEST(Optimizers, ConfigsOutOfRangeAreRefused) {
                            "Sgd: nesterov needs a momentum and no dampening, got 0 and 0");
 }
 
-// A line through three points that lie on one: every optimiser must find it.
+// Fits a line to three collinear points: every optimiser must find it.
 template <class Optimizer, class Config>
 double fit(const Config& config) {
   Rng rng{.seed = 1};

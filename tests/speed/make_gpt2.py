@@ -13,7 +13,7 @@ import struct
 import sys
 
 WORDS, CONTEXT, WIDTH, LAYERS, HEADS = 50257, 1024, 768, 12, 12
-BLOCK = 1 << 20  # values drawn; longer tensors repeat them
+BLOCK = 1 << 20  # random values; longer tensors repeat them
 
 
 def shapes():

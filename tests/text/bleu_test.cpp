@@ -63,7 +63,7 @@ TEST(Bleu, TheEquation) {
   EXPECT_NEAR(score.precisions[2], 200.0 / 3, 1e-9);
 }
 
-TEST(Bleu, OfEquallyCloseReferencesTheShorterCounts) {
+TEST(Bleu, TheShorterOfEquallyCloseReferencesCounts) {
   const Strings references{"1 2 3 4 5", "1 2 3", "1 2 3 4 5 6 7 8"};
   EXPECT_EQ(bleu_statistics("1 2 3 4", references).reference_length, 3);
 }
@@ -77,7 +77,7 @@ TEST(Bleu, StatisticsOfSentencesAddUp) {
 }
 
 TEST(Bleu, Smoothing) {
-  // 4 words, all of them right, but no two in order: precisions 1, 0/3, 0/2, 0/1.
+  // 4 words, all correct, but no two in order: precisions 1, 0/3, 0/2, 0/1.
   const auto score = [](BleuSmoothing smoothing, std::optional<double> value = {}) {
     return bleu({"d c b a"}, {{"a b c d"}}, {.smoothing = smoothing, .smoothing_value = value}).score / 100;
   };
@@ -115,14 +115,14 @@ TEST(Bleu, IsNeverAbove100) {
   EXPECT_LE(bleu({line}, {{line}}).score, 100.0);
 }
 
-TEST(Bleu, NothingAtAll) {
+TEST(Bleu, EmptyTexts) {
   EXPECT_EQ(bleu({""}, {{"a"}}).score, 0);
   EXPECT_EQ(bleu({""}, {{"a"}}).brevity_penalty, 0);
   EXPECT_EQ(bleu({}, {{}}).score, 0);
   EXPECT_EQ(bleu({"a b c d"}, {{" "}}).score, 0) << "a blank reference is one";
 }
 
-TEST(Bleu, WhatDoesNotFitTogether) {
+TEST(Bleu, RefusesInvalidOptions) {
   expect_error<ShapeError>(
       [] {
         bleu({"a", "b"}, {{"a"}});
@@ -143,7 +143,7 @@ TEST(Bleu, WhatDoesNotFitTogether) {
   EXPECT_THROW(bleu({"\xff"}, {{"a"}}), FormatError);
 }
 
-TEST(Bleu, SaidInWords) {
+TEST(Bleu, AsText) {
   EXPECT_EQ(bleu_signature({}), "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp");
   EXPECT_EQ(bleu_signature({.tokenizer = BleuTokenizer::characters,
                             .lowercase = true,

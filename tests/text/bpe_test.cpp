@@ -34,7 +34,7 @@ Json random_model(testing::RandomText& random, int merges) {
   return model;
 }
 
-/// The definition, as slow as it is plain: join the leftmost pair of the lowest rank until there is none.
+/// The definition, slow but simple: merge the leftmost pair of the lowest rank until there is none.
 Ids defined(const Json& model, const std::string& word) {
   std::map<std::pair<std::string, std::string>, int> ranks;
   int rank = 0;
@@ -64,7 +64,7 @@ TEST(Bpe, EqualsItsDefinition) {
     const Bpe bpe(model, false);
     for (int i = 0; i < 60; ++i) {
       std::string word;
-      // Both sides of the length where it goes from looking at all pairs to a heap.
+      // Lengths on both sides of the switch from scanning all pairs to a heap.
       for (uint32_t length = 1 + random.below(i % 2 == 0 ? 12 : 120); length > 0; --length)
         word += "abcd"[random.below(4)];
       ASSERT_EQ(encoded(bpe, word), defined(model, word)) << word << " with " << model["merges"];
@@ -94,7 +94,7 @@ TEST(Bpe, UnknownCharacters) {
   EXPECT_EQ(encoded(Bpe(model, false), "aéx"), (Ids{0, 2, 3, 1}));
 }
 
-TEST(Bpe, PrefixAndSuffixMarkPlacesInAWord) {
+TEST(Bpe, PrefixAndSuffixMarkPositionsInAWord) {
   const Json suffix{{"type", "BPE"},
                     {"end_of_word_suffix", "</w>"},
                     {"vocab", {{"a", 0}, {"b", 1}, {"b</w>", 2}, {"ab</w>", 3}, {"a</w>", 4}}},
@@ -115,7 +115,7 @@ TEST(Bpe, IgnoreMergesTakesWholePiecesThatAreTokens) {
   EXPECT_EQ(encoded(Bpe(model, false), "ab"), (Ids{2}));
 }
 
-TEST(Bpe, WhatCannotBeIsRefused) {
+TEST(Bpe, InvalidModelsAreRefused) {
   Json model{{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", {"a b"}}};
   expect_error<FormatError>([&] { Bpe(model, false); },
                             "the merge of 'a' and 'b' needs a token that is not in the vocabulary");

@@ -13,7 +13,7 @@ double chrf(const std::string& hypothesis, const Strings& references, const Chrf
   return sentence_chrf(hypothesis, references, options);
 }
 
-/// F of one order: precision 2/3, recall 2/4.
+/// The F score of one order: precision 2/3, recall 2/4.
 TEST(Chrf, TheEquation) {
   const double precision = 2.0 / 3, recall = 2.0 / 4;
   EXPECT_NEAR(chrf("abx", {"abcd"}, {.character_order = 1}), 100 * 5 * precision * recall / (4 * precision + recall),
@@ -22,7 +22,7 @@ TEST(Chrf, TheEquation) {
               100 * 2 * precision * recall / (precision + recall), 1e-9);
 }
 
-TEST(Chrf, OrdersOneSideIsTooShortForDoNotCount) {
+TEST(Chrf, OrdersLongerThanASideDoNotCount) {
   EXPECT_NEAR(chrf("ab", {"ab"}), 100, 1e-9);
   EXPECT_NEAR(chrf("ab", {"ab"}, {.epsilon = true}), 100.0 / 3, 1e-9) << "two orders of six";
   EXPECT_EQ(chrf("", {"ab"}), 0);
@@ -44,7 +44,7 @@ TEST(Chrf, WordsForChrfPlusPlus) {
   const Strings reference{"so, (yes) it's"};
   const ChrfStatistics counts = chrf_statistics("so , (yes)", reference, {.character_order = 1, .word_order = 2});
   ASSERT_EQ(counts.orders.size(), 3u);
-  // so , (yes ) against so , (yes ) it's: of a word with marks at both ends only the last is cut off.
+  // so , (yes ) against so , (yes ) it's: of a word with punctuation at both ends, only the last mark is split off.
   EXPECT_EQ(counts.orders[1].hypothesis, 4);
   EXPECT_EQ(counts.orders[1].reference, 5);
   EXPECT_EQ(counts.orders[1].matches, 4);
@@ -60,7 +60,7 @@ TEST(Chrf, TheBestOfSeveralReferences) {
   EXPECT_DOUBLE_EQ(corpus_chrf(hypotheses, references), corpus_chrf(hypotheses, chosen));
 }
 
-TEST(Chrf, WhatDoesNotFitTogether) {
+TEST(Chrf, RefusesInvalidOptions) {
   const Strings one{"a"}, two{"a", "b"};
   const std::vector<Strings> references{one};
   expect_error<ShapeError>([&] { corpus_chrf(two, references); },
@@ -71,7 +71,7 @@ TEST(Chrf, WhatDoesNotFitTogether) {
   EXPECT_THROW(chrf("\xff", {"a"}), FormatError);
 }
 
-TEST(Chrf, SaidInWords) {
+TEST(Chrf, AsText) {
   EXPECT_EQ(chrf_name({}), "chrF2");
   EXPECT_EQ(chrf_name({.word_order = 2}), "chrF2++");
   EXPECT_EQ(chrf_signature({}), "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no");
@@ -79,9 +79,9 @@ TEST(Chrf, SaidInWords) {
             "nrefs:3|case:lc|eff:no|nc:6|nw:2|space:yes");
 }
 
-TEST(NGrams, EqualOnesHaveEqualNumbers) {
+TEST(NGrams, EqualNGramsHaveEqualNumbers) {
   NGrams grams;
-  for (int round = 0; round < 3; ++round) {  // tables are used again
+  for (int round = 0; round < 3; ++round) {  // tables are reused
     grams.start({{7, 8, 7, 8}, {8, 7, 8}, {}});
     EXPECT_EQ(grams.count(), 2u);
     EXPECT_EQ(grams.of(0)[0], grams.of(1)[1]);

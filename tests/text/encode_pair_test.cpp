@@ -1,4 +1,4 @@
-// Two texts as one sequence, and texts in the language that is written.
+// Two texts as one sequence, and texts of the target language.
 #include <filesystem>
 #include <fstream>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-/// Words, numbered from 10, and the special tokens 0 … 4; the template is for the test to choose.
+/// A word tokenizer with ids from 10 on, the special tokens 0 … 4, and the given template.
 JsonTokenizer words(const Json& post_processor) {
   Json json = trained_document();
   json["post_processor"] = post_processor;
@@ -46,7 +46,7 @@ TEST(EncodePair, TemplatesOfEachKind) {
   EXPECT_EQ(without.types, (Ids{0, 0, 0, 0, 1, 1}));
 }
 
-TEST(EncodePair, TheLongerTextIsCutFirst) {
+TEST(EncodePair, TheLongerTextIsTruncatedFirst) {
   const JsonTokenizer tokenizer = words(nullptr);
   const EncodedPair first = tokenizer.encode_pair("a b c d e", "f g", 7);
   EXPECT_EQ(first.ids, (Ids{2, 10, 11, 3, 15, 16, 3}));

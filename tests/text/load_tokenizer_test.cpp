@@ -1,4 +1,4 @@
-// Files: which are read, what beside them counts, and how damage is told.
+// Tokenizer files: which are read, which neighbouring files matter, and errors for damaged ones.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +25,7 @@ const std::string kShared = ATTEND_SOURCE_DIR "/../shared";
 
 void write(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
-/// What load_tokenizer says about a tokenizer.json.
+/// The error of load_tokenizer for a tokenizer.json.
 std::string complaint(const std::string& content) {
   const TemporaryFolder folder;
   const std::string path = folder.file("tokenizer.json");
@@ -45,7 +45,7 @@ Json document() {
   return {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"<s>", 1}, {"</s>", 2}}}, {"merges", Json::array()}}}};
 }
 
-TEST(LoadTokenizer, NamesWhatItDoesNotKnow) {
+TEST(LoadTokenizer, NamesUnknownComponents) {
   EXPECT_EQ(complaint(document().dump()), "");
   const std::vector<std::pair<const char*, const char*>> parts{{"normalizer", "unknown normalizer 'Magic'"},
                                                                {"pre_tokenizer", "unknown pre-tokenizer 'Magic'"},
@@ -84,7 +84,7 @@ TEST(LoadTokenizer, AbsurdSizesAreRefused) {
   Json json = document();
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(1000, {{"type", "NFC"}})}};
   EXPECT_EQ(complaint(json.dump()), "expected at most 128 components, got 1001");
-  // Forty steps that double the text would make a tebibyte of one letter.
+  // Forty steps that double the text would turn one letter into a tebibyte.
   const Json doubling{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(40, doubling)}};
   const TemporaryFolder folder;
@@ -183,7 +183,7 @@ TEST(LoadTokenizer, AHostileExpressionDoesNotHang) {
                             "tokenizer: the regular expression '(a+)+$b' takes too many steps for a text of 61 bytes");
 }
 
-TEST(LoadTokenizer, NothingThere) {
+TEST(LoadTokenizer, MissingFiles) {
   const TemporaryFolder folder;
   expect_error<FormatError>([&] { load_tokenizer(folder.file("absent")); },
                             folder.file("absent") + ": no such file or folder");
@@ -192,7 +192,7 @@ TEST(LoadTokenizer, NothingThere) {
       folder.path() + ": expected a tokenizer: tokenizer.json, tokenizer.model, spiece.model, vocab.json or vocab.txt");
 }
 
-TEST(LoadTokenizer, SpecialTokensByTheFilesBesideIt) {
+TEST(LoadTokenizer, SpecialTokensFromNeighbouringFiles) {
   const TemporaryFolder folder;
   write(folder.file("tokenizer.json"), document().dump());
   EXPECT_EQ(load_tokenizer(folder.path())->special().begin, 1) << "by a name in common use";
@@ -220,7 +220,7 @@ TEST(LoadTokenizer, SaveWritesWhatWasRead) {
   EXPECT_EQ(again->special().begin, 0);
 }
 
-/// Two ways to the same vocabulary must agree on anything.
+/// Two tokenizers of the same vocabulary must agree on any text.
 void expect_same(const Tokenizer& a, const Tokenizer& b) {
   testing::RandomText random(3);
   ASSERT_EQ(a.size(), b.size());
@@ -232,14 +232,14 @@ void expect_same(const Tokenizer& a, const Tokenizer& b) {
   }
 }
 
-TEST(LoadTokenizer, OlderFilesMeanTheSame) {
+TEST(LoadTokenizer, OlderFileFormatsGiveTheSameTokenizer) {
   const std::string gpt2 = kShared + "/data/tokenizers/gpt2", bert = kShared + "/data/tokenizers/bert-base-uncased";
   if (!fs::exists(gpt2) || !fs::exists(bert)) GTEST_SKIP() << "no " << kShared << "/data/tokenizers";
   expect_same(*load_tokenizer(gpt2), *load_tokenizer(gpt2 + "/vocab.json"));
   expect_same(*load_tokenizer(bert), *load_tokenizer(bert + "/vocab.txt"));
 }
 
-/// A small vocabulary of the repository, and large ones where there are any.
+/// A small vocabulary of the repository, and large ones if they are available.
 TEST(LoadTokenizer, ByteLevelRoundTripsAnyText) {
   for (const std::string& folder : {std::string(ATTEND_SOURCE_DIR "/tests/golden/cases/tokenizers/gpt2"),
                                     kShared + "/data/tokenizers/gpt2", kShared + "/data/tokenizers/qwen2.5"}) {

@@ -8,8 +8,8 @@
 
 namespace attend::testing {
 
-/// Random text of many scripts, rich in what tokenizers trip over: blanks of all kinds, apostrophes, joiners, marks,
-/// right-to-left letters, surrogate-sized code points.
+/// Random text of many scripts, rich in characters that often break tokenizers: blanks of all kinds, apostrophes,
+/// joiners, combining marks, right-to-left letters, code points beyond the basic plane.
 class RandomText {
  public:
   explicit RandomText(uint32_t seed) : engine_(seed) {}

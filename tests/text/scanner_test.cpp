@@ -30,7 +30,7 @@ Pieces matched(const Regex& regex, std::string_view text) {
   return pieces;
 }
 
-TEST(Scanner, CutsExactlyAsItsExpression) {
+TEST(Scanner, SplitsExactlyAsItsRegex) {
   for (const std::string& pattern : kPatterns) {
     const auto scanner = Scanner::for_pattern(pattern);
     ASSERT_TRUE(scanner) << pattern;
@@ -59,7 +59,7 @@ TEST(Scanner, EveryCodePointFallsIntoTheSameClass) {
   }
 }
 
-TEST(Scanner, WhatGpt2Does) {
+TEST(Scanner, Gpt2Examples) {
   EXPECT_EQ(scanned({}, "Hello  world, it's 3.5\n\nnow "),
             (Pieces{"Hello", " ", " world", ",", " it", "'s", " 3", ".", "5", "\n", "\n", "now", " "}));
   EXPECT_EQ(scanned({}, "IT'S"), (Pieces{"IT", "'", "S"}));

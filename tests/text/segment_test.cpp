@@ -16,7 +16,7 @@ TEST(Segment, EachChineseOrJapaneseCharacterIsAToken) {
   EXPECT_EQ(segment("𠮷野"), (Tokens{"𠮷", "野"}));
 }
 
-TEST(Segment, WordsWhereTheScriptHasThem) {
+TEST(Segment, WordsInScriptsThatSeparateThem) {
   EXPECT_EQ(segment("The cat, isn't 3.5 km away!"), (Tokens{"The", "cat", ",", "isn't", "3.5", "km", "away", "!"}));
   EXPECT_EQ(segment("오늘 날씨가 좋다"), (Tokens{"오늘", "날씨가", "좋다"}));
   EXPECT_EQ(segment("الطقس جميل"), (Tokens{"الطقس", "جميل"}));
@@ -35,7 +35,7 @@ TEST(Segment, BlanksAndInvisibleCharactersAreLeftOut) {
   EXPECT_EQ(segment("a\r\nb"), (Tokens{"a", "b"}));
 }
 
-TEST(Segment, WhatIsNotUtf8IsRefused) {
+TEST(Segment, InvalidUtf8IsRefused) {
   expect_error<FormatError>([] { segment("ab\xff"); }, "text: expected UTF-8, got an invalid sequence at byte 2");
   expect_error<FormatError>([] { segment("\xe4\xbb"); }, "text: expected UTF-8, got an invalid sequence at byte 0");
   expect_error<FormatError>([] { graphemes("\xc0\xaf"); }, "text: expected UTF-8, got an invalid sequence at byte 0");
@@ -75,7 +75,7 @@ TEST(DisplayWidth, ColumnsOfATerminal) {
   for (const auto& [text, width] : cases) EXPECT_EQ(display_width(text), width) << text;
 }
 
-TEST(Visible, NothingReachesTheTerminalAsACommand) {
+TEST(Visible, TerminalEscapesAreRemoved) {
   EXPECT_EQ(visible("a\x1b[31m"), "a␛[31m");
   EXPECT_EQ(visible("\x7f\n"), "␡␊");
   EXPECT_EQ(visible("\u0085\xff"), "��");

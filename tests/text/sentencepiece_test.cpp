@@ -1,4 +1,4 @@
-// Our reading of SentencePiece models beside the library that defines them.
+// Compares our SentencePiece implementation with the official library.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -34,7 +34,7 @@ class Lines final : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
-/// A model the library learns from a made-up corpus; options are its flags.
+/// A model that the library trains on a synthetic corpus; `options` are its flags.
 std::string trained(const std::string& options) {
   std::vector<std::string> lines;
   testing::RandomText random(11);
@@ -66,7 +66,7 @@ void expect_as_library(const std::string& model, const std::string& what) {
     ASSERT_EQ(ours.encode(text, false), expected) << what << ": " << ::testing::PrintToString(text);
     std::string decoded;
     ASSERT_TRUE(library.Decode(expected, &decoded).ok());
-    // The library (until 0.2) drops one blank for each of several leading ▁; we drop what was put there.
+    // The library (until 0.2) drops one space for each leading ▁; we drop only the space that encoding added.
     if (text.find_first_of(" \t\n") != 0) {
       ASSERT_EQ(ours.decode(expected, false), decoded) << what;
     }
@@ -97,7 +97,7 @@ TEST(SentencePiece, RealModelsEncodeAsTheLibrary) {
   EXPECT_GT(count, 0);
 }
 
-TEST(SentencePiece, LeadingBlanksComeBack) {
+TEST(SentencePiece, LeadingSpacesRoundTrip) {
   const SentencePieceTokenizer tokenizer(
       trained(
           "--model_type=unigram --byte_fallback --normalization_rule_name=identity --remove_extra_whitespaces=false"),
@@ -107,7 +107,7 @@ TEST(SentencePiece, LeadingBlanksComeBack) {
   }
 }
 
-TEST(SentencePiece, WhatStandsBesideTheModelCounts) {
+TEST(SentencePiece, NeighbouringConfigFilesAreUsed) {
   const std::string model = trained("--model_type=unigram --pad_id=3");
   TokenizerConfig files;
   const SentencePieceTokenizer plain(model, files);
@@ -140,7 +140,7 @@ TEST(SentencePiece, WhatStandsBesideTheModelCounts) {
   EXPECT_EQ(again->encode("the <extra_id_7> cat", true), t5.encode("the <extra_id_7> cat", true));
 }
 
-/// What the program trains, as it is and as a tokenizer.json.
+/// Models trained by the program, in their own format and as a tokenizer.json.
 TEST(SentencePiece, ItsDocumentEncodesAndDecodesTheSame) {
   const Json config = trained_config();
   const std::string model = trained(
@@ -162,10 +162,10 @@ TEST(SentencePiece, ItsDocumentEncodesAndDecodesTheSame) {
   EXPECT_EQ(framed.front(), 2);
   EXPECT_EQ(framed.back(), 3);
   EXPECT_FALSE(SentencePieceTokenizer(trained("--model_type=bpe"), {}).document().has_value());
-  EXPECT_FALSE(SentencePieceTokenizer(trained("--model_type=unigram"), {}).document().has_value());  // it normalises
+  EXPECT_FALSE(SentencePieceTokenizer(trained("--model_type=unigram"), {}).document().has_value());  // has a normaliser
 }
 
-TEST(SentencePiece, ClassesThatNumberPiecesAnewAreRefused) {
+TEST(SentencePiece, TokenizerClassesThatRenumberPiecesAreRefused) {
   const std::string model = trained("--model_type=unigram");
   const std::string expected =
       ": this tokenizer class numbers its pieces differently from this file; create a tokenizer.json with "

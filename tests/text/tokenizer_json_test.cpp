@@ -1,4 +1,4 @@
-// Each component of tokenizer.json does what Hugging Face's tokenizers do with it.
+// Each component of tokenizer.json behaves as in Hugging Face tokenizers.
 #include "text/tokenizers/json_tokenizer.h"
 
 #include "testing/gradients.h"
@@ -185,7 +185,7 @@ TEST(Models, WordPieceWordLevelAndUnigram) {
   expect_error<FormatError>([&] { encode(unigram, "x"); }, "a character is not in the vocabulary, and unk_id is null");
 }
 
-/// Single letters, and added tokens as asked for.
+/// A vocabulary of single letters and the given added tokens.
 Json letters(const Json& added) {
   Json vocabulary;
   for (char c = 'a'; c <= 'z'; ++c) vocabulary[std::string(1, c)] = c - 'a';

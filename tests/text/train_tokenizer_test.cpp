@@ -63,7 +63,7 @@ TEST(TrainTokenizer, SpecialTokensComeFirst) {
   }
 }
 
-TEST(TrainTokenizer, TextOfEveryScriptComesBack) {
+TEST(TrainTokenizer, TextOfEveryScriptRoundTrips) {
   for (const TokenizerKind kind : {TokenizerKind::characters, TokenizerKind::bpe, TokenizerKind::sentencepiece}) {
     const auto tokenizer = trained({.kind = kind, .vocabulary = 800});
     for (const std::string& line : corpus()) ASSERT_EQ(round_trip(*tokenizer, line), line);
@@ -74,19 +74,19 @@ TEST(TrainTokenizer, TextOfEveryScriptComesBack) {
   }
 }
 
-TEST(TrainTokenizer, UnseenCharactersComeBackAsBytes) {
+TEST(TrainTokenizer, UnseenCharactersRoundTripAsBytes) {
   for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::sentencepiece}) {
     const auto tokenizer = trained({.kind = kind, .vocabulary = 700});
     testing::RandomText random(19);
     for (int i = 0; i < 1500; ++i) {
       const std::string text = random.text(random.below(30));
-      if (text.find("▁") != std::string::npos) continue;  // SentencePiece's own sign for a blank
+      if (text.find("▁") != std::string::npos) continue;  // SentencePiece's sign for a space
       ASSERT_EQ(round_trip(*tokenizer, text), text) << ::testing::PrintToString(text);
     }
   }
 }
 
-TEST(TrainTokenizer, NamesOfSpecialTokensInATextAreText) {
+TEST(TrainTokenizer, NamesOfSpecialTokensInATextArePlainText) {
   const Lines lines{"struck <s>out</s> and <pad> or <mask>", "struck <s>out</s> and <pad> or <mask>"};
   for (const TokenizerKind kind : {TokenizerKind::characters, TokenizerKind::bpe}) {
     const auto tokenizer = train_tokenizer(source(lines), {.kind = kind, .vocabulary = 300});
@@ -105,7 +105,7 @@ TEST(TrainTokenizer, CharactersAreCodePoints) {
   EXPECT_EQ(round_trip(*tokenizer, "a今\né"), "a今\né");
 }
 
-TEST(TrainTokenizer, WordsKeepWhatAWordIs) {
+TEST(TrainTokenizer, WordTokenizersKeepWordsWhole) {
   const auto tokenizer = trained({.kind = TokenizerKind::words, .vocabulary = 300, .min_count = 1});
   const auto words = [&](const std::string& text) {
     Lines tokens;
@@ -119,7 +119,7 @@ TEST(TrainTokenizer, WordsKeepWhatAWordIs) {
             "The quick brown fox, number 4, isn't it?");
 }
 
-TEST(TrainTokenizer, WordPieceCutsWordsAndKeepsAccents) {
+TEST(TrainTokenizer, WordPieceSplitsWordsAndKeepsAccents) {
   const auto tokenizer = trained({.kind = TokenizerKind::wordpiece, .vocabulary = 400});
   const Ids ids = tokenizer->encode("foxes");
   EXPECT_GT(ids.size(), 1u);
@@ -139,7 +139,7 @@ TEST(TrainTokenizer, TokensCanBeRead) {
   EXPECT_EQ(readable_token(*characters, *characters->find("Ã")), "Ã");
 }
 
-TEST(TrainTokenizer, LowercaseHoldsForAllTextToo) {
+TEST(TrainTokenizer, LowercaseAppliesToEncodedTextToo) {
   for (const TokenizerKind kind : kKinds) {
     const auto tokenizer = trained({.kind = kind, .vocabulary = 600, .lowercase = true});
     EXPECT_EQ(tokenizer->encode("THE QUICK Fox"), tokenizer->encode("the quick fox"));
@@ -167,7 +167,7 @@ TEST(TrainTokenizer, SameLinesSameFilesAndTheyLoadAgain) {
   }
 }
 
-/// Algorithm 1 of Sennrich et al. as it is written: count all pairs, join the most frequent, again.
+/// Algorithm 1 of Sennrich et al. as written: count all pairs, merge the most frequent, repeat.
 text::Merges defined_merges(text::MergeTask task, text::Vocabulary vocabulary) {
   text::Merges merges;
   std::set<std::pair<int32_t, int32_t>> learnt;
@@ -198,8 +198,7 @@ text::Merges defined_merges(text::MergeTask task, text::Vocabulary vocabulary) {
   return merges;
 }
 
-/// Pairs that overlap (aaa) count by places here and there; words without three equal letters in a row tell no
-/// difference.
+/// The two count overlapping pairs (as in aaa) differently, so the words have no three equal letters in a row.
 TEST(LearnMerges, EqualsItsDefinition) {
   testing::RandomText random(23);
   for (int round = 0; round < 40; ++round) {
@@ -221,7 +220,7 @@ TEST(LearnMerges, EqualsItsDefinition) {
   }
 }
 
-TEST(TrainTokenizer, WhatCannotBeIsRefused) {
+TEST(TrainTokenizer, InvalidOptionsAreRefused) {
   expect_error<ShapeError>(
       [] { trained({.vocabulary = 260}); },
       "tokenizer: bpe needs a vocabulary of at least 261 tokens (256 bytes and 5 special tokens), got 260");

@@ -7,7 +7,7 @@ namespace {
 
 using testing::expect_error;
 
-TEST(Utf8, WhatIsAndWhatIsNot) {
+TEST(Utf8, Validation) {
   for (const char* text : {"", "plain ascii longer than eight bytes", "é", "今天", "😀", "abcdefgh今", "\u0000"}) {
     EXPECT_TRUE(is_utf8(text)) << text;
   }
@@ -17,7 +17,7 @@ TEST(Utf8, WhatIsAndWhatIsNot) {
   }
 }
 
-TEST(Utf8, RepairCutsAsUnicodeRecommends) {
+TEST(Utf8, RepairFollowsUnicodesRecommendation) {
   const auto expect = [](std::string_view bytes, const std::string& text, int64_t replaced) {
     const RepairedText repaired = repair_utf8(bytes);
     EXPECT_EQ(repaired.text, text);
@@ -34,7 +34,7 @@ TEST(Utf8, RepairCutsAsUnicodeRecommends) {
       "a\xf0\x9f\x98",
       "�a�", 2);
   expect("\xc0\xaf", "��", 2);
-  expect("\xf1\x80\x80\xe1\x80\xc2\x62", "���b", 3);  // the example of Unicode's table 3-8, in part
+  expect("\xf1\x80\x80\xe1\x80\xc2\x62", "���b", 3);  // part of the example in Unicode's table 3-8
 }
 
 TEST(Utf8, CodePointsAndBack) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { open } from "../harness.mjs";
 
-/** Labels, tables, order of focus, contrast, and a phone's width. */
+/** Labels, tables, focus order, contrast, and the width of a phone. */
 export default async function accessibility(harness) {
   const { ids } = harness.world;
   await harness.test(
@@ -109,7 +109,7 @@ function findProblems() {
   return problems;
 }
 
-/** WCAG's contrast of 4.5 for text. */
+/** Texts below WCAG's contrast of 4.5. */
 function poorContrast() {
   const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
   const brightness = (colour) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { open, settled } from "../harness.mjs";
 
-/** English and Chinese, by switch and by the browser; light and dark. */
+/** English and Chinese, chosen by the switch or by the browser; light and dark themes. */
 export default async function languages(harness) {
   const { ids } = harness.world;
   await harness.test(

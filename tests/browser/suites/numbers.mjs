@@ -5,7 +5,7 @@ import { inspect } from "../server.mjs";
 
 const kTolerance = 1e-5;
 
-/** What the page shows is what the library computed: each view's numbers against `attend inspect -o json`. */
+/** The page shows the library's numbers: compares each view with `attend inspect -o FILE.json`. */
 export default async function numbers(harness) {
   const { attend, work, models, ids } = harness.world;
   const texts = {

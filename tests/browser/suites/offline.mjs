@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { exported, near, settled } from "../harness.mjs";
 import { inspect } from "../server.mjs";
 
-/** The file that `attend inspect -o page.html` writes works from the disk, without any server. */
+/** The file that `attend inspect -o page.html` writes works from disk, without a server. */
 export default async function offline(harness) {
   const { attend, work, models } = harness.world;
   const more = ["--target", "2025-05-03"];

@@ -5,7 +5,7 @@ import { open } from "../harness.mjs";
 
 const table = [];
 
-/** How much longer things take here because others use the machine too: 1 on an idle one. */
+/** The slowdown caused by other processes on this machine; 1 if it is idle. */
 function busyness() {
   const [started, before] = [process.hrtime.bigint(), process.cpuUsage()];
   while (process.hrtime.bigint() - started < 400_000_000n);
@@ -13,7 +13,7 @@ function busyness() {
   return Math.max(1, 400_000 / Math.max(1, user + system));
 }
 
-/** Sizes and times that the page promises, measured in the browser. */
+/** The page's limits of size and time, measured in the browser. */
 export default async function performance(harness) {
   const { ids } = harness.world;
   const sentences = prose(2000, 9).join(" ");
@@ -50,7 +50,7 @@ export default async function performance(harness) {
   );
 }
 
-/** Times are held to their limit on an idle machine; beside other work to as many times it as that slows things down. */
+/** Asserts a limit. Limits of time apply to an idle machine; on a busy one they are multiplied by the slowdown. */
 function limit(what, value, most, unit) {
   const slowdown = unit === "ms" ? busyness() : 1;
   const row = table.find((one) => one.what === what);
@@ -88,7 +88,7 @@ function bytesOf(address) {
   });
 }
 
-/** As much of the text as makes that many tokens. */
+/** The beginning of the text that has `count` tokens. */
 async function textOf(page, address, model, all, count) {
   await open(page, address, { model, text: all.slice(0, 1000) });
   const tokens = Number((await page.textContent("#status")).match(/\d+/)[0]);
@@ -105,7 +105,7 @@ function drawnAt(page, id) {
     .then((handle) => handle.jsonValue());
 }
 
-/** What a movement of the mouse costs: handling it, drawing, and the pixels themselves, which reading one waits for. */
+/** The times of mouse movements: handling, drawing and rasterising, which reading a pixel waits for. */
 async function hoverTimes() {
   const canvas = document.querySelector("#heads-picture");
   const box = canvas.getBoundingClientRect();
@@ -128,11 +128,11 @@ async function hoverTimes() {
   return times;
 }
 
-/** The longest time between two frames while the zoomed matrix is dragged to and fro. */
+/** The longest time between two frames while the zoomed matrix is dragged back and forth. */
 async function panPause(page) {
   const box = await page.locator("#matrix-picture").boundingBox();
   for (let i = 0; i < 5; ++i) await page.click("#zoom-in");
-  await page.waitForTimeout(1500); // the first tiles
+  await page.waitForTimeout(1500); // for the first tiles to load
   await page.evaluate(() => {
     window.pauses = [];
     let last = performance.now();

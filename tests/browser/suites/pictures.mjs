@@ -8,7 +8,7 @@ import { sharedModel } from "../models.mjs";
 import { scene } from "../picture.mjs";
 import { inspect, view } from "../server.mjs";
 
-/** A model that reads pictures: given one by the command, by choice and by drop; patches as tokens; light over it. */
+/** An image model: pictures from the command, the file dialog and by drop; patches as tokens; attention as shading. */
 export default async function pictures(harness) {
   const { attend, work, views } = harness.world;
   const model = sharedModel("vit");
@@ -93,7 +93,7 @@ async function withPicture(harness, address, file, label) {
       const all = [...Array(16).keys()];
       return [all.map(at(274)), all.map(at(0))];
     });
-    // Blue of the tint is 44 · share, laid on with 0.8 − 0.6 · share.
+    // The tint's blue is 44 · share, blended with an opacity of 0.8 − 0.6 · share.
     const most = Math.max(...weights);
     weights.forEach((weight, i) => {
       const [share, cover] = [weight / most, 0.8 - (0.6 * weight) / most];
@@ -131,7 +131,7 @@ async function withoutPicture(harness, address, picture, label) {
     await page.waitForSelector("#patches-picture");
     assert.ok((await page.textContent("#prediction")).includes(`${label} `));
     assert.equal(await page.textContent("#picture-name"), "scene.png");
-    await page.reload(); // the address names it, and the server still has it
+    await page.reload(); // the address contains the picture's id, and the server still has it
     await page.waitForSelector("#patches-picture");
   });
   await harness.test("pictures: one that is dropped is taken", async (page) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { exported, open, settled } from "../harness.mjs";
 
-/** The address holds what is seen: links restore it, and the browser's back button works. */
+/** The address contains the state: links restore it, and the back button works. */
 export default async function state(harness) {
   const { ids } = harness.world;
   await harness.test("state: a shared address shows the same numbers", async (page, { address }) => {

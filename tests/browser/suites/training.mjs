@@ -5,7 +5,7 @@ import { exported, settled } from "../harness.mjs";
 import { watchWords } from "../models.mjs";
 import { addressOf } from "../server.mjs";
 
-/** A training that is watched: curves that grow, and attention through time. */
+/** A watched training: growing curves, and attention over time. */
 export default async function training(harness) {
   const { attend, work } = harness.world;
   await harness.test("training: the page follows a training as it runs", async (page) => {
@@ -25,7 +25,7 @@ export default async function training(harness) {
       await page.focus("#snapshot");
       await page.keyboard.press("Home");
       await page.waitForFunction(() => document.querySelector("#snapshot").value === "0");
-      await page.goto("about:blank"); // a page that listens to a server that has gone complains, rightly
+      await page.goto("about:blank"); // the page would log an error once the server is gone
     } finally {
       child.kill("SIGINT");
       await new Promise((done) => child.on("exit", done));
