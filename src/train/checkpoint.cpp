@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 const std::string kModel = "model.", kUpdater = "optimizer.";
 
-/// Exact: a hexadecimal float.
+/// The value as a hexadecimal float, which is exact.
 std::string exact(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%a", value);
@@ -24,17 +24,17 @@ std::string exact(double value) {
 
 double number(const Metadata& metadata, const std::string& name) {
   const auto found = metadata.find(name);
-  require<FormatError>(found != metadata.end(), "it does not say '", name, "'");
+  require<FormatError>(found != metadata.end(), "the metadata has no '", name, "'");
   return std::strtod(found->second.c_str(), nullptr);
 }
 
 int64_t count(const Metadata& metadata, const std::string& name) {
   const double value = number(metadata, name);
-  require<FormatError>(value >= -1 && value < 0x1p53, "'", name, "' is not a number of something");
+  require<FormatError>(value >= -1 && value < 0x1p53, "'", name, "' is not a valid count");
   return static_cast<int64_t>(value);
 }
 
-/// A file of this training run, which is never a link.
+/// Opens a file of this training run. Links are refused.
 SafetensorsFile open_own(const std::string& path) {
   MappedFile file = map_file(path, Links::refuse);
   return SafetensorsFile::parse(file.bytes, path, std::move(file.owner));
@@ -115,7 +115,7 @@ int64_t Snapshots::count() const { return std::min(keep_, static_cast<int64_t>(f
 
 void Snapshots::average_into(const Model& model) const {
   const std::vector<std::string> known = files();
-  std::vector<SafetensorsFile> all;  // the last few: an earlier run may have kept more
+  std::vector<SafetensorsFile> all;  // the last few: an earlier run with a larger `average` may have kept more
   for (auto i = std::ssize(known) - count(); i < std::ssize(known); ++i) {
     all.push_back(open_own(known[static_cast<size_t>(i)]));
   }

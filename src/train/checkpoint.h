@@ -14,41 +14,42 @@ namespace attend {
 /// Sums over the steps since the last report.
 struct ReportWindow {
   double weighted_loss = 0;
-  double tokens = 0;   ///< that the loss is a mean over
-  double counted = 0;  ///< that the speed counts
+  double tokens = 0;   ///< number of tokens in the mean loss
+  double counted = 0;  ///< number of tokens in the speed
   double seconds = 0;
 };
 
-/// All that changes while training, besides parameters and the optimiser's moments.
+/// The training state, besides the parameters and the optimiser's moments.
 struct TrainingState {
   int64_t step = 0;
-  uint64_t random = 0;  ///< streams drawn from the seed
-  /// Of the validations so far: larger is better.
+  uint64_t random = 0;  ///< number of random streams used
+  /// The best score of all validations; larger is better.
   double best = -std::numeric_limits<double>::infinity();
   int64_t best_step = -1;
-  int64_t stale = 0;  ///< validations since
+  int64_t stale = 0;  ///< validations since the best one
   double seconds = 0;
-  double tokens = 0;  ///< that the speed counts
+  double tokens = 0;  ///< number of tokens in the speed
   ReportWindow window;
 };
 
-/// One file, so that it is whole or the one before.
+/// Writes one file atomically: after a crash it is either the new checkpoint or the old one.
 void write_checkpoint(const std::string& path, const Model& model, const Updater& updater, const TrainingState& state);
-/// Fills model and updater; nothing if there is no such file. Throws FormatError that names the file.
+/// Loads the model and the updater. Empty if the file does not exist. Throws FormatError, naming the file, if it is
+/// damaged.
 std::optional<TrainingState> read_checkpoint(const std::string& path, const Model& model, Updater& updater);
 
-/// The last few parameters of a training run, a file each, for averaging.
+/// The parameters at the last few validations, one file each, for averaging.
 class Snapshots {
  public:
   Snapshots(std::string folder, int64_t keep) : folder_(std::move(folder)), keep_(keep) {}
   void add(const Model& model, int64_t step);
-  void forget_after(int64_t step);  ///< those of a run that is being resumed from before them
+  void forget_after(int64_t step);  ///< drops files of later steps, when resuming from an older checkpoint
   int64_t count() const;
-  /// The mean of all there are, in double precision, into the model.
+  /// Sets the model's parameters to the mean of all files, computed in double precision.
   void average_into(const Model& model) const;
 
  private:
-  std::vector<std::string> files() const;  // in the order of their steps
+  std::vector<std::string> files() const;  // sorted by step
   std::string folder_;
   int64_t keep_;
 };

@@ -20,18 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kOptionsFile = "/training.json";
 constexpr const char* kCheckpointFile = "/checkpoint.safetensors";
-constexpr double kFineTuningRate = 0.04;  // times 1 / width: 5e-5 at BERT's 768, where 5e-4 forgets what was learned
+constexpr double kFineTuningRate = 0.04;  // lr · width: 5e-5 at BERT's width of 768, where 5e-4 undoes pretraining
 
 std::string without_slash(std::string folder) {
   while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   return folder;
 }
 
-/// The folder itself where a link leads to it: it is the folder that is replaced, not the link.
+/// The path with links resolved: training replaces the folder, not a link to it.
 std::string folder_to_make(const std::string& given) {
   std::error_code error;
   const std::string folder = without_slash(given);
-  require<Error>(!fs::equivalent(folder, ".", error), given, ": is the folder you are in; name another one to make");
+  require<Error>(!fs::equivalent(folder, ".", error), given, ": is the current folder; expected another one");
   if (!fs::is_symlink(folder, error)) return folder;
   const std::string real = without_slash(fs::weakly_canonical(folder, error).string());
   require<Error>(!error && !real.empty(), given, ": cannot follow this link: ", error.message());
@@ -46,16 +46,16 @@ std::string base_config(const TrainingJob& job, const LoadedModel& from) {
 /// The config of a fresh model for this data.
 std::string config_for(const TrainingJob& job, const std::string& base, const Dataset& data) {
   std::map<std::string, std::string> settings = job.model;
-  // A matrix may have more rows than the vocabulary has words: then it is kept as it is.
+  // The model to start from may have more rows than its tokenizer has tokens; they are kept.
   if (job.from.empty()) settings["vocab_size"] = std::to_string(data.tokenizer->size());
   if (job.architecture == "encoder") {
     settings["labels"] = Json(data.labels).dump();
-    settings["scores"] = "shares";  // whatever those of the model to start from were
+    settings["scores"] = "shares";  // even if the model to start from has other scores
   }
   return with_settings(base, settings);
 }
 
-/// Copies what has the same name and shape; the rest (a new classifier) stays fresh.
+/// Copies the weights of the same name. Others, such as a new classifier, keep their random initialisation.
 void take_weights(const Model& model, const Model& from) {
   std::map<std::string, Tensor> known;
   for (const auto& [name, tensor] : from.parameters()) known[name] = tensor;
@@ -73,7 +73,7 @@ void take_weights(const Model& model, const Model& from) {
     copy_values(found->second.detach(), tensor.detach());
     ++taken;
   }
-  require<Error>(taken > 0, "none of the weights fit the new model");
+  require<Error>(taken > 0, "the model to start from has no weights in common with the new one");
 }
 
 /// Also refuses settings that do not fit.
@@ -93,7 +93,7 @@ bool is_within(const std::string& file, const std::string& folder) {
 /// The rate at which a model that others trained goes on, where nobody gave one.
 double gentle_rate(const Model& model) { return kFineTuningRate / static_cast<double>(model.dim()); }
 
-/// The model to start from, with the rules of the task that was asked for; none without one.
+/// The model to start from, with the generation rules of the job's task. Empty if the job has none.
 LoadedModel start_of(const TrainingJob& job) {
   if (job.from.empty()) return {};
   LoadedModel from = load_any_model(job.from);
@@ -111,7 +111,7 @@ TrainingOptions saved_options(const std::string& folder) {
   const std::string path = folder + kOptionsFile;
   std::error_code error_code;
   require<Error>(fs::exists(fs::symlink_status(path, error_code)), folder,
-                 ": this model was not trained here; there is nothing to resume");
+                 ": there is nothing to resume: attend train did not create this model");
   const std::string text = read_regular(path, 1 << 20, Links::refuse);
   try {
     return training_from(text);
@@ -120,7 +120,7 @@ TrainingOptions saved_options(const std::string& folder) {
   }
 }
 
-/// Without its checkpoint a training would begin again, over the best model and the log.
+/// Without a checkpoint, training would start again and overwrite the best model and the log.
 void require_checkpoint(const std::string& folder) {
   std::error_code error;
   require<Error>(fs::exists(fs::symlink_status(folder + kCheckpointFile, error)), folder,
@@ -138,16 +138,16 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
                  " already exists; use --resume or --overwrite");
   require<Error>(!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder + kOptionsFile), folder,
-                 ": is not a folder that attend train made; nothing was overwritten");
+                 ": was not created by attend train; nothing was overwritten");
   for (const Corpus* corpus : {&job.data.corpus, job.data.validation ? &*job.data.validation : &job.data.corpus}) {
     for (const auto* files : {&corpus->files, &corpus->targets}) {
       for (const std::string& file : *files) {
-        require<Error>(file == "-" || !is_within(file, folder), file, ": lies in ", folder,
-                       ", the folder that would be overwritten");
+        require<Error>(file == "-" || !is_within(file, folder), file, ": is in ", folder,
+                       ", which would be overwritten");
       }
     }
   }
-  lock_for_training(folder);  // whoever else trains there is told of now, not after all the reading
+  lock_for_training(folder);  // report another training in this folder before reading the corpus
   DatasetOptions data = job.data;
   data.seed = static_cast<uint64_t>(job.training.seed);
   const LoadedModel from = start_of(job);
@@ -158,7 +158,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   data.is_framed = from.rules.as_transformers;
 
   NewFolder fresh(folder);
-  // The tokenizer, saved beside them, needs the rules: where the decoder starts.
+  // Saved before the tokenizer, which needs the rules' decoder start token.
   if (from.rules.as_transformers) save_generation_rules(from.rules, fresh.path());
   TrainingFolder result;
   result.folder_ = folder;
@@ -175,7 +175,7 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   save_model(*result.model_, fresh.path());
   result.lock_ = std::make_shared<FolderLock>(fresh.keep(overwrite));
   remove_leftovers(folder);
-  result.data_ = open_dataset(folder);  // so that errors name the files as they are called now
+  result.data_ = open_dataset(folder);  // open again, so that errors name the files by their final paths
   return result;
 }
 
@@ -188,7 +188,7 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   require_checkpoint(result.folder_);
   result.options_ = with_training(before, settings);
   require<Error>((before.optimizer == OptimizerKind::sgd) == (result.options_.optimizer == OptimizerKind::sgd),
-                 "the optimizer cannot change between adam and sgd on --resume: what it remembers is not the same");
+                 "--resume cannot change the optimizer between adam and sgd: their states differ");
   result.data_ = open_dataset(result.folder_);
   result.steps();  // refuses what cannot be trained
   remove_leftovers(result.folder_);
@@ -204,7 +204,7 @@ int64_t TrainingFolder::steps() const {
 TrainingOutcome TrainingFolder::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
   const auto objective = make_objective(*model_, data_, options_);
   TrainingObserver told = observer;
-  told.started = [&] {  // new options are kept once the checkpoint has been read with them
+  told.started = [&] {  // save new options once the checkpoint has been read with them
     if (has_new_options_) write_file(folder_ + kOptionsFile, training_text(options_) + "\n");
     if (observer.started) observer.started();
   };

@@ -46,7 +46,7 @@ Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t
   return schedule;
 }
 
-/// One run of Trainer::run: the state of training and what reports are made from.
+/// One call of Trainer::run: the training state and the data of reports.
 class Run {
  public:
   Run(Model& model, const Objective& objective, const TrainingOptions& options, const std::string& folder,
@@ -80,17 +80,17 @@ class Run {
     first_step_ = state_.step;
     rng_ = {static_cast<uint64_t>(options.seed), state_.random};
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
-    // The model's own file will hold the best weights: what training began with has to be kept elsewhere.
+    // The model file will contain the best weights, so save the initial state as a checkpoint.
     if (!has_checkpoint) save_checkpoint();
   }
 
   TrainingOutcome run(const std::atomic<bool>* stop) {
     if (observer_.started) observer_.started();
     if (const int64_t count = objective_.left_out(); count > 0 && observer_.note) {
-      observer_.note(std::to_string(count) + " examples are longer than the model's context and were left out");
+      observer_.note(std::to_string(count) + " examples are longer than the model's context and were skipped");
     }
     TrainingOutcome outcome;
-    bool early = is_stale();  // a run may have been killed after its last validation
+    bool early = is_stale();  // true if the last process was killed right after its last validation
     while (state_.step < steps_ && !early) {
       if (stop && *stop) {
         save_checkpoint();
@@ -117,13 +117,13 @@ class Run {
  private:
   std::string checkpoint_path() const { return folder_ + "/checkpoint.safetensors"; }
 
-  /// What has gone to infinity stays there: better to stop, with the last good model and checkpoint in the folder.
+  /// Stops the training if a value is not finite: it could not recover. The folder keeps the best model and checkpoint.
   void require_finite(double value, const char* what) const {
     require<Error>(std::isfinite(value), "the ", what, " is not finite at step ", state_.step,
                    "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
   }
 
-  /// The mean over all tokens of `accumulate` batches: each batch counts by its tokens.
+  /// One update with the gradient of the mean loss over all tokens of `accumulate` batches.
   void one_step() {
     const auto start = Clock::now();
     const PrecisionScope precision(options_.precision);
@@ -180,7 +180,7 @@ class Run {
     told_ = Clock::now();
   }
 
-  /// Early enough at first that nobody waits for a sign of life longer than the first step takes.
+  /// Shows progress once a second; the first time already after 0.4 seconds.
   void show_progress() {
     if (!observer_.progress || since(told_) < (has_shown_ ? 1.0 : 0.4)) return;
     observer_.progress(report_so_far());
@@ -188,7 +188,7 @@ class Run {
     has_shown_ = true;
   }
 
-  /// Keeps the model if it is the best so far; true when there has been no better one for too long.
+  /// Validates, and saves the model if it is the best so far. True if `patience` validations have not improved it.
   bool validate() {
     const auto start = Clock::now();
     const bool by_bleu = options_.stop_on == StopMetric::bleu;
@@ -220,13 +220,13 @@ class Run {
     saved_ = Clock::now();
   }
 
-  /// Training does not depend on its curve: where that cannot be written, it is said once.
+  /// Draws the loss curve. A failure is reported once and does not stop the training.
   void draw() {
     try {
       journal_.draw();
     } catch (const Error& error) {
       if (!has_curve_failed_ && observer_.note) {
-        observer_.note(std::string("The loss curve is not drawn: ") + error.what());
+        observer_.note(std::string("Cannot draw the loss curve: ") + error.what());
       }
       has_curve_failed_ = true;
     }
@@ -241,7 +241,7 @@ class Run {
     outcome.best_step = state_.best_step;
   }
 
-  /// The averaged model takes the place of the best one.
+  /// Saves the averaged model in place of the best one, if averaging is on, and evaluates the result.
   void finish(TrainingOutcome& outcome) {
     fill(outcome);
     if (options_.average > 0 && snapshots_.count() > 0) {
@@ -262,7 +262,7 @@ class Run {
     if (outcome.best_step != state_.best_step && observer_.note &&
         (by_bleu ? *outcome.result.bleu : -outcome.result.loss) < state_.best) {
       observer_.note("The average is worse than step " + std::to_string(state_.best_step) +
-                     " was; more steps between checkpoints, or none averaged, may do better");
+                     "; try more steps between validations, or no averaging");
     }
     journal_.add(outcome);
     draw();
@@ -283,7 +283,7 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
-  int64_t first_step_ = 0;  // where this run began
+  int64_t first_step_ = 0;  // the step at which this process started
   bool has_shown_ = false, has_curve_failed_ = false;
   Clock::time_point saved_ = Clock::now(), told_ = saved_;
 };
@@ -297,13 +297,13 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
   require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
   require<Error>(options.precision == Precision::f32 || has_bf16(),
-                 "this processor has no bf16 products: use --precision f32");
+                 "this processor has no bf16 instructions: use --precision f32");
   steps_ = options.steps;
   if (steps_ == 0) {
     steps_ = static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(objective.batches_per_epoch()) /
                                             static_cast<double>(options.accumulate)));
   }
-  require<SettingError>(steps_ >= 1, "there is nothing to train: give 'steps' or 'epochs'");
+  require<SettingError>(steps_ >= 1, "expected 'steps' or 'epochs' above 0");
 }
 
 TrainingOutcome Trainer::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {

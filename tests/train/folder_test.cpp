@@ -168,7 +168,7 @@ TEST(ModelFolder, IsTrainedEvenIfTheLossCurveCannotBeWritten) {
   TrainingObserver observer;
   observer.note = [&](const std::string& note) { notes.push_back(note); };
   EXPECT_EQ(made.run(observer).end, TrainingOutcome::End::finished);
-  EXPECT_EQ(notes, std::vector<std::string>{"The loss curve is not drawn: " + model +
+  EXPECT_EQ(notes, std::vector<std::string>{"Cannot draw the loss curve: " + model +
                                             "/loss.svg: cannot create: a folder has this name"});
   EXPECT_TRUE(fs::is_directory(model + "/loss.svg"));
 }
@@ -221,7 +221,7 @@ TEST(ModelFolder, AnInvalidJobLeavesNoFiles) {
   EXPECT_EQ(refused("gpt", CorpusKind::text, [](TrainingJob& job) { job.training.stop_on = StopMetric::bleu; }),
             "'stop_on' must be loss for architecture gpt, which has no BLEU");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.steps = 0, job.training.epochs = 0; }),
-            "there is nothing to train: give 'steps' or 'epochs'");
+            "expected 'steps' or 'epochs' above 0");
   EXPECT_EQ(refused("rnn", CorpusKind::tsv, [](TrainingJob& job) { job.training.accumulate = 0; }),
             "'accumulate' must be at least 1, got 0");
   EXPECT_EQ(refused("encoder", CorpusKind::text, [](TrainingJob& job) { job.training.masked = 0; }),
@@ -279,7 +279,7 @@ TEST(ModelFolder, IsCreatedAtTheTargetOfALink) {
   EXPECT_TRUE(fs::is_symlink(folder.file("link")));
   EXPECT_TRUE(fs::exists(folder.file("real") + "/config.json"));
   EXPECT_EQ(error_of([&] { TrainingFolder::create(job, ".", true); }),
-            ".: is the folder you are in; name another one to make");
+            ".: is the current folder; expected another one");
 }
 
 TEST(TrainingData, OfPlainTextDoesNotOverlapValidation) {
