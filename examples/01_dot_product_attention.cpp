@@ -27,7 +27,7 @@ int main() {
   show("weights = softmax(scores)", weights);
   const auto w = weights.to_vector();
   claim(std::abs(w[0] + w[1] + w[2] - 1) < 1e-6, "a row of weights adds up to 1");
-  claim(w[1] > 10 * w[2], "cat looks at kitten far more than at car");
+  claim(w[1] > 10 * w[2], "cat attends to kitten far more than to car");
 
   // The output for a word: the sum of all word vectors, weighted by its row.
   const Tensor context = matmul(weights, x);  // [3, 2]

@@ -25,7 +25,7 @@ int main() {
   show("softmax(scores + mask)", weights);
   const float third = 1.0f / 3;
   claim(difference(weights, tensor<float>({1, 0, 0, 0.5f, 0.5f, 0, third, third, third}, {3, 3})) < 1e-6,
-        "nothing looks ahead, and every row still adds up to 1");
+        "later words have weight 0, and every row still adds up to 1");
 
   // The fused attention has an option for it, and does not compute the masked scores at all.
   const Tensor q = normal({1, 1, 5, 4}, 0, 1, {.seed = 1}), k = normal({1, 1, 5, 4}, 0, 1, {.seed = 2});
@@ -38,6 +38,6 @@ int main() {
   const Tensor last = full({1, 1, 1, 4}, NAN);
   const auto changed = [&](const Tensor& t) { return concat({slice(t, 2, 0, 4), last}, 2); };
   const Tensor after = attention(q, changed(k), changed(v), causal);
-  claim(difference(slice(before, 2, 0, 4), slice(after, 2, 0, 4)) == 0, "the past is blind to the future, bit for bit");
+  claim(difference(slice(before, 2, 0, 4), slice(after, 2, 0, 4)) == 0, "earlier results do not change, bit for bit");
   return failures();
 }

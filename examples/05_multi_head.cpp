@@ -23,7 +23,7 @@ int main() {
   // The weights of a head can be read afterwards. Only the requested weights are computed.
   for (int64_t head = 0; head < heads; ++head) {
     std::printf("head %lld: ", static_cast<long long>(head));
-    show("who looks at whom", result.trace.weights({.heads = {head}}).values);
+    show("attention weights", result.trace.weights({.heads = {head}}).values);
   }
 
   // The same by hand: features 0–3 are head 0, features 4–7 head 1.

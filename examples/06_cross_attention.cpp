@@ -20,7 +20,7 @@ int main() {
   const auto layer = MultiheadAttention::create({.dim = dim, .heads = 2}, rng);
   const TracedAttention result = layer.forward_traced({x, memory, memory}, padding);
   const Tensor weights = result.trace.average_weights();  // [batch, targets, sources]
-  show("who in the target looks at whom in the source, averaged over heads", weights);
+  show("attention weights, targets × sources, averaged over heads", weights);
   claim(result.output.shape() == Shape({2, targets, dim}), "the result has the target's length");
   claim(weights.shape() == Shape({2, targets, sources}), "the weights are targets × sources");
 
@@ -30,6 +30,6 @@ int main() {
   const Tensor real = slice(memory, 1, 0, 3), garbage = full({2, 2, dim}, 1e6);
   const Tensor changed = layer.forward_cross(x, concat({real, garbage}, 1), padding);
   claim(difference(select(result.output, 0, 1), select(changed, 0, 1)) == 0, "garbage in the padding changes nothing");
-  claim(difference(select(result.output, 0, 0), select(changed, 0, 0)) > 0, "in the full sentence it would");
+  claim(difference(select(result.output, 0, 0), select(changed, 0, 0)) > 0, "in the sentence without padding it does");
   return failures();
 }

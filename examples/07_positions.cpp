@@ -19,12 +19,12 @@ int main() {
 
   // "dog bites man" and "man bites dog": without positions, the verb's output is the same in both.
   const auto verb = [](const Tensor& x) { return select(self_attention(x), 0, 1); };
-  claim(difference(verb(one), verb(other)) < 1e-5, "without positions, order means nothing");
+  claim(difference(verb(one), verb(other)) < 1e-5, "without positions, the order has no effect");
 
   // Sinusoidal: sine and cosine waves, added to the vectors ("Attention Is All You Need" §3.5).
   const Tensor waves = sinusoidal_positions(3, dim);
   show("sinusoidal positions", waves);
-  claim(difference(verb(one + waves), verb(other + waves)) > 0.01, "with positions added, it does");
+  claim(difference(verb(one + waves), verb(other + waves)) > 0.01, "with positions added, it has");
 
   // Rotary: pairs of features are rotated by an angle proportional to the position. The dot product of two rotated
   // vectors depends only on their distance.
@@ -34,7 +34,7 @@ int main() {
   };
   std::printf("rotary scores, two apart: %.4f at 0, %.4f at 100; five apart: %.4f\n", score(0, 2), score(100, 2),
               score(0, 5));
-  claim(std::abs(score(0, 2) - score(100, 2)) < 1e-3, "rotary scores know the distance, not the place");
+  claim(std::abs(score(0, 2) - score(100, 2)) < 1e-3, "rotary scores depend on the distance, not on the position");
   claim(std::abs(score(0, 2) - score(0, 5)) > 1e-3, "another distance, another score");
 
   // ALiBi: the vectors stay unchanged; scores fall linearly with the distance, with a different slope for each head.

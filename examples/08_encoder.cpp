@@ -26,11 +26,11 @@ int main() {
   };
   const Tensor y = encode({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 0, 0});
   show("the first word of both sentences, encoded", select(y, 1, 0));
-  claim(y.shape() == Shape({2, length, dim}), "each word keeps its place and gets a vector that knows its neighbours");
+  claim(y.shape() == Shape({2, length, dim}), "one vector per word, which depends on its context");
 
   // Word 1 occurs twice in the first sentence. Its encoding depends on the context, so it differs each time.
   const Tensor first = select(y, 0, 0);
-  claim(difference(select(first, 0, 1), select(first, 0, 3)) > 0.01, "the same word, two meanings");
+  claim(difference(select(first, 0, 1), select(first, 0, 3)) > 0.01, "the same word, two encodings");
 
   // Padding is masked: other ids in its positions do not change the encoding of the real words.
   const Tensor padded = encode({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 17, 18});

@@ -15,21 +15,21 @@ int main() {
   const Tensor memory = normal({1, sources, dim}, 0, 1, rng.stream());  // from an encoder
   const Tensor written = normal({1, targets, dim}, 0, 1, rng.stream());
   const Tensor y = decoder.forward(written, memory);
-  claim(y.shape() == Shape({1, targets, dim}), "a vector for each place, from which the next word is guessed");
+  claim(y.shape() == Shape({1, targets, dim}), "one vector per position, to predict the next word from");
 
   // Causal: earlier positions do not see the last word. So all positions can be trained in one pass.
   const Tensor other = concat({slice(written, 1, 0, 3), normal({1, 1, dim}, 0, 1, rng.stream())}, 1);
   const Tensor changed = decoder.forward(other, memory);
-  claim(difference(slice(y, 1, 0, 3), slice(changed, 1, 0, 3)) == 0, "earlier places do not see the last word");
-  claim(difference(slice(y, 1, 3, 4), slice(changed, 1, 3, 4)) > 0.01, "its own place does");
+  claim(difference(slice(y, 1, 0, 3), slice(changed, 1, 0, 3)) == 0, "earlier positions do not see the last word");
+  claim(difference(slice(y, 1, 3, 4), slice(changed, 1, 3, 4)) > 0.01, "its own position does");
 
   // For the same reason a prefix alone gives the same vectors, so text can be generated word by word.
   const Tensor beginning = decoder.forward(slice(written, 1, 0, 2), memory);
-  claim(difference(slice(y, 1, 0, 2), beginning) < 1e-5, "a prefix is decoded as it is within the whole");
+  claim(difference(slice(y, 1, 0, 2), beginning) < 1e-5, "a prefix gives the same vectors as within the whole");
 
   // Every position sees the whole source.
   const Tensor elsewhere = decoder.forward(written, normal({1, sources, dim}, 0, 1, rng.stream()));
-  claim(difference(select(y, 1, 0), select(elsewhere, 1, 0)) > 0.01, "another source, another text");
+  claim(difference(select(y, 1, 0), select(elsewhere, 1, 0)) > 0.01, "another source, other vectors");
 
   // Each layer has self-attention and cross-attention, and a recorder keeps both. Here are those of the first layer.
   AttentionRecorder recorder;

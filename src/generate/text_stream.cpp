@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kContext = 6;    // tokens decoded before the new ones: enough to decide about a leading space
 constexpr size_t kLongest = 4;    // bytes of a character, each of which may be a token
-constexpr size_t kMostHeld = 64;  // incomplete tokens held back; so many will not become a character any more
+constexpr size_t kMostHeld = 64;  // limit of tokens held back as an incomplete character
 constexpr std::string_view kBroken = "\uFFFD";
 
 /// Number of leading bytes of `text` that later tokens cannot change: all but incomplete characters at the end.
