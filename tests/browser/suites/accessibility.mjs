@@ -23,7 +23,7 @@ export default async function accessibility(harness) {
       assert.ok((await page.locator("main .behind table tbody th[scope=row]").count()) >= 1, view);
     }
   });
-  await harness.test("accessibility: Tab reaches everything, in the order it stands", async (page, { address }) => {
+  await harness.test("accessibility: Tab reaches every control in visual order", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
     const seen = [];
     for (let i = 0; i < 40; ++i) {
@@ -67,7 +67,7 @@ export default async function accessibility(harness) {
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   });
   for (const theme of ["light", "dark"])
-    await harness.test(`accessibility: text can be read on its ground (${theme})`, async (page, { address }) => {
+    await harness.test(`accessibility: text has enough contrast (${theme})`, async (page, { address }) => {
       await open(page, address, { view: "steps", model: ids.transformer, theme });
       assert.deepEqual(await page.evaluate(poorContrast), []);
     });

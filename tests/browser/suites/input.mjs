@@ -22,7 +22,7 @@ export default async function input(harness) {
     await page.mouse.move(box.x + 100, box.y - 60);
     await page.waitForFunction((old) => document.querySelector("#heads-picture").toDataURL() === old, before);
   });
-  await harness.test("input: what one sentence gives the other is seen alone", async (page, { address }) => {
+  await harness.test("input: attention from one sentence to the other can be shown alone", async (page, { address }) => {
     const texts = { model: ids.classifier, text: "I love this lamp.", second: "It is broken." };
     for (const [view, id] of [
       ["heads", "#heads-picture"],
@@ -70,7 +70,7 @@ export default async function input(harness) {
     await page.keyboard.press("End");
     assert.equal((await exported(page)).key, (await page.locator("#key option").count()) - 1);
   });
-  await harness.test("input: zooming a matrix by wheel and buttons, dragging it", async (page, { address }) => {
+  await harness.test("input: a matrix is zoomed by wheel and buttons, and dragged", async (page, { address }) => {
     await open(page, address, { ...state, view: "matrix" });
     const all = await picture(page, "#matrix-picture");
     const box = await page.locator("#matrix-picture").boundingBox();
@@ -100,7 +100,7 @@ export default async function input(harness) {
     },
     { allowed: ["400", "413", "422"] },
   );
-  await harness.test("input: heads are switched and whole words joined", async (page, { address }) => {
+  await harness.test("input: heads are toggled and tokens grouped into words", async (page, { address }) => {
     await open(page, address, { model: ids.language, view: "heads", text: "The old man walks to the river." });
     const tokens = (await exported(page)).rows.length;
     await page.click("#heads-0");
@@ -114,7 +114,7 @@ export default async function input(harness) {
     assert.ok(rows.length < tokens, `${rows.length} words of ${tokens} tokens`);
     for (const row of weights[0]) assert.ok(Math.abs(row.reduce((a, b) => a + b, 0) - 1) < 1e-4);
   });
-  await harness.test("input: a head switched off and a token held out change the output", async (page, { address }) => {
+  await harness.test("input: ablating a head and a token changes the output", async (page, { address }) => {
     await open(page, address, { ...state, view: "ablate", layer: 1 });
     const before = await exported(page);
     assert.deepEqual(before.before, before.after);
@@ -142,7 +142,7 @@ export default async function input(harness) {
       assert.ok(Math.abs(shown.reduce((a, b) => a + b, 0) - 1) < 0.01);
     },
   );
-  await harness.test("input: of a long text Ablate shows the end, Heads says what to do", async (page, { address }) => {
+  await harness.test("input: for a long text, Ablate shows the end and Heads says what to do", async (page, { address }) => {
     const long = { model: ids.long, text: "The old man walks to the river. ".repeat(60) };
     await open(page, address, { ...long, view: "ablate", off: "0.0" });
     const words = await page.$$eval("main td .word", (list) => list.map((one) => one.textContent));

@@ -19,7 +19,7 @@ export default async function offline(harness) {
       assert.ok((await tab.textContent("main")).length > 60, view);
     }
   });
-  await harness.test("offline: the numbers are those of the JSON", async (tab) => {
+  await harness.test("offline: the numbers match the JSON", async (tab) => {
     await tab.goto(`${page}#view=matrix&layer=5&head=3`);
     await settled(tab, "matrix");
     near((await exported(tab)).weights, file.arrays["weights/5/3"].values, 1e-6, "weights");
@@ -27,7 +27,7 @@ export default async function offline(harness) {
     await settled(tab, "steps");
     near((await exported(tab)).weights, file.arrays["weights/5/3"].values[4], 1e-6, "weights of Steps");
   });
-  await harness.test("offline: what the file lacks is said in a sentence", async (tab) => {
+  await harness.test("offline: a missing feature is explained in a sentence", async (tab) => {
     await tab.goto(`${page}#view=ablate`);
     await settled(tab, "ablate");
     assert.match(await tab.textContent("main"), /attend view MODEL/);

@@ -51,7 +51,7 @@ async function withPicture(harness, address, file, label) {
       }
       assert.ok((await page.textContent("#prediction")).includes(`${label} `));
     });
-  await harness.test("pictures: patches are chosen by mouse and keyboard, with a table behind", async (page) => {
+  await harness.test("pictures: patches are chosen by mouse and keyboard, and have a table", async (page) => {
     await open(page, address, { view: "heads", layer: 1 });
     assert.deepEqual((await exported(page)).rows.slice(0, 3), ["[CLS]", "r1c1", "r1c2"]);
     await page.locator("#patches-picture").scrollIntoViewIfNeeded();
@@ -78,7 +78,7 @@ async function withPicture(harness, address, file, label) {
     await page.keyboard.press("Home");
     await page.waitForFunction(() => !/query=/.test(location.hash));
   });
-  await harness.test("pictures: the patch that is lit most is the one looked at most", async (page) => {
+  await harness.test("pictures: the brightest patch has the largest weight", async (page) => {
     await open(page, address, { view: "matrix", layer: 1, head: 2, query: 6 });
     await page.waitForFunction(() => document.querySelector("#readout").dataset.weight);
     await page.waitForTimeout(100);
@@ -101,7 +101,7 @@ async function withPicture(harness, address, file, label) {
       assert.ok(Math.abs(light[i] - expected) < 6, `patch ${i}: ${light[i]} instead of ${expected}`);
     });
   });
-  await harness.test("pictures: a patch that is held out changes the output", async (page) => {
+  await harness.test("pictures: ablating a patch changes the output", async (page) => {
     await open(page, address, { view: "ablate" });
     const box = await page.locator("#patches-picture").boundingBox();
     await page.mouse.click(box.x + 100, box.y + 100);
@@ -123,7 +123,7 @@ async function withPicture(harness, address, file, label) {
 }
 
 async function withoutPicture(harness, address, picture, label) {
-  await harness.test("pictures: the page asks for one, and takes it by choice", async (page) => {
+  await harness.test("pictures: the page asks for a picture, and takes one from the file dialog", async (page) => {
     await open(page, address, {});
     assert.equal(await page.locator("main canvas").count(), 0);
     assert.match(await page.textContent("#inputs"), /drop one anywhere/);
@@ -134,7 +134,7 @@ async function withoutPicture(harness, address, picture, label) {
     await page.reload(); // the address contains the picture's id, and the server still has it
     await page.waitForSelector("#patches-picture");
   });
-  await harness.test("pictures: one that is dropped is taken", async (page) => {
+  await harness.test("pictures: a dropped picture is uploaded", async (page) => {
     await open(page, address, {});
     await drop(page, "<b>.png", scene());
     await page.waitForSelector("#patches-picture");

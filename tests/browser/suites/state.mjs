@@ -47,7 +47,7 @@ export default async function state(harness) {
     await page.goForward();
     await settled(page, "steps");
   });
-  await harness.test("state: nonsense in the address is the default", async (page, { address }) => {
+  await harness.test("state: invalid values in the address become defaults", async (page, { address }) => {
     await page.goto(`${address}#view=nowhere&layer=99&head=-4&query=1e9&key=x&heads=7,a&off=9.9&theme=pink&zoom=a,b`);
     await settled(page, "heads");
     for (const view of ["matrix", "neurons", "steps", "ablate"]) {
