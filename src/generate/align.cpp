@@ -59,12 +59,12 @@ struct Side {
   std::vector<int32_t> ids;  // including the end token
 };
 
-/// A text with its tokens, framed, and the ranges of its words among the unframed ones.
+/// A text with its framed tokens. `ranges` are the ranges of its words among the unframed tokens.
 Side side_of(const Tokenizer& tokenizer, const std::string& text, std::vector<int32_t> ids,
              std::vector<TokenRange> ranges) {
   Side side{.words = words_of(text), .ranges = std::move(ranges), .ids = std::move(ids)};
   const int64_t before = pair_frame(tokenizer.special()).before >= 0 ? 1 : 0;
-  const auto pieces = std::ssize(side.ids) - 1;  // a text that was cut has words without tokens
+  const auto pieces = std::ssize(side.ids) - 1;  // words at the end of a truncated text have no tokens
   for (TokenRange& range : side.ranges) {
     range = {.first = std::min(before + range.first, pieces), .last = std::min(before + range.last, pieces)};
   }
@@ -75,10 +75,10 @@ Side side_of(const Tokenizer& tokenizer, const std::string& text, FramedText fra
   return side_of(tokenizer, text, std::move(framed_text.ids), word_tokens(tokenizer, text, word_places(text)));
 }
 
-/// A target as a model wrote it.
+/// A generated target.
 Side side_of(const Tokenizer& tokenizer, const Translation& target, int64_t longest) {
   FramedText whole = framed(target.ids, pair_frame(tokenizer.special()), longest);
-  // Models that begin a target with a token of their own write it themselves.
+  // Models with a special first token generate it themselves.
   const bool has_first = !target.ids.empty() && target.ids[0] == pair_frame(tokenizer.special()).before;
   if (has_first) whole.ids.erase(whole.ids.begin());
   const std::span<const int32_t> pieces = std::span(target.ids).subspan(has_first ? 1 : 0);
@@ -86,7 +86,7 @@ Side side_of(const Tokenizer& tokenizer, const Translation& target, int64_t long
                  word_tokens(tokenizer, pieces, word_places(target.text)));
 }
 
-/// A source with what stands before it: the words of the prefix are left out, not their tokens.
+/// A source with the model's prefix. The prefix's tokens are in `ids`, but its words are not in `words`.
 Side source_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest, const GenerationRules& rules) {
   Side side = side_of(tokenizer, rules.prefix + text, frame_source(tokenizer, text, longest, rules.prefix));
   const auto before = side.words.size() - std::min(words_of(text).size(), side.words.size());
@@ -138,7 +138,8 @@ std::vector<WordAlignment> align_sides(const PairModel& model, const Tokenizer& 
   require<FormatError>(vocabulary.end() >= 0, "align: the tokenizer has no end-of-sequence token");
   const NoGrad scope;
   std::vector<Side> from;
-  std::vector<std::vector<int32_t>> read, written;  // begin and all tokens but the last: the end needs no alignment
+  // `written` starts with the begin token and omits the last token, the end: it needs no alignment.
+  std::vector<std::vector<int32_t>> read, written;
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < sources.size(); ++i) {
     from.push_back(source_of(tokenizer, sources[i], model.context(), options.rules));

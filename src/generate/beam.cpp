@@ -131,7 +131,7 @@ class Beam final : public Writer {
     return best_;
   }
 
-  /// Whether the limit ended it.
+  /// Finishes a hypothesis. Returns whether it was truncated at the limit.
   bool finish(const Candidate& candidate) {
     ++finished_count_;
     const bool has_end = vocabulary_.is_end(candidate.id);

@@ -33,7 +33,7 @@ Reader reader_of(const Model& model) {
   throw Error("embed: architecture " + model.architecture() + " has no text embeddings");
 }
 
-/// What the model reads: an encoder with its template around the text, a language model the text alone.
+/// The model's input: an encoder reads the text inside its template, a language model the text alone.
 FramedText encoded(const Model& model, const Tokenizer& tokenizer, const std::string& text, int64_t longest,
                    const GenerationRules& rules) {
   switch (model.kind()) {

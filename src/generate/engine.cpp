@@ -16,7 +16,7 @@
 namespace attend {
 namespace {
 
-/// Finished sequences leave the batch once they are an eighth of it: leaving moves the memory of all rows.
+/// Finished sequences are dropped once they are an eighth of the batch: dropping moves the memory of all rows.
 constexpr int64_t kDropShare = 8;
 
 int64_t rows_of(const Sequence& sequence) { return sequence.options.sampling ? 1 : sequence.options.beam; }
@@ -44,8 +44,8 @@ ScoreRules WriterConfig::rules() const {
 }
 
 std::vector<float> SequenceStep::attention_of(const AttentionTrace& trace, int64_t from) const {
-  const int64_t own = trace_rows == 1 ? 0 : from;  // before the first token all hypotheses are one row
-  // Keys of its own make each row a batch entry; where the hypotheses of a source share keys, they are its queries.
+  const int64_t own = trace_rows == 1 ? 0 : from;  // before the first token, all hypotheses share one row
+  // If each row has its own keys, it is a batch entry. If the hypotheses of a source share keys, they are its queries.
   const bool is_row = trace.q.dim(0) == batch_rows;
   const int64_t entry = is_row ? trace_row + own : trace_row / trace_rows;
   const int64_t query = is_row ? newest : own;
@@ -53,19 +53,19 @@ std::vector<float> SequenceStep::attention_of(const AttentionTrace& trace, int64
   return select(mean(weights, 1), 0, entry).to_vector<float>();
 }
 
-/// A sequence and where it stands.
+/// A sequence and its state.
 struct Engine::Slot {
   std::unique_ptr<Sequence> sequence;  // the writer refers to it
   std::unique_ptr<Writer> writer;
-  std::vector<int32_t> window;  // what the decoder has read or reads next, of a sequence that slides
-  bool is_over = false;         // done, ended by its callback, or waiting to be read again
-  int64_t held = 0;             // tokens that its rows have read
+  std::vector<int32_t> window;  // of a sliding sequence: the tokens that the decoder has read or reads next
+  bool is_over = false;         // finished, cancelled by its callback, or waiting to be read again
+  int64_t held = 0;             // number of tokens that its rows have read
 
   const std::vector<int32_t>& prompt() const { return sequence->slides ? window : sequence->prompt; }
   int64_t length() const { return std::max(std::ssize(sequence->source), std::ssize(prompt())); }
 };
 
-/// Sequences with the same number of rows, and the decoder they share: slot s has rows s · width … (s + 1) · width − 1.
+/// Sequences with the same number of rows, and their decoder. Slot s owns the rows s · width … (s + 1) · width − 1.
 struct Engine::Group {
   int64_t width = 1;
   std::unique_ptr<Decoding> decoding;
@@ -131,7 +131,7 @@ struct Engine::Group {
 
 Engine::Engine(const Model& model, const EngineOptions& options) : model_(model), options_(options) {
   const bool writes = model.kind() == ModelKind::translation || model.kind() == ModelKind::language;
-  require<ShapeError>(writes, "engine: a model of architecture ", model.architecture(), " writes no text");
+  require<ShapeError>(writes, "engine: architecture ", model.architecture(), " does not generate text");
 }
 
 Engine::~Engine() = default;
@@ -139,10 +139,10 @@ Engine::~Engine() = default;
 void Engine::add(Sequence sequence) {
   const int64_t context = model_.context();
   require<ShapeError>(std::ssize(sequence.source) <= context, "search: a source has ", sequence.source.size(),
-                      " tokens, the model's context is ", context);
+                      " tokens, but the model's context is ", context);
   require<ShapeError>(!sequence.prompt.empty() && (sequence.slides || std::ssize(sequence.prompt) <= context),
-                      "search: a prompt has ", sequence.prompt.size(), " tokens, the model's context is ", context);
-  require<ShapeError>(!sequence.slides || rows_of(sequence) == 1, "engine: a sequence that slides has one row, got ",
+                      "search: a prompt has ", sequence.prompt.size(), " tokens, but the model's context is ", context);
+  require<ShapeError>(!sequence.slides || rows_of(sequence) == 1, "engine: a sliding sequence must have one row, got ",
                       rows_of(sequence));
   Slot slot{.sequence = std::make_unique<Sequence>(std::move(sequence))};
   const Sequence& own = *slot.sequence;
@@ -179,14 +179,14 @@ bool Engine::fits(const Slot& slot, int64_t rows, int64_t longest) const {
   return all <= options_.rows && all <= options_.tokens / length;
 }
 
-/// Reads the prompts of waiting sequences, as many as there is room for.
+/// Reads the prompts of as many waiting sequences as fit into the batch.
 std::vector<std::unique_ptr<Engine::Group>> Engine::start_waiting() {
   int64_t rows = 0, longest = 0;
   for (const auto& group : groups_) {
     rows += std::ssize(group->slots) * group->width;
     for (const Slot& slot : group->slots) longest = std::max(longest, slot.length());
   }
-  std::vector<std::vector<Slot>> started;  // sequences of one width together
+  std::vector<std::vector<Slot>> started;  // grouped by width
   while (!waiting_.empty() && fits(waiting_.front(), rows, longest)) {
     Slot slot = std::move(waiting_.front());
     waiting_.pop_front();
@@ -271,8 +271,8 @@ void Engine::merge(std::vector<std::unique_ptr<Group>> fresh) {
   }
 }
 
-/// Gives each row the hypothesis it continues, and lets sequences leave. Rows that only take copies of their neighbours
-/// are cheap to move; to drop sequences moves all rows, which pays once enough of them are over.
+/// Reorders the rows, so that each continues its parent hypothesis, and drops finished sequences. Copying between rows
+/// of one sequence is cheap. Dropping moves all rows, which pays only once enough sequences are finished.
 void Engine::settle(Group& group) {
   const int64_t context = model_.context();
   int64_t over = 0;

@@ -20,7 +20,7 @@ struct Setting {
   Vocabulary vocabulary;
 };
 
-/// One text in the making: tokens become text, up to the first of the strings that end it.
+/// One text that is being generated: decodes its tokens, up to the first stop string.
 class TextWriter {
  public:
   TextWriter(const Setting& setting, GeneratedText& result, std::span<const int32_t> prompt)
@@ -84,7 +84,7 @@ void fill(GeneratedText& result, const Setting& setting, std::span<const int32_t
 
 using Prompts = std::vector<std::vector<int32_t>>;
 
-/// Draws each text token by token.
+/// Samples each text token by token.
 void sample_texts(const Setting& setting, const Prompts& prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
   Engine engine(setting.model, {.rows = options.batch_rows, .use_cache = options.use_cache});
@@ -106,7 +106,7 @@ void sample_texts(const Setting& setting, const Prompts& prompts, std::span<Gene
   }
 }
 
-/// The best texts that a beam finds after each prompt; they are given to the callback in the order of the prompts.
+/// Continues each prompt with beam search. Calls the callback in the order of the prompts.
 void search_texts(const Setting& setting, const Prompts& prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
   const auto copies = static_cast<size_t>(options.copies);

@@ -4,7 +4,7 @@
 namespace attend {
 namespace {
 
-/// Draws each token of one text at random.
+/// Samples one text token by token.
 class Sampler final : public Writer {
  public:
   explicit Sampler(const WriterConfig& config) : config_(config), rules_(config.rules()) {
@@ -18,7 +18,7 @@ class Sampler final : public Writer {
     const SearchOptions& options = config_.options;
     const int64_t length = std::ssize(sample_.ids);
     const int32_t forced = rules_.forced(length);
-    const bool is_over = options.ends_at_limit && length == config_.limit;  // only the end has room
+    const bool is_over = options.ends_at_limit && length == config_.limit;  // only the end token fits
     const int32_t id = forced >= 0 ? forced : is_over ? config_.vocabulary.end() : drawn(step);
     if (forced < 0) sample_.log_probability += step.log_probability(0, id);
     require_number(sample_.log_probability, "generate");  // NaN only if a logit is infinite
@@ -57,7 +57,7 @@ class Sampler final : public Writer {
 
   const WriterConfig config_;
   ScoreRules rules_;
-  std::vector<int32_t> history_;  // what the repetition penalty counts
+  std::vector<int32_t> history_;  // tokens that the repetition penalty counts
   std::vector<float> scores_;     // logits after the rules
   Hypothesis sample_;
   bool is_finished_ = false;

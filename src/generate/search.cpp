@@ -12,7 +12,7 @@ namespace attend {
 
 namespace {
 
-constexpr int64_t kMostRows = 512;  // of a batch: products gain nothing from more
+constexpr int64_t kMostRows = 512;  // in a batch: matrix products are not faster with more
 
 SearchStop stop_of(EarlyStopping stopping) {
   switch (stopping) {
@@ -26,8 +26,7 @@ SearchStop stop_of(EarlyStopping stopping) {
   return SearchStop::likely;
 }
 
-/// Adds the sequences in the order of their lengths, so that those that run together are of like length, and writes
-/// them all.
+/// Adds the sequences sorted by length, so that sequences of similar length run together, and runs them all.
 void run(Engine& engine, std::vector<Sequence> sequences, const SearchOptions& options) {
   std::ranges::stable_sort(sequences, std::ranges::greater{}, [](const Sequence& sequence) {
     return std::max(sequence.source.size(), sequence.prompt.size());
@@ -42,13 +41,13 @@ EngineOptions engine_options(const SearchOptions& options) {
   return {.rows = kMostRows, .tokens = options.batch_tokens, .use_cache = options.use_cache};
 }
 
-/// The samples of one source: given on when all of them are there.
+/// The samples of one source. They are reported once all are finished.
 struct Samples {
   std::vector<Hypothesis> all;
   size_t missing = 0;
 };
 
-/// Adds what is to be written for one source: a sequence for a search, one for each sample.
+/// Adds the sequences of one source: one for a search, or one per sample.
 void add(std::vector<Sequence>& sequences, const Sequence& one, int64_t index, const OnHypotheses& on_hypotheses) {
   sequences.push_back(one);
   if (!one.options.sampling) {
@@ -75,7 +74,7 @@ void add(std::vector<Sequence>& sequences, const Sequence& one, int64_t index, c
 
 SearchOptions with_rules(SearchOptions options, const GenerationRules& rules) {
   options.rules = rules;
-  // The start counts as read. Without a rule 0 stays: the limit then depends on the source.
+  // The start token counts as read. Without a rule, 0 stays, and the limit depends on the source.
   if (options.max_length == 0 && (rules.max_new > 0 || rules.max_length > 1)) {
     options.max_length = token_limit(rules, 0, 1, INT64_MAX);
   }
@@ -108,7 +107,7 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
             const SearchOptions& options, const OnHypotheses& on_hypotheses) {
   check_search(options);
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
-  require<FormatError>(vocabulary.end() >= 0, "search: the tokenizer has no token that ends a sentence");
+  require<FormatError>(vocabulary.end() >= 0, "search: the tokenizer has no end-of-sequence token");
   std::vector<Sequence> sequences;
   for (int64_t index = 0; index < std::ssize(sources); ++index) {
     const std::vector<int32_t>& source = sources[static_cast<size_t>(index)];
@@ -117,7 +116,8 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
       continue;
     }
     const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * std::ssize(source) + 10;
-    const int64_t room = options.ends_at_limit ? model.context() - 1 : model.context();  // begin is read, too
+    // The begin token takes a position too.
+    const int64_t room = options.ends_at_limit ? model.context() - 1 : model.context();
     add(sequences,
         {.source = source,
          .prompt = {vocabulary.begin},
@@ -134,14 +134,15 @@ void search(const PairModel& model, const Tokenizer& tokenizer, std::span<const 
 void search(const LanguageModel& model, const Vocabulary& vocabulary, std::span<const std::vector<int32_t>> prompts,
             const SearchOptions& options, const OnHypotheses& on_hypotheses) {
   check_search(options);
-  require<ShapeError>(!options.sampling, "search: a language model samples in generate_text");
-  require<ShapeError>(!options.ends_at_limit || vocabulary.end() >= 0, "search: there is no token that ends a text");
+  require<ShapeError>(!options.sampling, "search: sampling is not supported for language models; use generate_text");
+  require<ShapeError>(!options.ends_at_limit || vocabulary.end() >= 0,
+                      "search: the tokenizer has no end-of-sequence token");
   std::vector<Sequence> sequences;
   for (int64_t index = 0; index < std::ssize(prompts); ++index) {
     const std::vector<int32_t>& prompt = prompts[static_cast<size_t>(index)];
     const int64_t room = model.context() - std::ssize(prompt);
     require<ShapeError>(!prompt.empty() && room > 0, "search: a prompt has ", prompt.size(),
-                        " tokens, the model's context is ", model.context());
+                        " tokens, but the model's context is ", model.context());
     add(sequences,
         {.prompt = prompt,
          .vocabulary = vocabulary,

@@ -44,7 +44,7 @@ class Generation {
       is_stopped = !advance(written, step++);
       return !is_stopped;
     };
-    const bool has_room = sequence.limit > 0;  // behind the prompt
+    const bool has_room = sequence.limit > 0;  // after the prompt
     Engine engine(model_, {});
     engine.add(std::move(sequence));
     while (has_room && engine.step()) {
@@ -56,7 +56,7 @@ class Generation {
   }
 
  private:
-  /// Says what there is to look at; returns what is to be written.
+  /// Emits the first line, sides and attention modules, and returns the sequence to generate.
   Sequence begin() {
     RunOptions wanted{.text = options_.text, .target = "", .second = {}, .heads = {}, .tokens = {}, .candidates = 1};
     wanted.rules = options_.rules;
@@ -77,13 +77,13 @@ class Generation {
     }
     int64_t room = model_.context();
     if (model_.kind() == ModelKind::translation) {
-      require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no token that ends a sentence");
+      require<FormatError>(vocabulary_.end() >= 0, "generate: the tokenizer has no end-of-sequence token");
       sequence.source = frame_source(tokenizer_, options_.text, INT64_MAX, options_.rules.prefix).ids;
       sequence.prompt = {vocabulary_.begin};
       if (sequence.options.ends_at_limit) --room;
     } else {
       sequence.prompt = frame_prompt(tokenizer_, options_.text, options_.rules.as_transformers);
-      sequence.options.ends_at_limit = false;  // only a sentence has to end
+      sequence.options.ends_at_limit = false;  // only a translation must end with the end token
       room -= std::ssize(sequence.prompt);
     }
     sequence.limit =
@@ -101,7 +101,7 @@ class Generation {
     return on_line_(json_text({{"step", number}, {"nodes", std::move(nodes)}}));
   }
 
-  /// How the mean over heads of each attention looked from the row that a node follows.
+  /// The attention weights from the row that a node continues, averaged over the heads of each attention module.
   Json looked_json(const SequenceStep& step, int64_t from) const {
     Json result = Json::array();
     for (const AttentionTrace& trace : *step.traces) {
@@ -172,7 +172,7 @@ class Generation {
   const OnGenerationLine& on_line_;
   Vocabulary vocabulary_;
   double length_penalty_ = 1;
-  std::map<std::string, int64_t> places_;  // of attention modules, by path
+  std::map<std::string, int64_t> places_;  // index of each attention module, by path
   std::vector<Node> nodes_;                // node n is nodes_[n − 1]
   std::vector<int64_t> node_of_row_;
 };

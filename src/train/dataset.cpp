@@ -41,7 +41,7 @@ struct Plan {
   std::string training_text, validation_text;  ///< sums of what the caches were made from, see cache_fingerprint
 };
 
-/// Plain text, by line or not, is split at one place instead of by examples.
+/// Plain text is split into training and validation at one position; other corpora are split by examples.
 bool is_stream(const Plan& plan) { return plan.kind == CorpusKind::text; }
 
 Json to_json(const Plan& plan) {

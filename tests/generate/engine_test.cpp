@@ -1,4 +1,4 @@
-// Sequences of every kind join a running batch and leave it, and each is written as if it were alone.
+// Sequences of every kind join and leave a running batch, and each gives the same result as alone.
 #include "generate/engine.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class EveryModelWrites : public ::testing::TestWithParam<Kind> {
     }
   }
 
-  /// Greedy, with a beam, drawn; short and long; some traced.
+  /// Greedy, beam and sampled sequences, short and long, some of them traced.
   std::vector<Sequence> sequences() const {
     std::vector<Sequence> result;
     for (const std::vector<int32_t>& ids : random_sources(24, 12, 5, 8)) {
@@ -110,7 +110,7 @@ class EveryModelWrites : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<Model> model_;
 };
 
-TEST_P(EveryModelWrites, TheSameAmongOthersAsAlone) {
+TEST_P(EveryModelWrites, TheSameInABatchAsAlone) {
   std::vector<Outcome> expected = alone();
   for (const bool use_cache : {true, false}) {
     std::vector<Outcome> got(expected.size());
@@ -120,7 +120,7 @@ TEST_P(EveryModelWrites, TheSameAmongOthersAsAlone) {
       Sequence one = all[i];
       if (!use_cache) one.is_traced = false, expected[i].looked.clear();  // each step reads everything: another trace
       add(engine, std::move(one), got[i]);
-      if (i % 2 == 0) engine.step();  // later ones join while these run
+      if (i % 2 == 0) engine.step();  // later sequences join while these run
     }
     while (engine.step()) {
     }
@@ -154,10 +154,10 @@ TEST_P(EveryModelWrites, TheSameWhenOthersAreCancelled) {
   EXPECT_GT(ended, 0);
 }
 
-TEST_P(EveryModelWrites, OneThatFillsTheContextLeavesTheOthersAlone) {
+TEST_P(EveryModelWrites, ASequenceThatFillsTheContextDoesNotAffectOthers) {
   std::vector<Sequence> all = sequences();
   all.resize(9);
-  all[0].limit = all[1].limit = 1000;  // as far as the context goes
+  all[0].limit = all[1].limit = 1000;  // up to the context
   const int64_t room = model_->context() - std::ssize(all[0].prompt);
   for (Sequence& one : all) one.limit = std::min(one.limit, room);
   all[0].vocabulary.ends = {12};
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"gpt_window", "gpt", {{"positions", "rotary"}, {"window", "5"}, {"key_heads", "1"}}}),
     [](const auto& param) { return param.param.name; });
 
-TEST(Engine, ATextThatSlidesGoesOnFromTheLastHalfOfTheContext) {
+TEST(Engine, ASlidingTextContinuesFromTheLastHalfOfTheContext) {
   const auto model = tiny_model("gpt", kVocab, {{"context", "16"}, {"positions", "rotary"}});
   const auto written = [&](int64_t neighbours) {
     Engine engine(*model, {});
@@ -210,7 +210,7 @@ TEST(Engine, ATextThatSlidesGoesOnFromTheLastHalfOfTheContext) {
   EXPECT_EQ(written(6), alone);
 }
 
-TEST(Engine, RefusesWhatDoesNotFit) {
+TEST(Engine, RefusesSequencesThatDoNotFit) {
   const auto model = tiny_model("gpt", kVocab, {{"context", "8"}});
   Engine engine(*model, {});
   EXPECT_THROW(engine.add({.prompt = std::vector<int32_t>(9, 5)}), ShapeError);

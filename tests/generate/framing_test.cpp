@@ -68,7 +68,7 @@ class Prefix : public ::testing::Test {
   const PairModel& pair_ = dynamic_cast<const PairModel&>(*model_);
 };
 
-TEST_F(Prefix, StandsBeforeASource) {
+TEST_F(Prefix, ComesBeforeTheSource) {
   EXPECT_EQ(frame_source(tokenizer_, "xy", 99, rules_.prefix).ids, frame_source(tokenizer_, "ab cd: xy", 99).ids);
   EXPECT_TRUE(frame_source(tokenizer_, "", 99, rules_.prefix).is_blank);
   EXPECT_TRUE(frame_source(tokenizer_, "xy", 5, rules_.prefix).is_cut);
