@@ -206,9 +206,11 @@ std::vector<std::string> Command::command_names() const {
   return names;
 }
 bool Command::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
-void Command::set_version(const std::string& text) { app_->set_version_flag("--version", text); }
+void Command::set_version(const std::string& text) {
+  app_->set_version_flag("--version", text, "Print the version and exit");
+}
 bool Command::run(std::vector<std::string> words) {
-  std::ranges::reverse(words);  // as CLI11 wants them
+  std::ranges::reverse(words);  // CLI11 expects them in reverse order
   try {
     app_->parse(words);
     return true;

@@ -17,20 +17,20 @@ class Option;
 
 namespace attend::cli {
 
-/// Wrong use of a command: one line on standard error, and exit code 2.
+/// A usage error: reported in one line on standard error, with exit code 2.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Tests the text of a value, which it may change; gives back what is wrong with it, or "".
+/// Checks the text of a value, which it may change. Returns an error message, or "" if the value is valid.
 using Check = std::function<std::string(std::string& text)>;
 
 /// Accepts whole numbers from `smallest` to `largest`.
 Check whole_number(uint64_t smallest, uint64_t largest);
 /// Accepts numbers from `smallest` to `largest`.
 Check number_between(double smallest, double largest);
-/// Accepts these words.
+/// Accepts only these words.
 Check one_of(std::vector<std::string> words);
 
 /// What the help text says about an option or an argument.
@@ -52,23 +52,23 @@ class Option {
   Option* check(const Check& check);
   /// Words for completion in the shell.
   Option* suggest(std::vector<std::string> words);
-  /// What stands for the value in help texts.
+  /// The placeholder for the value in help texts: "N", "FILE".
   Option* type_name(const std::string& name);
   Option* description(const std::string& text);
-  /// The heading of the help text under which the option is listed.
+  /// The heading under which help lists the option; "" hides the option.
   Option* group(const std::string& heading);
   Option* required();
-  /// How many values it takes.
+  /// The number of values the option takes.
   Option* expected(int count);
   Option* expected(int fewest, int most);
-  /// Given several times, all values count.
+  /// If the option is repeated, keep all values.
   Option* take_all();
-  /// Given several times, the last value counts.
+  /// If the option is repeated, the last value takes precedence.
   Option* take_last();
   Option* delimiter(char between);
   Option* excludes(Option* other);
 
-  /// How often it was given.
+  /// How many times the option was given.
   size_t count() const;
 
  private:
@@ -88,7 +88,7 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   Command* add_subcommand(const std::string& name, const std::string& description);
-  /// Options begin with -, arguments do not. The value is set when the command line is parsed.
+  /// Names of options begin with -, names of positional arguments do not. Parsing the command line sets `value`.
   Option* add_option(const std::string& names, std::string& value, const std::string& help);
   Option* add_option(const std::string& names, int& value, const std::string& help);
   Option* add_option(const std::string& names, int64_t& value, const std::string& help);
@@ -102,12 +102,12 @@ class Command {
   Option* add_option(const std::string& names, std::function<void(const std::string&)> take, const std::string& help);
   Option* add_flag(const std::string& names, bool& value, const std::string& help);
   Option* add_flag(const std::string& names, std::function<void()> act, const std::string& help);
-  /// An option of this command; it must be there.
+  /// An option of this command, which must exist.
   Option* get_option(const std::string& name);
 
   /// Text at the end of the help.
   void footer(const std::string& text);
-  /// What the command does, called when the command line is parsed.
+  /// The function that runs the command after the command line is parsed.
   void callback(std::function<void()> act);
 
   /// Leaves the command out of help texts, manual pages and completion.
@@ -124,8 +124,8 @@ class Command {
   std::vector<std::string> command_names() const;
   bool has_option(const std::string& name) const;
   void set_version(const std::string& text);
-  /// Parses the words behind the program's name and runs the command in them; true when it ran. --help and --version
-  /// print and give false. Throws UsageError.
+  /// Parses the words after the program's name and runs the command. Returns false if --help or --version was printed
+  /// instead. Throws UsageError.
   bool run(std::vector<std::string> words);
   /// The name of the command that run() found, or "".
   std::string chosen() const;

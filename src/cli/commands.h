@@ -5,12 +5,11 @@
 // The commands of the program, one source file each. Each function adds its command to `app`.
 namespace attend::cli {
 
-/// `attend bench [NAME…]`: times workloads against the machine's peak.
+/// `attend bench [NAME…]`: measures workloads against the machine's peak.
 void add_bench(Command& app);
-/// `attend classify MODEL TEXT…`: labels texts or pictures.
+/// `attend classify MODEL TEXT…`: classifies texts or images.
 void add_classify(Command& app);
-/// `attend compare SOURCE TARGET -o DIR`: trains models with and without attention and compares them by sentence
-/// length.
+/// `attend compare FILE… -o FOLDER`: trains models with and without attention and compares them by sentence length.
 void add_compare(Command& app);
 /// `attend convert MODEL -o FOLDER`: exports a model to Hugging Face format, or imports one.
 void add_convert(Command& app);
@@ -18,17 +17,17 @@ void add_convert(Command& app);
 void add_demo(Command& app);
 /// `attend embed MODEL TEXT…`: computes a vector for each text.
 void add_embed(Command& app);
-/// `attend evaluate MODEL FILES…`: measures a model. `attend evaluate --hypotheses FILE REFERENCE…`: measures a text.
+/// `attend evaluate MODEL FILE…`: evaluates a model, or with `--hypotheses FILE REFERENCE…` a translation.
 void add_evaluate(Command& app);
 /// `attend explain TEXT`: prints attention over a sentence step by step.
 void add_explain(Command& app);
 /// `attend fill MODEL "… [MASK] …"`: lists the likeliest words for each mask.
 void add_fill(Command& app);
-/// `attend generate MODEL PROMPT`: continues a prompt.
+/// `attend generate MODEL TEXT…`: continues a prompt.
 void add_generate(Command& app);
 /// `attend info MODEL`: describes a model folder.
 void add_info(Command& app);
-/// `attend inspect MODEL TEXT -o FILE`: writes a model's attention as a page, JSON or a picture.
+/// `attend inspect MODEL TEXT -o FILE`: writes a model's attention as a page, JSON or an image.
 void add_inspect(Command& app);
 /// `attend manual FOLDER`, hidden: writes the manual pages and the shells' completions, man1/*.1, attend.bash, _attend
 /// (for zsh) and attend.fish. The build calls it.
@@ -37,7 +36,7 @@ void add_manual(Command& app);
 void add_score(Command& app);
 /// `attend tokenize`: converts text to tokens and back, and trains tokenizers.
 void add_tokenize(Command& app);
-/// `attend train ARCHITECTURE FILES… -o MODEL`: trains a model.
+/// `attend train ARCHITECTURE FILE… -o MODEL`: trains a model.
 void add_train(Command& app);
 /// `attend translate MODEL TEXT…`: translates text with an encoder–decoder.
 void add_translate(Command& app);

@@ -22,12 +22,13 @@ Examples:
   attend compare train.en train.de --test test.en test.de -o comparison
   attend compare pairs.tsv -o comparison --steps 2000 --threads 2
   attend compare train.en train.de -o c --architectures rnn,rnn-attention --set rnn.state_dim=512 --set dropout=0.2
-  attend compare --resume comparison                           go on after Ctrl-C
+  attend compare --resume comparison                           continue after Ctrl-C
 
-Every model has the same vocabulary, the same pairs in the same order, and as many steps; the learning rate rises, then
-falls to nothing at the last step. Their best steps by validation loss translate the test sentences, which are put in
-order of length and cut into buckets of about equally many. DIR gets a model folder for each, their translations,
-compare.svg (quality by length) and compare.json.)";
+All models are trained with the same vocabulary, on the same pairs in the same order, for the same number of steps; the
+learning rate rises, then falls to 0 at the last step. Each model translates the test sentences with its weights of the
+lowest validation loss. The sentences are sorted by length and divided into buckets of about equal size. The output
+folder receives a model folder and the translations of each model, compare.svg (quality by length) and compare.json.
+Files may be gzip-compressed.)";
 
 struct CompareArguments {
   Files files, test, validation, architectures, settings;
@@ -41,7 +42,7 @@ struct CompareArguments {
 
 Corpus pairs_of(const Files& files, bool lossy) {
   if (files.empty() || files.size() > 2) {
-    throw UsageError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()));
+    throw UsageError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()) + " files");
   }
   Corpus corpus{.kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = lossy};
   if (files.size() == 2) corpus.kind = CorpusKind::pairs, corpus.targets = {files[1]};
@@ -92,10 +93,10 @@ ComparisonObserver observer_of(TrainingPrinter& printer) {
 void check_usage(const CompareArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
   if (resumes && (!arguments.files.empty() || !arguments.output.empty())) {
-    throw UsageError("--resume DIR goes on with what DIR holds; no files or -o go with it");
+    throw UsageError("--resume uses the files and settings of its folder: give no files and no -o with it");
   }
   if (!resumes && arguments.output.empty()) {
-    throw UsageError("expected -o DIR, the folder to write, or --resume DIR");
+    throw UsageError("expected -o FOLDER (a new folder) or --resume FOLDER");
   }
 }
 
@@ -120,7 +121,7 @@ void run_compare(const CompareArguments& arguments) {
   }
   if (!result) {
     printer.line("Stopped; everything is saved.");
-    printer.line("Go on with: attend compare --resume " + path);
+    printer.line("Continue with: attend compare --resume " + path);
     exit_by_signal();
   }
   if (arguments.json) {
@@ -131,28 +132,27 @@ void run_compare(const CompareArguments& arguments) {
 }
 
 void add_corpus_options(Command& command, CompareArguments& arguments) {
-  command.add_option("files", arguments.files, "Two aligned files, or one with source, tab, target in each line")
-      ->type_name("SOURCE TARGET");
-  command.add_option("--test", arguments.test, "Pairs to compare with (default: a part held out of the others)")
+  command
+      .add_option("files", arguments.files,
+                  "Training pairs: two aligned files, or one file of lines with source, tab, target")
+      ->type_name("FILE");
+  command.add_option("--test", arguments.test, "Test pairs (default: the validation pairs)")
       ->expected(1, 2)
-      ->type_name("FILES");
-  command.add_option("--validation", arguments.validation, "Pairs that choose each model's best step")
+      ->type_name("FILE");
+  command
+      .add_option("--validation", arguments.validation,
+                  "Validation pairs, which select each model's best step (default: see --validation-share)")
       ->expected(1, 2)
-      ->type_name("FILES");
+      ->type_name("FILE");
   command
       .add_option("--validation-share", arguments.held_out,
-                  "Part held out if there are none (default 0.02; without --test 0.05); at most 2,000 pairs")
+                  "Share of the pairs held out if --validation is not given, at most 2,000 pairs (default: 0.02; "
+                  "without --test: 0.05)")
       ->check(number_between(0, 0.9))
-      ->type_name("SHARE");
-  command
-      .add_option("--tokenizer", arguments.tokenizer,
-                  "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load")
-      ->suggest({"bpe", "char", "word", "wordpiece", "sentencepiece"})
-      ->type_name("NAME|FILE");
-  command.add_option("--vocabulary", arguments.vocabulary, "Largest number of tokens to learn (default 10000)")
-      ->check(whole_number(16, 10000000))
       ->type_name("N");
-  command.add_flag("--lowercase", arguments.lowercase, "Make all text lower-case");
+  add_tokenizer(command, arguments.tokenizer);
+  add_vocabulary(command, arguments.vocabulary);
+  add_lowercase(command, arguments.lowercase);
   add_lossy(command, arguments.lossy);
 }
 
@@ -160,27 +160,25 @@ void add_model_choices(Command& command, CompareArguments& arguments) {
   ComparisonJob& job = arguments.job;
   command
       .add_option("--architectures", arguments.architectures,
-                  "Which to compare (default rnn,rnn-attention,transformer)")
+                  "Architectures to compare (default: rnn,rnn-attention,transformer)")
       ->delimiter(',')
-      ->type_name("NAMES");
-  command.add_option("--preset", job.preset, "Size of the models: tiny, small or base (default tiny)");
-  command.add_option("--steps", job.steps, "Updates of each model (default 3000)")
+      ->type_name("NAME");
+  add_preset(command, job.preset);
+  command.add_option("--steps", job.steps, "Training steps of each model (default: 3000)")
       ->check(whole_number(2, 100000000))
       ->type_name("N");
-  command.add_option("--batch-tokens", job.batch_tokens, "Tokens of a batch, padding included (default 4096)")
+  command.add_option("--batch-tokens", job.batch_tokens, "Batch size in tokens, padding included (default: 4096)")
       ->check(whole_number(1, 100000000))
       ->type_name("N");
   command
       .add_option("--set", arguments.settings,
-                  "Another setting of the models or of training, [ARCHITECTURE.]NAME=VALUE; see attend train --help")
-      ->type_name("SETTING");
-  command.add_option("--buckets", job.buckets, "Groups of sentences by length (default 6)")
+                  "Any other setting of attend train, for all architectures or one: [ARCHITECTURE.]NAME=VALUE")
+      ->type_name("NAME=VALUE");
+  command.add_option("--buckets", job.buckets, "Number of length buckets (default: 6)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
   add_beam(command, arguments.beam, "1, greedy");
-  command.add_option("--seed", job.seed, "Of all randomness (default 1)")
-      ->check(whole_number(0, INT64_MAX))
-      ->type_name("N");
+  add_training_seed(command, job.seed);
 }
 
 }  // namespace
@@ -190,13 +188,13 @@ void add_compare(Command& app) {
       app.add_subcommand("compare", "Train models with and without attention, and compare them by sentence length");
   const auto arguments = std::make_shared<CompareArguments>();
   add_corpus_options(*command, *arguments);
-  command->add_option("-o,--output", arguments->output, "The folder to write")->type_name("DIR");
-  command->add_option("--resume", arguments->resume, "Go on with such a folder where it stopped")->type_name("DIR");
+  command->add_option("-o,--output", arguments->output, "Folder to write")->type_name("FOLDER");
+  command->add_option("--resume", arguments->resume, "Folder of a comparison to continue")->type_name("FOLDER");
   add_model_choices(*command, *arguments);
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a comparison that is there");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace an existing comparison");
   add_threads(*command, arguments->threads);
   add_quiet(*command, arguments->quiet);
-  add_json(*command, arguments->json, "Print what compare.json holds instead of the table");
+  add_json(*command, arguments->json, "Print the contents of compare.json instead of the table");
   command->footer(kCompareExamples);
   command->callback([arguments] { run_compare(*arguments); });
 }

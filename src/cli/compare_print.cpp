@@ -23,7 +23,7 @@ std::string range_of(const LengthBucket& bucket) {
   return range + (bucket.longest == 1 ? " token" : " tokens");
 }
 
-/// Rows of the table: a label, the number of sentences, and a cell for each model.
+/// The table: each row has a label, the number of sentences, and one cell per model.
 class Rows {
  public:
   explicit Rows(const Comparison& comparison) : models_(comparison.models) {
@@ -34,7 +34,7 @@ class Rows {
     }
   }
 
-  /// Shaded from nothing to the best of all.
+  /// Adds a row of BLEU scores, shaded from 0 to the highest score of all.
   void add_bleu(const std::string& label, int64_t sentences, const std::function<double(const ComparedModel&)>& bleu) {
     start(label, grouped(static_cast<double>(sentences)));
     for (const ComparedModel& model : models_) {
@@ -58,7 +58,7 @@ class Rows {
   double best_ = 1e-9;
 };
 
-/// `−12.3`: by how much the second is more than the first.
+/// `81 %`: `part` as a share of `whole`.
 std::string share(double part, double whole) {
   return whole > 0 ? std::to_string(std::lround(100 * part / whole)) + " %" : "nothing";
 }
@@ -85,7 +85,7 @@ void print_comparison(const Terminal& terminal, const Comparison& comparison, co
   rows.add_text("training time", [](const ComparedModel& m) { return clock_time(m.seconds); });
   rows.add_text("steps", [](const ComparedModel& m) { return grouped(static_cast<double>(m.steps)); });
 
-  terminal.out << '\n' << bold(terminal, "BLEU by the length of the source sentence") << '\n';
+  terminal.out << '\n' << bold(terminal, "BLEU by source length") << '\n';
   print_table(terminal, rows.table());
   terminal.out << "   " << faint(terminal, comparison.signature) << "\n\n";
   if (has_thirds) {
@@ -101,8 +101,8 @@ void print_comparison(const Terminal& terminal, const Comparison& comparison, co
   }
   if (!comparison.is_test_given) {
     print_paragraph(terminal,
-                    "The sentences were held out of training, but chose each model's best step; "
-                    "--test takes others.");
+                    "The test sentences were held out of training, but also selected each model's best step; use "
+                    "--test to give separate ones.");
   }
   terminal.out << "   The figure is in " << folder << "/compare.svg, all numbers in " << folder << "/compare.json\n";
 }

@@ -7,7 +7,7 @@
 
 namespace attend::cli {
 
-/// The table of BLEU by length, and in words how much each model loses on long sentences.
+/// Prints the table of BLEU by length, and a sentence on how much each model loses on long sentences.
 void print_comparison(const Terminal& terminal, const Comparison& comparison, const std::string& folder);
 
 }  // namespace attend::cli

@@ -42,7 +42,7 @@ struct DemoArguments {
   bool json = false;
 };
 
-/// Characters in, characters out; sizes found by trial to be about the smallest that get every shape of date right.
+/// A character-level model of about the smallest size that gets every date format right, found by trial.
 TrainingJob date_job(const DemoArguments& arguments, const std::string& pairs) {
   TrainingJob job{.architecture = "transformer",
                   .preset = "tiny",
@@ -68,7 +68,7 @@ TrainingJob date_job(const DemoArguments& arguments, const std::string& pairs) {
   return job;
 }
 
-/// Source, tab, target: what the demonstration learns from.
+/// The training data: lines of source, tab, target.
 std::string date_lines(uint64_t seed) {
   std::string text;
   for (int64_t i = 0; i < kTrainingPairs; ++i) {
@@ -78,12 +78,12 @@ std::string date_lines(uint64_t seed) {
   return text;
 }
 
-/// A file of its own among the system's temporary ones, for as long as it is needed.
+/// A temporary file, removed by the destructor.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& content)
       : folder_((std::filesystem::temp_directory_path() / "attend-demo-XXXXXX").string()) {
-    require<Error>(mkdtemp(folder_.data()) != nullptr, folder_, ": cannot make a temporary folder");
+    require<Error>(mkdtemp(folder_.data()) != nullptr, folder_, ": cannot create a temporary folder");
     write_file(path(), content);
   }
   ~TemporaryFile() {
@@ -132,7 +132,7 @@ Exam examine(const PairModel& model, const Tokenizer& tokenizer, uint64_t seed) 
   return exam;
 }
 
-/// Where the decoder's last layer looked, all heads together, as it wrote each character.
+/// Cross-attention of the decoder's last layer, averaged over its heads, for each character written.
 Table attention_table(const PairModel& model, const Tokenizer& tokenizer, const DatePair& pair) {
   const SpecialTokens& special = tokenizer.special();
   std::vector<int32_t> source = tokenizer.encode(pair.text), target = tokenizer.encode(pair.iso);
@@ -167,7 +167,7 @@ const DatePair& shown_date() {
   return pair;
 }
 
-/// Beside the model, a page that shows one date inside and out. Its path; empty where the program has no page.
+/// Writes a page that shows the model at work on one date into its folder. Returns the path; empty without a page.
 std::string write_page(const TrainingFolder& folder, const std::string& path) {
   const std::string packed = packed_page();
   if (packed.empty()) return "";
@@ -189,20 +189,20 @@ std::string write_page(const TrainingFolder& folder, const std::string& path) {
 void show(const Exam& exam, const PairModel& model, const Tokenizer& tokenizer) {
   const Terminal terminal = standard_terminal("auto");
   std::ostream& out = terminal.out;
-  out << '\n' << bold(terminal, "Dates it has never seen") << '\n';
+  out << '\n' << bold(terminal, "Dates it was not trained on") << '\n';
   for (size_t i = 0; i < kShown; ++i) {
     const std::string text = fitted(exam.pairs[i].text, 44);
     out << "   " << text << std::string(static_cast<size_t>(46 - display_width(text)), ' ') << "→ " << exam.answers[i]
-        << (exam.answers[i] == exam.pairs[i].iso ? "" : "   (is " + exam.pairs[i].iso + ")") << '\n';
+        << (exam.answers[i] == exam.pairs[i].iso ? "" : "   (expected " + exam.pairs[i].iso + ")") << '\n';
   }
-  out << "   " << exam.right << " of " << kUnseen << " right\n\n";
-  out << bold(terminal, "Where it looks") << '\n'
-      << "   Each row is a character as it is written, each column one it read: attention of the\n"
-         "   decoder's last layer, all heads together, in percent.\n";
+  out << "   " << exam.right << " of " << kUnseen << " correct\n\n";
+  out << bold(terminal, "What it attends to") << '\n'
+      << "   Rows are the characters written, columns the characters read: attention of the\n"
+         "   decoder's last layer, averaged over its heads, in percent.\n";
   print_table(terminal, attention_table(model, tokenizer, shown_date()));
 }
 
-/// The command as a user can type it: its name where the shell finds it, otherwise where it is.
+/// The command as a user can type it: its name if it is in PATH, otherwise its path.
 std::string command_word() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -217,19 +217,19 @@ std::string command_word() {
   return shell_word(error || near.string().size() > own.string().size() ? own.string() : near.string());
 }
 
-/// Where everything is, and commands to try.
+/// Prints where the files are, and commands to try.
 void show_next(const std::string& model, const std::string& page) {
   const Terminal terminal = standard_terminal("auto");
   std::ostream& out = terminal.out;
   const std::string program = command_word(), path = shell_word(model);
-  out << '\n' << bold(terminal, "What next") << '\n' << "   The model is in " << model << ".\n";
-  if (!page.empty()) out << "   The page " << page << " shows it inside: open it in a browser.\n";
+  out << '\n' << bold(terminal, "Next steps") << '\n' << "   The model is in " << model << ".\n";
+  if (!page.empty()) out << "   Open " << page << " in a browser to look inside the model.\n";
   const std::vector<std::pair<std::string, std::string>> commands{
       {"view " + path, "the same page, for any date you type"},
       {"translate " + path + " \"二〇二五年五月三日\"", "use the model"},
-      {"train transformer train.en train.de -o en-de", "train one on two aligned files of yours"},
-      {"train gpt novel.txt -o novel", "or a language model on any text"},
-      {"train --help", "and the rest"}};
+      {"train transformer train.en train.de -o en-de", "train a translation model on two aligned files"},
+      {"train gpt novel.txt -o novel", "train a language model on any text"},
+      {"train --help", "all architectures and options"}};
   int widest = 0;
   for (const auto& [command, about] : commands) widest = std::max(widest, display_width(command));
   for (const auto& [command, about] : commands) {
@@ -238,7 +238,7 @@ void show_next(const std::string& model, const std::string& page) {
   }
 }
 
-/// Whether the demonstration wrote this folder: its mark says so.
+/// Whether `attend demo` wrote this folder, which it marks.
 bool is_demo(const std::string& path) {
   try {
     return read_file(path + kMark, 4096) == kMarkText;
@@ -250,10 +250,10 @@ bool is_demo(const std::string& path) {
 void check_output(const std::string& path) {
   namespace fs = std::filesystem;
   const bool other = fs::exists(path) && !is_demo(path) && !(fs::is_directory(path) && fs::is_empty(path));
-  require<Error>(!other, path, ": is there already and was not made by attend demo; choose another with -o");
+  require<Error>(!other, path, " already exists and was not made by attend demo; choose another folder with -o");
 }
 
-/// Trains as `attend train` does: a signal saves, says how to continue, and ends the process.
+/// Trains like `attend train`: a signal saves a checkpoint, prints how to continue, and ends the process.
 TrainingFolder train_dates(const DemoArguments& arguments) {
   TrainingPrinter printer(std::cerr, arguments.json);
   if (!arguments.json) acknowledge_signals();
@@ -297,13 +297,14 @@ void run_demo(const DemoArguments& arguments) {
 void add_demo(Command& app) {
   Command* command = app.add_subcommand("demo", "Train a small Transformer to read dates, in about a minute");
   const auto arguments = std::make_shared<DemoArguments>();
-  command->add_option("-o,--output", arguments->output, "The model folder to write (default date-model)")
-      ->type_name("DIR");
-  command->add_option("--seed", arguments->seed, "Of the dates and the weights (default 1)")
-      ->check(whole_number(0, INT64_MAX));
-  command->add_option("--steps", arguments->steps, "Updates to make")->check(whole_number(1, 1000000));
+  command->add_option("-o,--output", arguments->output, "Model folder to write (default: date-model)")
+      ->type_name("MODEL");
+  add_training_seed(*command, arguments->seed);
+  command->add_option("--steps", arguments->steps, "Training steps (default: 2600)")
+      ->check(whole_number(1, 1000000))
+      ->type_name("N");
   add_threads(*command, arguments->threads);
-  add_json(*command, arguments->json, "Print {\"seconds\", \"accuracy\", \"model\"} and nothing else");
+  add_json(*command, arguments->json, "Print only a JSON object: {\"seconds\", \"accuracy\", \"model\"}");
   command->footer("\nExample:\n  attend demo -o dates\n");
   command->callback([arguments] { run_demo(*arguments); });
 }

@@ -26,13 +26,13 @@ int fail(int code, std::string message) {
   return code;
 }
 
-/// The path and the system's reason, without the library's wrapping.
+/// The path and the system's reason, without the prefix that std::filesystem adds.
 std::string plain_message(const std::filesystem::filesystem_error& error) {
   const std::string path = error.path1().string();
   return (path.empty() ? "" : path + ": ") + error.code().message();
 }
 
-/// Levenshtein's distance: how many letters to change, add or drop.
+/// Levenshtein distance: the number of letters to change, insert or delete.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -47,7 +47,7 @@ size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-/// What to say about a first word that is neither a command nor an option; empty if it is one.
+/// The error for a first word that is neither a command nor an option; empty if it is one.
 std::string complaint_about(const std::string& word, const Command& app) {
   const auto names = app.command_names();
   if (std::ranges::find(names, word) != names.end() || app.has_option(word)) return "";
@@ -58,7 +58,7 @@ std::string complaint_about(const std::string& word, const Command& app) {
   return "unknown command '" + word + "'" + (near ? "; did you mean '" + *nearest + "'?" : "; see attend --help");
 }
 
-/// `help` and `help COMMAND` as `--help` and `COMMAND --help`.
+/// Rewrites `help` and `help COMMAND` as `--help` and `COMMAND --help`.
 std::vector<std::string> with_help_option(std::vector<std::string> words) {
   if (words[0] != "help") return words;
   const bool names_command = words.size() > 1 && words[1] != "help" && !words[1].starts_with('-');
@@ -66,9 +66,10 @@ std::vector<std::string> with_help_option(std::vector<std::string> words) {
 }
 
 int run(int argc, char** argv) {
-  Command app("attend: a complete Transformer in C++ — see what it attends to", "attend");
+  Command app("Train, run and inspect Transformers", "attend");
   app.set_version("attend " ATTEND_VERSION);
-  app.footer("\nExample:\n  attend explain \"今天天气很好\"\n\n`attend help COMMAND` says more about each command.");
+  app.footer(
+      "\nExample:\n  attend explain \"今天天气很好\"\n\n`attend help COMMAND` describes a command and its options.");
   attend::cli::add_train(app);
   attend::cli::add_demo(app);
   attend::cli::add_translate(app);
@@ -107,7 +108,7 @@ int main(int argc, char** argv) {
   attend::cli::explain_bus_errors();
   try {
     attend::threads();
-  } catch (const attend::Error& error) {  // the environment is part of how a command is called
+  } catch (const attend::Error& error) {  // an invalid environment variable is a usage error
     return fail(kUsage, error.what());
   }
   try {
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(kFailure, plain_message(error));
   } catch (const std::bad_alloc&) {
-    return fail(kFailure, "there is not enough memory");
+    return fail(kFailure, "out of memory");
   } catch (const std::exception& error) {
     return fail(kFailure, error.what());
   }

@@ -20,10 +20,10 @@ void use_threads(int64_t threads) {
 
 void add_json(Command& command, bool& json, const std::string& help) { command.add_flag("--json", json, help); }
 
-void add_quiet(Command& command, bool& quiet) { command.add_flag("--quiet", quiet, "Print nothing while training"); }
+void add_quiet(Command& command, bool& quiet) { command.add_flag("--quiet", quiet, "Print no progress"); }
 
 void add_lossy(Command& command, bool& lossy) {
-  command.add_flag("--lossy", lossy, "Replace bytes that are not UTF-8 instead of stopping");
+  command.add_flag("--lossy", lossy, "Replace invalid UTF-8 instead of stopping with an error");
 }
 
 void add_by_line(Command& command, bool& by_line) {
@@ -37,19 +37,61 @@ void add_beam(Command& command, std::optional<int64_t>& beam, const std::string&
 }
 
 void add_length_penalty(Command& command, std::optional<double>& penalty) {
-  command.add_option("--length-penalty", penalty, "Exponent A of the score log p / length^A (default: 1)")
+  command
+      .add_option("--length-penalty", penalty,
+                  "Exponent A of the score log p / length^A (default: the model's generation settings, else 1)")
       ->check(number_between(-10, 10))
       ->type_name("A");
 }
 
 void add_task(Command& command, std::string& task) {
-  command.add_option("--task", task, "T5: task from the model's config, which sets the prefix and the search options")
+  command.add_option("--task", task, "T5: task in the model's config, which sets the prefix and the search options")
       ->type_name("NAME");
 }
 
 void add_no_cache(Command& command, bool& no_cache) {
-  command.add_flag("--no-cache", no_cache,
-                   "Recompute the whole text for each token instead of caching keys and values");
+  command.add_flag("--no-cache", no_cache, "Recompute all keys and values for each token instead of caching them");
+}
+
+void add_whole_text(Command& command, bool& whole_text) {
+  command.add_flag("--whole-text", whole_text, "Treat the whole input as one text");
+}
+
+void add_batch(Command& command, int64_t& tokens) {
+  const std::string initial = std::to_string(tokens);
+  command.add_option("--batch", tokens, "Batch size in tokens (default: " + initial + "; 1: one line at a time)")
+      ->check(whole_number(1, 10000000))
+      ->type_name("N");
+}
+
+void add_training_seed(Command& command, int64_t& seed) {
+  command.add_option("--seed", seed, "Random seed (default: 1)")->check(whole_number(0, INT64_MAX))->type_name("N");
+}
+
+Option* add_preset(Command& command, std::string& preset) {
+  return command.add_option("--preset", preset, "Model size: tiny, small or base (default: tiny)")->type_name("NAME");
+}
+
+Option* add_tokenizer(Command& command, std::string& tokenizer) {
+  return command
+      .add_option("--tokenizer", tokenizer,
+                  "Tokenizer: bpe, char, word, wordpiece, sentencepiece, or a file or folder to load (default: bpe)")
+      ->suggest({"bpe", "char", "word", "wordpiece", "sentencepiece"})
+      ->type_name("NAME|FILE");
+}
+
+void add_vocabulary(Command& command, int64_t& vocabulary) {
+  command.add_option("--vocabulary", vocabulary, "Maximum vocabulary size (default: 10000)")
+      ->check(whole_number(16, 10000000))
+      ->type_name("N");
+}
+
+void add_lowercase(Command& command, bool& lowercase) {
+  command.add_flag("--lowercase", lowercase, "Convert all text to lower case");
+}
+
+void add_model(Command& command, std::string& model) {
+  command.add_option("model", model, "Model folder")->required()->type_name("MODEL");
 }
 
 WeightFormat WeightOptions::format() const {
@@ -64,55 +106,57 @@ Precision WeightOptions::precision() const { return dtype == "bf16" && has_bf16(
 
 void add_weight_options(Command& command, WeightOptions& options) {
   command
-      .add_option("--dtype", options.dtype,
-                  "Weight type: f32, or bf16 with bf16 products where the processor has them (default: as in the "
-                  "file, with exact products)")
+      .add_option(
+          "--dtype", options.dtype,
+          "Weight type: f32, or bf16 with bf16 products where supported (default: the file's, with f32 products)")
       ->check(one_of({"f32", "bf16"}))
-      ->type_name("TYPE");
+      ->type_name("NAME");
   command
       .add_option("--quantize", options.quantize,
-                  "Weight quantization: int8 takes a quarter of the memory of f32 and is faster")
+                  "Weight quantization: int8, a quarter of the memory of f32 and faster (default: none)")
       ->check(one_of({"int8"}))
-      ->type_name("TYPE");
+      ->type_name("NAME");
 }
 
 void add_model_options(Command& command, CommonOptions& options) {
-  command.add_option("model", options.model, "Model folder")->required()->type_name("MODEL");
+  add_model(command, options.model);
   add_weight_options(command, options.weights);
   add_threads(command, options.threads);
   add_json(command, options.json, "Print one JSON object per line");
 }
 
 void add_text_options(Command& command, CommonOptions& options) {
-  Option* texts = command.add_option("text", options.input.texts, "Texts (none or -: the lines of the input)");
+  Option* texts = command.add_option("text", options.input.texts,
+                                     "Texts to process (default: the lines of --input; -: standard input)");
   texts->type_name("TEXT");
-  command.add_option("-i,--input", options.input.file, "File to read, plain or gzip (default: standard input)")
+  command.add_option("-i,--input", options.input.file, "Input file, may be gzip-compressed (default: standard input)")
       ->type_name("FILE")
       ->excludes(texts);
-  command.add_option("-o,--output", options.output, "File to write (default: standard output)")->type_name("FILE");
+  command.add_option("-o,--output", options.output, "Output file (default: standard output)")->type_name("FILE");
   add_lossy(command, options.input.lossy);
   command.add_flag("--unbuffered", options.input.unbuffered,
-                   "Answer each line of standard input as soon as it is read");
-  command.add_flag("--bench", options.bench, "Print tokens per second at the end");
+                   "Process each line of standard input as soon as it arrives");
+  command.add_flag("--bench", options.bench, "Print the speed in tokens per second at the end");
 }
 
 std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options) {
   std::vector<Option*> all;
   all.push_back(command.add_option("--temperature", options.temperature,
-                                   "Divisor of the logits: below 1 safer, above 1 more varied"));
-  all.back()->check(number_between(0, 1000))->type_name("T");
-  all.push_back(command.add_option("--top-k", options.top_k, "Sample from the K likeliest tokens (0: all)"));
+                                   "Sampling temperature: below 1 safer, above 1 more varied (default: 1)"));
+  all.back()->check(number_between(0, 1000))->type_name("N");
+  all.push_back(command.add_option("--top-k", options.top_k, "Sample from the K likeliest tokens (default: 0, all)"));
   all.back()->check(whole_number(0, 1000000000))->type_name("K");
-  all.push_back(
-      command.add_option("--top-p", options.top_p, "Sample from the likeliest tokens with total probability P"));
+  all.push_back(command.add_option("--top-p", options.top_p,
+                                   "Sample from the likeliest tokens with total probability P (default: 1, all)"));
+  all.back()->check(number_between(0, 1))->type_name("P");
+  all.push_back(command.add_option("--min-p", options.min_p,
+                                   "Sample from tokens at least P times as likely as the likeliest (default: 0, all)"));
   all.back()->check(number_between(0, 1))->type_name("P");
   all.push_back(
-      command.add_option("--min-p", options.min_p, "Sample from tokens at least P times as likely as the likeliest"));
-  all.back()->check(number_between(0, 1))->type_name("P");
-  all.push_back(command.add_option("--repetition-penalty", options.repetition_penalty,
-                                   "Penalty on tokens that have occurred (1: off)"));
-  all.back()->check(number_between(0.001, 1000))->type_name("R");
-  command.add_option("--seed", options.seed, "Random seed of sampling (default: 0)")
+      command.add_option("--repetition-penalty", options.repetition_penalty,
+                         "Penalty on repeated tokens (default: the model's generation settings, else 1, off)"));
+  all.back()->check(number_between(0.001, 1000))->type_name("N");
+  command.add_option("--seed", options.seed, "Random seed for sampling (default: 0)")
       ->check(whole_number(0, UINT64_MAX))
       ->type_name("N");
   return [all] { return std::ranges::any_of(all, [](const Option* option) { return option->count() > 0; }); };

@@ -18,7 +18,7 @@ namespace attend::cli {
 void add_threads(Command& command, int64_t& threads);
 /// Applies --threads; 0 leaves the default.
 void use_threads(int64_t threads);
-/// --json with a description of what it prints.
+/// --json; `help` describes its output.
 void add_json(Command& command, bool& json, const std::string& help);
 /// --quiet.
 void add_quiet(Command& command, bool& quiet);
@@ -34,15 +34,31 @@ void add_length_penalty(Command& command, std::optional<double>& penalty);
 void add_task(Command& command, std::string& task);
 /// --no-cache.
 void add_no_cache(Command& command, bool& no_cache);
+/// --whole-text.
+void add_whole_text(Command& command, bool& whole_text);
+/// --batch; its help shows the current value of `tokens` as the default.
+void add_batch(Command& command, int64_t& tokens);
+/// --seed of training.
+void add_training_seed(Command& command, int64_t& seed);
+/// --preset.
+Option* add_preset(Command& command, std::string& preset);
+/// --tokenizer: the kind to train, or a file or folder to load.
+Option* add_tokenizer(Command& command, std::string& tokenizer);
+/// --vocabulary.
+void add_vocabulary(Command& command, int64_t& vocabulary);
+/// --lowercase.
+void add_lowercase(Command& command, bool& lowercase);
+/// The argument MODEL.
+void add_model(Command& command, std::string& model);
 
-/// How a model's weights are held.
+/// The format of a model's weights in memory.
 struct WeightOptions {
-  std::string dtype, quantize;  ///< "": bf16 matrices as in the files, everything else as f32
-  /// Throws a usage error where the two exclude each other.
+  std::string dtype, quantize;  ///< "": bf16 matrices stay bf16, all other tensors become f32
+  /// Throws a usage error if the two options cannot be combined.
   WeightFormat format() const;
-  /// Whether bf16 files are held as bf16.
+  /// Whether matrices stored as bf16 stay bf16 in memory.
   bool keeps_bf16() const;
-  /// What products are computed in: bf16 if it is asked for and the processor has instructions for it.
+  /// Precision of matrix products: bf16 if requested and supported by the processor.
   Precision precision() const;
 };
 
@@ -60,7 +76,8 @@ void add_weight_options(Command& command, WeightOptions& options);
 void add_model_options(Command& command, CommonOptions& options);
 /// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
 void add_text_options(Command& command, CommonOptions& options);
-/// --temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed. True if one of them was given, but the seed.
+/// --temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed. The returned function tells whether any of
+/// them except --seed was given.
 std::function<bool()> add_sampling_options(Command& command, SamplingOptions& options);
 
 }  // namespace attend::cli

@@ -18,7 +18,7 @@ constexpr char kClearLine[] = "\r\x1b[K";
 
 std::atomic<bool> stop_requested{false};
 std::atomic<int> stop_signal{0};
-std::atomic<bool> is_terminal{false};  // standard error is a terminal, on which a status line may stand
+std::atomic<bool> is_terminal{false};  // standard error is a terminal and may show a status line
 std::atomic<const char*> message{nullptr};
 
 void write_text(const char* text) {
@@ -63,13 +63,13 @@ extern "C" void exit_at_once(int signal) {
 extern "C" void report_bus_error(int signal, siginfo_t* info, void*) {
   const char* path = mapped_path_of(info->si_addr);
   if (info->si_code != BUS_ADRERR || path == nullptr) {
-    ::signal(signal, SIG_DFL);  // another cause: the access faults again, with the usual effect
+    ::signal(signal, SIG_DFL);  // another cause: the access faults again, with the default action
     return;
   }
   if (is_terminal) write_text("\n");
   write_text("attend: ");
   write_text(path);
-  write_text(": was cut short while it was in use; restore the file and start again\n");
+  write_text(": the file was truncated while in use; restore it and start again\n");
   _exit(1);
 }
 
@@ -90,7 +90,7 @@ void handle(std::initializer_list<int> signals, void (*handler)(int), int flags)
 }  // namespace
 
 void stop_after_lines() {
-  handle({SIGINT, SIGTERM}, stop_lines, 0);  // without SA_RESTART a waiting read ends
+  handle({SIGINT, SIGTERM}, stop_lines, 0);  // without SA_RESTART, a blocking read returns
 }
 
 const std::atomic<bool>& stop_after_saving() {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(200);
 
-/// Two digits at least.
+/// At least two significant digits.
 std::string rate_text(double rate) {
   if (rate >= 10) return grouped(rate);
   char text[32];

@@ -7,8 +7,8 @@
 
 namespace attend::cli {
 
-/// How far a command has come: one line of standard error that is written over and goes away at the end. Nothing is
-/// shown where standard error is not a terminal.
+/// Progress of a command: one line on standard error that is overwritten and finally erased. Shows nothing if standard
+/// error is not a terminal.
 class StatusLine {
  public:
   StatusLine();
@@ -17,9 +17,9 @@ class StatusLine {
   StatusLine& operator=(const StatusLine&) = delete;
 
   bool is_shown() const { return is_shown_; }
-  /// `1,024 of 5,000 lines, 35 lines/s, 1:53 left`, without what follows from a total that is not known.
+  /// `1,024 of 5,000 lines, 35 lines/s, 1:53 left`; without a total, `1,024 lines, 35 lines/s`.
   void count(int64_t done, std::optional<int64_t> total, const char* unit = "lines");
-  /// `Reading … 45 %, 0:12 left`; a negative share is not known.
+  /// `Reading … 45 %, 0:12 left`; a negative share means unknown.
   void share(const std::string& what, double share);
   void clear();
 

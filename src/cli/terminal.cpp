@@ -21,7 +21,7 @@ std::string_view environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// A pipe has no width: 100 columns, unless COLUMNS says otherwise.
+/// The width of the terminal; for a pipe, COLUMNS or 100.
 int terminal_width() {
   winsize size{};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
@@ -41,7 +41,7 @@ struct Colour {
   int red, green, blue;
 };
 
-/// Viridis at five points: even steps to the eye, also to the colour-blind, in print and on any background.
+/// Viridis at five points: perceptually uniform, and readable for the colour-blind, in print and on any background.
 Colour viridis(double share) {
   constexpr std::array<Colour, 5> kPoints{{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
   const double place = std::clamp(share, 0.0, 1.0) * (kPoints.size() - 1);
@@ -79,7 +79,7 @@ int widest(const std::vector<std::string>& texts) {
 int column_width(const Table& table, size_t column) {
   int width = display_width(table.columns[column]);
   for (const auto& row : table.cells) width = std::max(width, display_width(row[column].text));
-  return width + 2;  // one blank on each side, inside the shade
+  return width + 2;  // one space on each side, with the same background
 }
 
 std::string rendered(const Terminal& terminal, const Cell& cell, int width) {

@@ -24,14 +24,15 @@ namespace {
 
 constexpr const char* kTrainExamples = R"(
 Examples:
-  attend train transformer train.en train.de -o en-de          two aligned files: a translator
-  attend train rnn-attention pairs.tsv --preset small -o m     source, tab, target in each line
-  attend train gpt novel.txt --tokenizer char -o novel         plain text: a language model
-  attend train encoder reviews.tsv -o reviews                  label, tab, text: a classifier
-  attend train encoder corpus.txt --masked-words -o base       masked words; then --from base with labels
-  attend train --resume en-de                                  go on after Ctrl-C, bit for bit
-  attend train transformer pairs.tsv -o m --watch              with a page that shows it learning
-Files may be packed by gzip; - is the standard input. Ctrl-C saves, and says how to go on.)";
+  attend train transformer train.en train.de -o en-de          a translation model, from two aligned files
+  attend train rnn-attention pairs.tsv --preset small -o m     the same, from lines of source, tab, target
+  attend train gpt novel.txt --tokenizer char -o novel         a language model, from plain text
+  attend train encoder reviews.tsv -o reviews                  a classifier, from lines of label, tab, text
+  attend train encoder corpus.txt --masked-words -o base       masked-word pretraining; continue with --from base
+  attend train --resume en-de                                  continue after Ctrl-C, with the same result
+  attend train transformer pairs.tsv -o m --watch              show the training in the browser
+
+Files may be gzip-compressed; - is standard input. Ctrl-C saves a checkpoint and prints the command to continue.)";
 
 struct TrainArguments {
   std::string architecture, output, resume, from, task, preset, tokenizer;
@@ -44,13 +45,13 @@ struct TrainArguments {
   std::map<std::string, std::string> model, training;
 };
 
-/// A kind of tokenizer to train, or one to load.
+/// Accepts the kinds of tokenizers, and existing files and folders.
 Check known_tokenizer() {
   const auto check = [](std::string& text) -> std::string {
     const std::vector<std::string> kinds{"char", "word", "bpe", "wordpiece", "sentencepiece"};
     std::error_code error;
     if (std::ranges::find(kinds, text) != kinds.end() || std::filesystem::exists(text, error)) return "";
-    return "expected char, word, bpe, wordpiece, sentencepiece, or a file or folder that exists, got '" + text + "'";
+    return "expected char, word, bpe, wordpiece, sentencepiece, or an existing file or folder, got '" + text + "'";
   };
   return check;
 }
@@ -61,14 +62,16 @@ const Architecture& architecture_of(const std::string& name) {
     if (entry.name == name) return entry;
     names += (names.empty() ? "" : ", ") + entry.name;
   }
-  throw UsageError("there is no architecture '" + name + "'; there are " + names);
+  throw UsageError("unknown architecture '" + name + "'; expected one of " + names);
 }
 
-/// Pairs from one file with tabs or from two aligned ones, text or labelled text from any number.
+/// Translation pairs come from one file with tabs or from two aligned files; text and labelled text from any number.
 Corpus corpus_of(const std::vector<std::string>& files, ModelKind kind, const TrainArguments& arguments) {
   Corpus corpus{.lossy = arguments.lossy};
   if (kind == ModelKind::translation) {
-    if (files.size() > 2) throw UsageError("expected one file of pairs or two aligned files, got more");
+    if (files.size() > 2)
+      throw UsageError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()) +
+                       " files");
     corpus.kind = files.size() == 1 ? CorpusKind::tsv : CorpusKind::pairs;
     corpus.files = {files[0]};
     if (files.size() == 2) corpus.targets = {files[1]};
@@ -79,12 +82,12 @@ Corpus corpus_of(const std::vector<std::string>& files, ModelKind kind, const Tr
   return corpus;
 }
 
-/// What a user asks for in vain is a mistake to tell.
+/// Rejects options that would have no effect.
 void check_usage(const TrainArguments& arguments) {
   const bool resumes = !arguments.resume.empty();
-  if (!arguments.watch && !arguments.watch_text.empty()) throw UsageError("--watch-text needs --watch");
+  if (!arguments.watch && !arguments.watch_text.empty()) throw UsageError("--watch-text requires --watch");
   if (!resumes && arguments.output.empty()) {
-    throw UsageError("expected -o MODEL, the folder to write, or --resume MODEL");
+    throw UsageError("expected -o MODEL (a new model folder) or --resume MODEL");
   }
   const bool new_model = !arguments.architecture.empty() || !arguments.output.empty() || !arguments.from.empty() ||
                          !arguments.preset.empty() || !arguments.tokenizer.empty() || !arguments.validation.empty() ||
@@ -92,24 +95,24 @@ void check_usage(const TrainArguments& arguments) {
                          arguments.vocabulary > 0 || arguments.by_line || arguments.masked || arguments.lossy ||
                          arguments.validation_share > 0;
   if (resumes && new_model) {
-    throw UsageError("--resume goes on with the model and the corpus of its folder: only training options fit");
+    throw UsageError("--resume uses the model and the corpus of its folder: give only training options with it");
   }
-  if (arguments.from.empty() && !arguments.task.empty()) throw UsageError("--task needs --from");
+  if (arguments.from.empty() && !arguments.task.empty()) throw UsageError("--task requires --from");
   const bool new_words = !arguments.tokenizer.empty() || arguments.vocabulary > 0 || arguments.lowercase;
   if (!arguments.from.empty() && (!arguments.preset.empty() || new_words)) {
     throw UsageError(
-        "--from takes size and vocabulary from its model: drop --preset, --tokenizer, --vocabulary and --lowercase");
+        "--from takes size and vocabulary from its model: remove --preset, --tokenizer, --vocabulary and --lowercase");
   }
 }
 
 TrainingJob job_of(const TrainArguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
-  if (arguments.files.empty()) throw UsageError("expected files to learn from");
+  if (arguments.files.empty()) throw UsageError("expected training files");
   if (arguments.masked && architecture.kind != ModelKind::classification) {
-    throw UsageError("--masked-words is for an encoder");
+    throw UsageError("--masked-words applies only to the architecture encoder");
   }
   if (arguments.by_line && architecture.kind == ModelKind::translation) {
-    throw UsageError("--by-line is for plain text");
+    throw UsageError("--by-line applies only to plain text, not to translation pairs");
   }
   TrainingJob job{
       .architecture = architecture.name, .model = arguments.model, .from = arguments.from, .task = arguments.task};
@@ -152,7 +155,7 @@ std::string option_name(std::string setting) {
   return "--" + setting;
 }
 
-/// The message with its settings, in single quotes, as the options they were given by.
+/// Replaces the names of settings, in single quotes, by the options that set them.
 std::string with_option_names(std::string message) {
   std::vector<SettingInfo> known = training_settings();
   for (const Architecture& architecture : architectures()) {
@@ -180,7 +183,7 @@ TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer
   throw UsageError(with_option_names(error.what()));
 }
 
-/// The page, where it was asked for; it ends with the training.
+/// Serves the page if --watch was given; it closes when training ends.
 std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, const TrainingFolder& folder,
                                               const std::string& path) {
   if (!arguments.watch) return nullptr;
@@ -189,7 +192,7 @@ std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, c
                            .page = packed_page(),
                            .name = std::filesystem::weakly_canonical(path).filename().string(),
                            .text = arguments.watch_text});
-  std::cerr << "Watch it at " << watch->address() << '\n';
+  std::cerr << "Watch the training at " << watch->address() << '\n';
   return watch;
 }
 
@@ -211,17 +214,18 @@ void run_train(const TrainArguments& arguments) {
   if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
 }
 
-using Configs = std::vector<std::pair<std::string, Json>>;  // of each architecture
+using Configs = std::vector<std::pair<std::string, Json>>;  // by architecture
 
-/// "40; rnn, rnn-attention 30; gpt 10": the value of the first architecture that has one, then those that differ.
+/// "40; rnn, rnn-attention: 30; gpt: 10": the default of the first architecture that has one, then those that differ.
 std::string defaults_of(const std::string& setting, const Configs& configs) {
-  std::vector<std::pair<std::string, std::string>> values;  // value, who has it
+  std::vector<std::pair<std::string, std::string>> values;  // value, architectures
   for (const auto& [architecture, config] : configs) {
     if (!config.contains(setting)) continue;
     const Json& found = config[setting];
-    const std::string value = found.is_string()    ? found.get<std::string>()
-                              : found.is_boolean() ? (found.get<bool>() ? "yes" : "no")
-                                                   : found.dump();
+    std::string value = found.is_string()    ? found.get<std::string>()
+                        : found.is_boolean() ? (found.get<bool>() ? "yes" : "no")
+                                             : found.dump();
+    if (found.is_number() && value.ends_with(".0")) value.resize(value.size() - 2);
     const auto known = std::ranges::find(values, value, &std::pair<std::string, std::string>::first);
     if (known == values.end()) {
       values.emplace_back(value, architecture);
@@ -232,33 +236,74 @@ std::string defaults_of(const std::string& setting, const Configs& configs) {
   if (values.empty()) return "";
   std::string text = values[0].first;
   for (size_t i = 1; i < values.size(); ++i)
-    text.append("; ").append(values[i].second).append(" ").append(values[i].first);
+    text.append("; ").append(values[i].second).append(": ").append(values[i].first);
   return text;
 }
 
-/// Architectures share names: what one means by them is said once, and where another means something else.
-void merge_settings(std::vector<SettingInfo>& all, const Architecture& architecture) {
-  for (const SettingInfo& info : settings_of(architecture.name)) {
-    if (info.name == "vocab_size" || info.name == "labels" || info.name == "scores") continue;  // what the data says
-    const auto known = std::ranges::find(all, info.name, &SettingInfo::name);
-    if (known == all.end()) {
-      all.push_back(info);
-    } else if (known->help.find(info.help) == std::string::npos) {
-      known->help += "; " + architecture.name + ": " + info.help;
-    }
-  }
+std::string capitalized(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
-/// An option for each setting. The names of version 0.1 work too, but help does not list them.
+/// All settings that an option can set, each once. If a setting has different meanings in different architectures, its
+/// help is "rnn: …; transformer, gpt: …".
+std::vector<SettingInfo> merged_settings() {
+  using Meanings = std::vector<std::pair<std::string, std::string>>;  // help, architectures
+  std::vector<SettingInfo> all;
+  std::map<std::string, Meanings> meanings;
+  for (const Architecture& architecture : architectures()) {
+    for (const SettingInfo& info : settings_of(architecture.name)) {
+      if (info.name == "vocab_size" || info.name == "labels" || info.name == "scores") continue;  // set by the data
+      if (!meanings.contains(info.name)) all.push_back(info);
+      Meanings& list = meanings[info.name];
+      const auto known = std::ranges::find(list, info.help, &Meanings::value_type::first);
+      if (known == list.end()) {
+        list.emplace_back(info.help, architecture.name);
+      } else {
+        known->second.append(", ").append(architecture.name);
+      }
+    }
+  }
+  for (SettingInfo& info : all) {
+    const Meanings& list = meanings[info.name];
+    info.help = list.size() == 1 ? capitalized(list[0].first) : "";
+    for (const auto& [help, names] : list) {
+      if (list.size() == 1) break;
+      info.help.append(info.help.empty() ? "" : "; ").append(names).append(": ").append(help);
+    }
+  }
+  return all;
+}
+
+std::vector<SettingInfo> capitalized(std::vector<SettingInfo> settings) {
+  for (SettingInfo& info : settings) info.help = capitalized(info.help);
+  return settings;
+}
+
+/// The help of a setting with its choices and its default.
+std::string help_of(const SettingInfo& info, const Configs& defaults) {
+  std::string help = info.help;
+  for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
+  const std::string initial = defaults_of(info.name, defaults);
+  if (initial.empty()) return help;
+  // "… (0: all)" becomes "… (default: 4; 0: all)".
+  const size_t zero = help.ends_with(')') ? help.rfind("(0: ") : std::string::npos;
+  if (zero != std::string::npos) return help.insert(zero + 1, "default: " + initial + "; ");
+  return help + " (default: " + initial + ")";
+}
+
+const char* type_name_of(const SettingInfo& info) {
+  if (info.kind == "yes or no") return "yes|no";
+  if (info.kind == "list") return "LIST";
+  return info.kind == "choice" || info.kind == "text" ? "NAME" : "N";
+}
+
+/// Adds an option for each setting. The names of version 0.1 still work, but help does not list them.
 void add_settings(Command& command, const std::vector<SettingInfo>& settings,
                   std::map<std::string, std::string>& values, const std::string& group, const Configs& defaults) {
   for (const SettingInfo& info : settings) {
     const std::string option = option_name(info.name);
-    std::string help = info.help;
-    for (size_t i = 0; i < info.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + info.choices[i];
-    if (const std::string initial = defaults_of(info.name, defaults); !initial.empty()) {
-      help.append(" [").append(initial).append("]");
-    }
+    const std::string help = help_of(info, defaults);
     const std::string former(former_name(info.name));
     if (!former.empty() && !command.has_option(option_name(former))) {
       command
@@ -273,9 +318,7 @@ void add_settings(Command& command, const std::vector<SettingInfo>& settings,
         ->take_last()
         ->suggest(info.kind == "yes or no" ? std::vector<std::string>{"yes", "no"} : info.choices)
         ->group(group)
-        ->type_name(info.kind == "yes or no" ? "yes|no"
-                    : info.kind == "choice"  ? "NAME"
-                                             : "N");
+        ->type_name(type_name_of(info));
   }
 }
 
@@ -285,52 +328,45 @@ void add_train(Command& app) {
   Command* command = app.add_subcommand("train", "Train a model on your own text");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("architecture", arguments->architecture, "rnn, rnn-attention, transformer, gpt or encoder")
-      ->suggest({"rnn", "rnn-attention", "transformer", "gpt", "encoder"});
-  command->add_option("files", arguments->files, "What to learn from; see the examples below")->type_name("FILES");
-  command->add_option("-o,--output", arguments->output, "The model folder to write")->type_name("MODEL");
-  command->add_option("--resume", arguments->resume, "Go on with a model folder where it stopped")->type_name("MODEL");
-  command->add_option("--from", arguments->from, "Start from the weights and the vocabulary of a trained model")
-      ->type_name("MODEL");
-  command->add_option("--task", arguments->task, "Which task of that model to go on with (T5: translation_en_to_de)")
+      ->suggest({"rnn", "rnn-attention", "transformer", "gpt", "encoder"})
       ->type_name("NAME");
-  command->add_option("--preset", arguments->preset, "Size of the model: tiny, small or base (default tiny)")
-      ->check(one_of({"tiny", "small", "base"}));
-  command->add_option("--validation", arguments->validation, "Files to validate with, as the training files")
-      ->type_name("FILES");
+  command->add_option("files", arguments->files, "Training files; see the examples below")->type_name("FILE");
+  command->add_option("-o,--output", arguments->output, "New model folder")->type_name("MODEL");
+  command->add_option("--resume", arguments->resume, "Model folder in which to continue training")->type_name("MODEL");
+  command->add_option("--from", arguments->from, "Trained model to start from: its weights and its vocabulary")
+      ->type_name("MODEL");
+  command->add_option("--task", arguments->task, "T5: task of that model to train (translation_en_to_de)")
+      ->type_name("NAME");
+  add_preset(*command, arguments->preset)->check(one_of({"tiny", "small", "base"}));
+  command->add_option("--validation", arguments->validation, "Validation files, in the format of the training files")
+      ->type_name("FILE");
   command
       ->add_option("--validation-share", arguments->validation_share,
-                   "Part of the corpus held out if there are none (0.02; of plain text 0.1)")
-      ->check(number_between(0, 0.99));
-  command
-      ->add_option("--tokenizer", arguments->tokenizer,
-                   "bpe (default), char, word, wordpiece, sentencepiece, or a file or folder to load")
-      ->check(known_tokenizer())
-      ->suggest({"bpe", "char", "word", "wordpiece", "sentencepiece"})
-      ->type_name("NAME|FILE");
-  command->add_option("--vocabulary", arguments->vocabulary, "Largest number of tokens to learn (default 10000)")
-      ->check(whole_number(16, 10000000));
-  command->add_flag("--lowercase", arguments->lowercase, "Make all text lower-case");
+                   "Share of the corpus held out if --validation is not given (default: 0.02; plain text: 0.1)")
+      ->check(number_between(0, 0.99))
+      ->type_name("N");
+  add_tokenizer(*command, arguments->tokenizer)->check(known_tokenizer());
+  add_vocabulary(*command, arguments->vocabulary);
+  add_lowercase(*command, arguments->lowercase);
   add_by_line(*command, arguments->by_line);
-  command->add_flag("--masked-words", arguments->masked, "Encoder: learn from plain text by guessing held-out words");
+  command->add_flag("--masked-words", arguments->masked, "Encoder: train on plain text to predict masked words");
   add_lossy(*command, arguments->lossy);
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a model folder that is there");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace an existing model folder");
   add_threads(*command, arguments->threads);
-  command->add_flag("--watch", arguments->watch, "Show the training in the browser, at the address it prints");
+  command->add_flag("--watch", arguments->watch, "Show the training in the browser, at the printed address");
   command
       ->add_option("--watch-text", arguments->watch_text,
-                   "The sentence to follow there (default: one to validate with)")
+                   "Text that the page of --watch follows (default: a validation example)")
       ->type_name("TEXT");
   add_quiet(*command, arguments->quiet);
-  add_json(*command, arguments->json, "Print the outcome as a JSON object");
-  std::vector<SettingInfo> settings;
+  add_json(*command, arguments->json, "Print the result as a JSON object");
   Configs models, trainings;
   for (const Architecture& architecture : architectures()) {
-    merge_settings(settings, architecture);
     models.emplace_back(architecture.name, Json::parse(with_settings(preset_config(architecture.name, "tiny"), {})));
     trainings.emplace_back(architecture.name, Json::parse(training_text(default_training(architecture.name))));
   }
-  add_settings(*command, settings, arguments->model, "Model [value in preset tiny]", models);
-  add_settings(*command, training_settings(), arguments->training, "Training [default]", trainings);
+  add_settings(*command, merged_settings(), arguments->model, "Model (defaults of --preset tiny)", models);
+  add_settings(*command, capitalized(training_settings()), arguments->training, "Training", trainings);
   command->footer(kTrainExamples);
   command->callback([arguments] { run_train(*arguments); });
 }

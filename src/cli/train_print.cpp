@@ -15,7 +15,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr auto kSilence = std::chrono::seconds(30);  // in a log
+constexpr auto kSilence = std::chrono::seconds(30);  // between lines of a log
 
 template <class... Parts>
 std::string format(const char* pattern, Parts... parts) {
@@ -111,7 +111,7 @@ Progress TrainingPrinter::progress() {
   return [this](const std::string& what, double share) {
     if (what != phase_) phase_ = what, phase_began_ = std::chrono::steady_clock::now(), phase_told_ = false;
     status(what + (share < 0 ? " …" : format(" … %.0f %%", 100 * share)));
-    // In a log only what takes time is worth a line.
+    // In a log, only phases that take time get a line.
     if (live_ || phase_told_ || std::chrono::steady_clock::now() - phase_began_ < std::chrono::seconds(2)) return;
     line(what + " …");
     phase_told_ = true;
@@ -130,7 +130,7 @@ void TrainingPrinter::start(const TrainingFolder& folder) {
               grouped(static_cast<double>(data.validation_examples.size())) + " for validation";
   }
   if (data.dropped > 0)
-    corpus += "; " + grouped(static_cast<double>(data.dropped)) + " lines with a blank side left out";
+    corpus += "; " + grouped(static_cast<double>(data.dropped)) + " lines with an empty side skipped";
   line("corpus: " + corpus);
 }
 
@@ -166,20 +166,20 @@ TrainingObserver TrainingPrinter::observer() {
 void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path) {
   if (outcome.end == TrainingOutcome::End::interrupted) {
     line(format("Stopped at step %lld; everything is saved.", static_cast<long long>(outcome.step)));
-    line("Go on with: attend train --resume " + shell_word(path));
+    line("Continue with: attend train --resume " + shell_word(path));
     return;
   }
   const bool early = outcome.end == TrainingOutcome::End::stopped_early;
   if (outcome.made_now == 0) {
-    line(format("Training was already over: %s at step %lld of %lld; ", early ? "it stopped early" : "it ended",
+    line(format("Training had already %s at step %lld of %lld: ", early ? "stopped early" : "finished",
                 static_cast<long long>(outcome.step), static_cast<long long>(outcome.steps)) +
          evaluation_text(outcome.result));
     const int64_t more = early ? 2 * folder.training().patience : 2 * outcome.steps;
-    line("Train further with: attend train --resume " + shell_word(path) + (early ? " --patience " : " --steps ") +
+    line("To train further: attend train --resume " + shell_word(path) + (early ? " --patience " : " --steps ") +
          std::to_string(more));
     return;
   }
-  if (early) line("No better validation for a while: stopped early.");
+  if (early) line("Stopped early: validation no longer improves.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");

@@ -140,7 +140,7 @@ TEST(Compare, ResumesAfterCtrlCWithTheSameResult) {
   std::ranges::replace(words, whole, stopped);
   const int code = interrupted(words, stopped + "/rnn-attention/training.jsonl", errors);
   ASSERT_EQ(code, 130) << errors;
-  EXPECT_NE(errors.find("Go on with: attend compare --resume " + stopped + "\n"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("Continue with: attend compare --resume " + stopped + "\n"), std::string::npos) << errors;
   EXPECT_TRUE(std::filesystem::exists(stopped + "/rnn.txt"));
   EXPECT_FALSE(std::filesystem::exists(stopped + "/transformer.txt"));
   std::filesystem::remove(corpus);  // resuming needs only the folder
@@ -157,11 +157,12 @@ TEST(Compare, ErrorsAreOneLineAndLeaveNoFiles) {
   const std::string corpus = write(folder.file("train.tsv"), pairs(30, 4)), output = folder.file("c");
   const std::string shorter = write(folder.file("shorter"), "a\n");
   const std::vector<std::tuple<int, Words, std::string>> cases{
-      {2, {corpus}, "expected -o DIR, the folder to write, or --resume DIR; see attend compare --help"},
-      {2, {"-o", output}, "expected one file of pairs or two aligned files, got 0; see attend compare --help"},
+      {2, {corpus}, "expected -o FOLDER (a new folder) or --resume FOLDER; see attend compare --help"},
+      {2, {"-o", output}, "expected one file of pairs or two aligned files, got 0 files; see attend compare --help"},
       {2,
        {corpus, "--resume", output},
-       "--resume DIR goes on with what DIR holds; no files or -o go with it; see attend compare --help"},
+       "--resume uses the files and settings of its folder: give no files and no -o with it; see attend compare "
+       "--help"},
       {2,
        {corpus, "-o", output, "--set", "dim"},
        "--set: expected NAME=VALUE or ARCHITECTURE.NAME=VALUE, got 'dim'; see attend compare --help"},

@@ -43,12 +43,12 @@ TEST(Demo, ShowsDatesAttentionAndWhatIsNext) {
   const TemporaryFolder folder;
   const Finished result = demo({"-o", folder.file("m"), "--steps", "2"});
   ASSERT_EQ(result.code, 0) << result.err;
-  for (const char* text : {"Training a small Transformer", "Dates it has never seen", "of 1000 right", "Where it looks",
-                           "What next", "attend train transformer"}) {
+  for (const char* text : {"Training a small Transformer", "Dates it was not trained on", "of 1000 correct",
+                           "What it attends to", "Next steps", "attend train transformer"}) {
     EXPECT_NE(result.out.find(text), std::string::npos) << text;
   }
   const std::string page = folder.file("m") + "/inside.html";  // written only if the program was built with the page
-  EXPECT_EQ(result.out.find("The page " + page) != std::string::npos, std::filesystem::exists(page));
+  EXPECT_EQ(result.out.find("Open " + page + " in a browser") != std::string::npos, std::filesystem::exists(page));
   EXPECT_NE(result.out.find("The model is in " + folder.file("m") + ".\n"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("attend view " + folder.file("m") + " "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("attend translate " + folder.file("m") + " "), std::string::npos) << result.out;
@@ -60,7 +60,7 @@ TEST(Demo, DoesNotOverwriteAForeignFolder) {
   const Finished result = demo({"-o", folder.path()});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err, "attend: " + folder.path() +
-                            ": is there already and was not made by attend demo; choose another with -o\n");
+                            " already exists and was not made by attend demo; choose another folder with -o\n");
   EXPECT_EQ(file_text(folder.file("note")), "mine");
 }
 

@@ -94,8 +94,8 @@ TEST_F(Faults, AFileThatShrinksInUseIsOneLine) {
   ASSERT_EQ(truncate(ids.c_str(), 0), 0);
   const Finished result = process.wait();
   EXPECT_EQ(result.code, 1);
-  EXPECT_TRUE(result.err.ends_with("attend: " + ids +
-                                   ": was cut short while it was in use; restore the file and start again\n"))
+  EXPECT_TRUE(
+      result.err.ends_with("attend: " + ids + ": the file was truncated while in use; restore it and start again\n"))
       << result.err;
 }
 
@@ -110,7 +110,7 @@ TEST_F(Faults, AModelThatShrinksUnderACommandIsOneLine) {
   close(writer);
   const Finished result = process.wait();
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find(weights + ": was cut short while it was in use"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find(weights + ": the file was truncated while in use"), std::string::npos) << result.err;
 }
 
 TEST_F(Faults, FilesystemErrorsAreOneLine) {
@@ -145,9 +145,9 @@ TEST_F(Faults, AFinishedRunSaysHowToTrainFurther) {
   const auto before = trained_files(model_);
   const Finished result = train({"--resume", model_});
   EXPECT_EQ(result.code, 0);
-  EXPECT_NE(result.err.find("Training was already over: it ended at step 4 of 4; validation loss "), std::string::npos)
+  EXPECT_NE(result.err.find("Training had already finished at step 4 of 4: validation loss "), std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find("Train further with: attend train --resume " + model_ + " --steps 8\n"), std::string::npos)
+  EXPECT_NE(result.err.find("To train further: attend train --resume " + model_ + " --steps 8\n"), std::string::npos)
       << result.err;
   EXPECT_EQ(trained_files(model_), before);
 }
@@ -163,7 +163,7 @@ TEST_F(Faults, TrainingShowsProgressLongBeforeItsFirstReport) {
   EXPECT_TRUE(wait_until(has_line)) << process.err();
   const Finished result = process.end(SIGHUP);
   EXPECT_EQ(result.code, 128 + SIGHUP);
-  EXPECT_NE(result.err.find("\nStopping; saving comes first. Press Ctrl-C again to stop at once, without saving.\n"),
+  EXPECT_NE(result.err.find("\nStopping after saving. Press Ctrl-C again to stop immediately, without saving.\n"),
             std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("; everything is saved.\n"), std::string::npos) << result.err;
@@ -208,7 +208,7 @@ TEST(DemoStopped, SavesAndCanBeResumed) {
   ASSERT_TRUE(wait_until([&] { return process.err().find("\nstep ") != std::string::npos; }));
   const Finished result = process.end(SIGINT);
   EXPECT_EQ(result.code, 130);
-  EXPECT_NE(result.err.find("Stopping; saving comes first."), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("Stopping after saving."), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("; everything is saved.\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("attend train --resume " + model + "\n"), std::string::npos) << result.err;
   EXPECT_GT(std::stoll(SafetensorsFile::open(model + "/checkpoint.safetensors").metadata().at("step")), 0);

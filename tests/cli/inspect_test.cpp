@@ -124,7 +124,7 @@ TEST(Inspect, ErrorsAreOneLine) {
   expect({"inspect", model(), std::string(50, 'a')}, 1,
          "inspect: the source has 51 tokens, but the model's context is 40");
   expect({"train", "gpt", "x", "-o", "y", "--watch-text", "a"}, 2,
-         "--watch-text needs --watch; see attend train --help");
+         "--watch-text requires --watch; see attend train --help");
 }
 
 TEST(Inspect, ReadsTheStandardInputAndWritesThroughLinks) {
@@ -219,7 +219,7 @@ TEST(View, WatchingDoesNotChangeTheTraining) {
   ASSERT_EQ(train("plain", {}).code, 0);
   const Finished watched = train("watched", {"--watch", "--watch-text", "hello"});
   ASSERT_EQ(watched.code, 0) << watched.err;
-  EXPECT_NE(watched.err.find("Watch it at http://127.0.0.1:"), std::string::npos) << watched.err;
+  EXPECT_NE(watched.err.find("Watch the training at http://127.0.0.1:"), std::string::npos) << watched.err;
   EXPECT_EQ(watched.err.find("no snapshot"), std::string::npos) << watched.err;
   EXPECT_EQ(file_text(folder.file("plain/model.safetensors")), file_text(folder.file("watched/model.safetensors")));
 }

@@ -84,7 +84,7 @@ TEST(TrainSignals, SaveAndSayHowToResume) {
     before = step;
     EXPECT_NE(result.err.find("Stopped at step " + std::to_string(step) +
                               "; everything is saved.\n"
-                              "Go on with: attend train --resume '" +
+                              "Continue with: attend train --resume '" +
                               model + "'\n"),
               std::string::npos)
         << result.err;

@@ -81,7 +81,7 @@ TEST_F(TrainRefuses, InvalidModelSettings) {
                "--stop-on must be loss for architecture gpt, which has no BLEU");
   expect_usage(pairs + output() + Words{"--preset", "huge"}, "--preset: expected tiny, small or base, got 'huge'");
   expect_usage(pairs + output() + Words{"--tokenizer", "nonsense"},
-               "--tokenizer: expected char, word, bpe, wordpiece, sentencepiece, or a file or folder that exists, got "
+               "--tokenizer: expected char, word, bpe, wordpiece, sentencepiece, or an existing file or folder, got "
                "'nonsense'");
   expect(
       pairs + output() + Words{"--tokenizer", file("full")}, 1,
@@ -107,18 +107,18 @@ TEST_F(TrainRefuses, FoldersItMayNotWrite) {
 TEST_F(TrainRefuses, UnknownArguments) {
   const Words pairs{"transformer", file("pairs.tsv")};
   expect_usage(Words{"lstm", file("pairs.tsv")} + output(),
-               "there is no architecture 'lstm'; there are rnn, rnn-attention, transformer, gpt, encoder");
+               "unknown architecture 'lstm'; expected one of rnn, rnn-attention, transformer, gpt, encoder");
   expect_usage(pairs + output() + Words{"--nonsense"}, "The following argument was not expected: --nonsense");
-  expect_usage(pairs, "expected -o MODEL, the folder to write, or --resume MODEL");
-  expect_usage({}, "expected -o MODEL, the folder to write, or --resume MODEL");
-  expect_usage(Words{"transformer"} + output(), "expected files to learn from");
+  expect_usage(pairs, "expected -o MODEL (a new model folder) or --resume MODEL");
+  expect_usage({}, "expected -o MODEL (a new model folder) or --resume MODEL");
+  expect_usage(Words{"transformer"} + output(), "expected training files");
   expect_usage(Words{"transformer", file("ten"), file("ten"), file("ten")} + output(),
-               "expected one file of pairs or two aligned files, got more");
+               "expected one file of pairs or two aligned files, got 3 files");
   expect_usage({"--resume", file("full"), "--dim", "32"},
-               "--resume goes on with the model and the corpus of its folder: only training options fit");
+               "--resume uses the model and the corpus of its folder: give only training options with it");
   expect_usage(
       pairs + output() + Words{"--from", file("full"), "--preset", "base"},
-      "--from takes size and vocabulary from its model: drop --preset, --tokenizer, --vocabulary and --lowercase");
+      "--from takes size and vocabulary from its model: remove --preset, --tokenizer, --vocabulary and --lowercase");
   expect_usage(pairs + output() + Words{"--threads", "0"},
                "--threads: expected a whole number from 1 to 1024, got '0'");
 }
