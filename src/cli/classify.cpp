@@ -22,16 +22,16 @@ Examples:
   cat new.txt | attend classify reviews --json
   attend classify vit-base cat.jpg dog.png --probabilities
 
-One label for each line, in the same order; an empty line stays empty. --probabilities adds a column for each label, the
-likeliest first. A model of one label (of similarity, of relevance) answers with its number instead. A model of pictures
-takes PNG and JPEG files instead of texts: its labels stand behind their names.)";
+The output has one label for each input line, in the same order; an empty line stays empty. --probabilities adds a
+column for each label, the likeliest first. A model with a single label (similarity, relevance) prints its score
+instead. An image classifier takes PNG and JPEG files instead of texts, and prints each file name before its label.)";
 
 struct ClassifyArguments {
   CommonOptions common;
   bool probabilities = false, pairs = false;
 };
 
-/// Numbers of the labels, likeliest first.
+/// Indices of the labels, likeliest first.
 std::vector<size_t> by_score(const Classified& result) {
   std::vector<size_t> order(result.scores.size());
   std::iota(order.begin(), order.end(), 0);
@@ -71,7 +71,7 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
   const ImageModel& model = image_model(folder);
   const std::vector<std::string> labels = model.labels();
   const ImagePreparation preparation = read_image_preparation(folder.path, model.image_size(), model.channels());
-  LineWork work("classify", arguments.common, {.unit = "pictures", .chunk = {.lines = 1}, .are_texts_files = true});
+  LineWork work("classify", arguments.common, {.unit = "images", .chunk = {.lines = 1}, .are_texts_files = true});
   for (auto files = work.next(); !files.empty(); files = work.next()) {
     for (const std::string& file : files) {
       const Classified result = classify(model, preparation, read_image(file));
@@ -111,12 +111,12 @@ void run_classify(const ClassifyArguments& arguments) {
 }  // namespace
 
 void add_classify(Command& app) {
-  Command* command = app.add_subcommand("classify", "Label texts or pictures with a trained model");
+  Command* command = app.add_subcommand("classify", "Classify texts or images");
   const auto arguments = std::make_shared<ClassifyArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
-  command->add_flag("--probabilities", arguments->probabilities, "Add a column for each label with its probability");
-  command->add_flag("--pairs", arguments->pairs, "Each line is two texts with a tab between them");
+  command->add_flag("--probabilities", arguments->probabilities, "Add a column with the probability of each label");
+  command->add_flag("--pairs", arguments->pairs, "Treat each line as two texts separated by a tab");
   command->footer(kClassifyExamples);
   command->callback([arguments] { run_classify(*arguments); });
 }

@@ -21,9 +21,9 @@ Examples:
   attend embed all-MiniLM-L6-v2 -i texts.txt -o vectors.npy --npy
   attend embed bert-base -i texts.txt --pooling first --normalize --json
 
-A vector for each line, in the same order: numbers with tabs between them, JSON (--json), or one array for all of them
-(--npy). A sentence-transformers folder says itself how it pools; other models give the mean of their last layer unless
-told otherwise. --similarity prints the cosine of every two texts instead.)";
+The output has one vector for each input line, in the same order: as numbers separated by tabs, as JSON (--json), or all
+in one array (--npy). A sentence-transformers folder specifies its pooling; other models use the mean of the last layer.
+The option --pooling overrides both. --similarity prints the cosine similarity of each pair of texts instead.)";
 
 struct EmbedArguments {
   CommonOptions common;
@@ -54,7 +54,7 @@ class EmbedCommand {
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
     folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
     require<Error>(folder_.tokenizer != nullptr, folder_.path,
-                   ": this is an image classifier, which gives no vectors of texts: use attend classify");
+                   ": this is an image classifier, which cannot embed texts: use attend classify");
     options_ = {.sentence = sentence_.settings, .rules = folder_.rules, .batch_tokens = arguments.batch_tokens};
     for (const auto& [name, pooling] : kPoolings) {
       if (arguments.pooling == name) options_.sentence.pooling = {pooling};
@@ -99,7 +99,7 @@ class EmbedCommand {
     return npy_bytes(all, rows, width);
   }
 
-  /// A row for each text; after a signal those that are finished.
+  /// Writes one row per text; after a signal, only the finished rows.
   void write_similarity(LineWork& work) const {
     for (size_t i = 0; i < vectors_.size() && !is_stop_requested(); ++i) {
       Json row = Json::array();
@@ -129,10 +129,10 @@ class EmbedCommand {
 void run_embed(const EmbedArguments& arguments) {
   use_threads(arguments.common.threads);
   if (arguments.npy && (arguments.common.json || arguments.similarity)) {
-    throw UsageError("--npy excludes --json and --similarity");
+    throw UsageError("--npy cannot be combined with --json or --similarity");
   }
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
-    throw UsageError("--npy needs a file: --output FILE");
+    throw UsageError("--npy requires a file: --output FILE");
   }
   const PrecisionScope precision(arguments.common.weights.precision());
   EmbedCommand(arguments).run();
@@ -141,23 +141,22 @@ void run_embed(const EmbedArguments& arguments) {
 }  // namespace
 
 void add_embed(Command& app) {
-  Command* command = app.add_subcommand("embed", "Turn texts into vectors");
+  Command* command = app.add_subcommand("embed", "Compute a vector for each text");
   const auto arguments = std::make_shared<EmbedArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   std::vector<std::string> names;
   for (const auto& [name, pooling] : kPoolings) names.emplace_back(name);
-  command->add_option("--pooling", arguments->pooling, "How tokens become one vector: first, max, mean, mean-sqrt, …")
-      ->check(one_of(names))
-      ->type_name("HOW");
-  command->add_flag("--normalize", arguments->normalize, "Vectors of length 1");
-  command->add_flag("--npy", arguments->npy, "Write one array of f32 in NumPy's format, [texts, width]");
-  command->add_flag("--similarity", arguments->similarity, "Print the cosine of every two texts");
   command
-      ->add_option("--batch", arguments->batch_tokens,
-                   "Tokens read together: changes the speed, not the vectors (default 8192)")
-      ->check(whole_number(1, 10000000))
-      ->type_name("TOKENS");
+      ->add_option("--pooling", arguments->pooling,
+                   "Pooling of the token vectors: first, max, mean, mean-sqrt, weighted or last (default: the model's, "
+                   "else mean)")
+      ->check(one_of(names))
+      ->type_name("NAME");
+  command->add_flag("--normalize", arguments->normalize, "Scale vectors to length 1");
+  command->add_flag("--npy", arguments->npy, "Write one f32 array [texts, dim] in NumPy format");
+  command->add_flag("--similarity", arguments->similarity, "Print the cosine similarity of each pair of texts");
+  add_batch(*command, arguments->batch_tokens);
   command->footer(kEmbedExamples);
   command->callback([arguments] { run_embed(*arguments); });
 }

@@ -22,17 +22,17 @@ using Lines = std::vector<std::string>;
 
 constexpr const char* kEvaluateExamples = R"(
 Examples:
-  attend evaluate en-de test.en test.de --beam 5               a translator: BLEU, chrF, perplexity
-  attend evaluate en-de pairs.tsv --output test.out            source, tab, target; keep the translations
-  attend evaluate novel test.txt                               a language model: perplexity, bits a character
+  attend evaluate en-de test.en test.de --beam 5               a translation model: BLEU, chrF, perplexity
+  attend evaluate en-de pairs.tsv --output test.out            lines of source, tab, target; keep the translations
+  attend evaluate novel test.txt                               a language model: perplexity, bits per character
   attend evaluate reviews test.tsv                             a classifier (label, tab, text): accuracy, F1
-  attend evaluate --hypotheses out.de ref.de ref2.de --json    no model: a text against one or more references
+  attend evaluate --hypotheses out.de ref.de ref2.de --json    no model: a translation against its references
 
-BLEU and chrF are sacreBLEU's, and so are their signatures. Files may be packed by gzip; - is the standard input. A
-language model reads each file as one text, every token with at least half a context before it.)";
+BLEU and chrF, and their signatures, are those of sacreBLEU. Files may be gzip-compressed; - is standard input. For a
+language model each file is one text, and each token is predicted from at least half a context of preceding tokens.)";
 
 struct EvaluateArguments {
-  std::vector<std::string> files;  // the model comes first, unless there are hypotheses
+  std::vector<std::string> files;  // the model comes first, unless --hypotheses is given
   std::string hypotheses, output, metric_tokenizer, task;
   std::optional<int64_t> beam;
   std::optional<double> length_penalty;
@@ -59,12 +59,12 @@ void report(const EvaluateArguments& arguments, Json head, const Measures& measu
   }
 }
 
-/// As sacreBLEU reads them: a byte order mark is part of the first word.
+/// Reads lines like sacreBLEU: a byte order mark is part of the first word.
 Lines lines_of(const std::string& path, bool lossy) {
   Lines lines;
   LineReader reader(path, {.lossy = lossy, .keep_mark = true});
   for (std::string line; reader.next(line);) lines.push_back(std::move(line));
-  require<FormatError>(!lines.empty(), path, ": is empty");
+  require<FormatError>(!lines.empty(), path, ": the file is empty");
   return lines;
 }
 
@@ -75,15 +75,15 @@ void evaluate_hypotheses(const EvaluateArguments& arguments) {
     references.push_back(lines_of(file, arguments.lossy));
     require<FormatError>(references.back().size() == hypotheses.size(), arguments.hypotheses, " has ",
                          hypotheses.size(), " lines but ", file, " has ", references.back().size(),
-                         ": a text and its references need equally many");
+                         "; hypotheses and references must have the same number of lines");
   }
   report(arguments, Json{}, text_metrics(hypotheses, references, metric_options(arguments)));
 }
 
-/// The translations that are kept.
+/// The file of --output.
 class KeptTranslations {
  public:
-  /// Refuses now what it cannot write later.
+  /// Throws now if the file cannot be written.
   explicit KeptTranslations(const std::string& path) : output_(path) {}
 
   void add(const std::string& hypothesis) {
@@ -92,12 +92,12 @@ class KeptTranslations {
     ++count_;
   }
   void finish() { output_.finish(); }
-  /// After a signal: writes what there is of `total`, says so, and ends the process.
+  /// After a signal: keeps the translations so far, prints how many of `total` they are, and ends the process.
   [[noreturn]] void stop(size_t total) {
     if (count_ > 0) output_.finish();
     std::cerr << "attend: stopped after " << grouped(static_cast<double>(count_)) << " of "
-              << grouped(static_cast<double>(total)) << " sentences; nothing was measured"
-              << (count_ > 0 ? ", the translations so far are in " + shell_word(output_.path()) : "") << '\n';
+              << grouped(static_cast<double>(total)) << " sentences; no results"
+              << (count_ > 0 ? ", but the translations so far are in " + shell_word(output_.path()) : "") << '\n';
     exit_by_signal();
   }
 
@@ -107,7 +107,8 @@ class KeptTranslations {
 };
 
 void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folder, const Lines& files) {
-  if (files.size() > 2) throw UsageError("expected two aligned files or one with tabs, got more");
+  if (files.size() > 2)
+    throw UsageError("expected one file of pairs or two aligned files, got " + std::to_string(files.size()) + " files");
   Corpus corpus{
       .kind = CorpusKind::tsv, .files = {files[0]}, .targets = {}, .lossy = arguments.lossy, .keep_blank = true};
   if (files.size() == 2) corpus.kind = CorpusKind::pairs, corpus.targets = {files[1]};
@@ -119,7 +120,7 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
   }
   std::optional<KeptTranslations> kept;
   if (!arguments.output.empty()) kept.emplace(arguments.output);
-  SearchOptions search = search_by(folder.rules);  // as translate does
+  SearchOptions search = search_by(folder.rules);  // as attend translate does
   search.beam = arguments.beam.value_or(search.beam);
   search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
   warn_unfollowed(folder);
@@ -143,9 +144,8 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
   status.clear();
   report(arguments, {{"model", folder.path}, {"beam", search.beam}}, measures, search.beam);
   if (measures.cut_sources > 0) {
-    std::cerr << "attend: " << measures.cut_sources << (measures.cut_sources == 1 ? " source is" : " sources are")
-              << " longer than the " << folder.model->context() << " tokens that the model reads; the rest of "
-              << (measures.cut_sources == 1 ? "it" : "each") << " was ignored\n";
+    std::cerr << "attend: truncated " << measures.cut_sources << (measures.cut_sources == 1 ? " source" : " sources")
+              << " to the model's maximum of " << folder.model->context() << " tokens\n";
   }
 }
 
@@ -173,16 +173,16 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
 }
 
 void evaluate_model(const EvaluateArguments& arguments) {
-  if (arguments.files.size() < 2) throw UsageError("expected a model and files to evaluate it with");
+  if (arguments.files.size() < 2) throw UsageError("expected a model and evaluation files");
   ModelFolder folder = open_model(arguments.files[0], arguments.weights);
   const PrecisionScope precision(arguments.weights.precision());
   choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const ModelKind kind = folder.model->kind();
   if (!arguments.output.empty() && kind != ModelKind::translation) {
-    throw UsageError("--output keeps translations; " + folder.path + " is no translator");
+    throw UsageError("--output applies only to translation models; " + folder.path + " is not one");
   }
-  exit_with_message("stopped; nothing was measured");
+  exit_with_message("stopped; no results");
   switch (kind) {
     case ModelKind::translation:
       return evaluate_pairs(arguments, folder, files);
@@ -199,8 +199,8 @@ void evaluate_model(const EvaluateArguments& arguments) {
 void run_evaluate(const EvaluateArguments& arguments) {
   use_threads(arguments.threads);
   if (arguments.hypotheses.empty()) return evaluate_model(arguments);
-  if (arguments.files.empty()) throw UsageError("--hypotheses needs one or more files of references");
-  if (!arguments.output.empty()) throw UsageError("--hypotheses and --output exclude each other");
+  if (arguments.files.empty()) throw UsageError("--hypotheses requires one or more reference files");
+  if (!arguments.output.empty()) throw UsageError("--hypotheses cannot be combined with --output");
   evaluate_hypotheses(arguments);
 }
 
@@ -219,24 +219,26 @@ Check metric_tokenizer_name() {
 }  // namespace
 
 void add_evaluate(Command& app) {
-  Command* command = app.add_subcommand("evaluate", "Measure a model, or a text against references");
+  Command* command = app.add_subcommand("evaluate", "Evaluate a model, or a translation against references");
   const auto arguments = std::make_shared<EvaluateArguments>();
-  command->add_option("files", arguments->files, "The model folder, then what to evaluate it with")
-      ->type_name("MODEL FILES");
   command
-      ->add_option("--hypotheses", arguments->hypotheses, "A text to compare with references (FILES), without a model")
+      ->add_option("files", arguments->files, "Model folder and evaluation files; with --hypotheses, reference files")
+      ->type_name("MODEL FILE");
+  command
+      ->add_option("--hypotheses", arguments->hypotheses,
+                   "Translation to compare with the reference files, without a model")
       ->type_name("FILE");
   add_beam(*command, arguments->beam, "the model's generation settings, else 1");
   add_length_penalty(*command, arguments->length_penalty);
   command
       ->add_option("--metric-tokenizer", arguments->metric_tokenizer,
-                   "How BLEU cuts words: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
+                   "Tokenizer of BLEU: 13a, zh, char, intl or none (default: zh for Chinese references, else 13a)")
       ->check(metric_tokenizer_name())
       ->suggest({"13a", "zh", "char", "intl", "none"})
       ->type_name("NAME");
   add_task(*command, arguments->task);
-  command->add_flag("--lowercase", arguments->lowercase, "BLEU and chrF without regard to case");
-  command->add_option("-o,--output", arguments->output, "Keep the translations in this file")->type_name("FILE");
+  command->add_flag("--lowercase", arguments->lowercase, "Compute BLEU and chrF in lower case");
+  command->add_option("-o,--output", arguments->output, "File for the model's translations")->type_name("FILE");
   add_by_line(*command, arguments->by_line);
   add_lossy(*command, arguments->lossy);
   add_weight_options(*command, arguments->weights);

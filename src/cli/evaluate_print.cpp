@@ -15,7 +15,7 @@ std::string fixed(double value, int decimals) {
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
 }
-/// Four decimals, fewer of large numbers.
+/// Four decimals, fewer for large numbers.
 std::string metric(double value) {
   char text[64];
   std::snprintf(text, sizeof text, value < 1000 ? "%.4f" : value < 1e6 ? "%.1f" : "%.3g", value);
@@ -27,7 +27,7 @@ std::string counted(int64_t count, const char* one, const char* many) {
   return counted(count) + " " + (count == 1 ? one : many);
 }
 
-/// `name     value   what else there is to say`
+/// Prints `name     value   note`.
 void print_line(const Terminal& terminal, const std::string& name, const std::string& value, const std::string& note) {
   const auto blanks = [](int count) { return std::string(static_cast<size_t>(std::max(count, 0)), ' '); };
   terminal.out << name << blanks(kNameColumns - display_width(name)) << blanks(kValueColumns - display_width(value))
@@ -39,8 +39,8 @@ std::string rate(int64_t tokens, double seconds) {
 }
 
 void print_loss(const Terminal& terminal, const Likelihood& likelihood) {
-  print_line(terminal, "loss", metric(likelihood.loss()), "nats a token, " + counted(likelihood.tokens) + " tokens");
-  print_line(terminal, "perplexity", metric(likelihood.perplexity()), "a token");
+  print_line(terminal, "loss", metric(likelihood.loss()), "nats per token, " + counted(likelihood.tokens) + " tokens");
+  print_line(terminal, "perplexity", metric(likelihood.perplexity()), "per token");
 }
 
 Table scores_table(const LabelMeasures& measures) {
@@ -92,25 +92,25 @@ void print_measures(const Terminal& terminal, const TranslationMeasures& measure
   print_measures(terminal, measures.metrics);
   print_loss(terminal, measures.likelihood);
   if (measures.left_out > 0) {
-    terminal.out << counted(measures.left_out, "pair without", "pairs without") << " a target left out\n";
+    terminal.out << counted(measures.left_out, "pair", "pairs") << " without a target skipped\n";
   }
   terminal.out << counted(measures.metrics.sentences, "sentence", "sentences") << " translated in "
                << fixed(measures.seconds, 1) << " s, "
-               << (beam > 1 ? "beam " + std::to_string(beam) : std::string("greedily")) << ": "
-               << rate(measures.written, measures.seconds) << " written\n";
+               << (beam > 1 ? "beam " + std::to_string(beam) : std::string("greedy")) << ": "
+               << rate(measures.written, measures.seconds) << "\n";
 }
 
 void print_measures(const Terminal& terminal, const LanguageMeasures& measures) {
   print_loss(terminal, measures.likelihood);
   if (measures.words > 0) {
-    print_line(terminal, "", metric(measures.word_perplexity()), "a word, " + counted(measures.words) + " words");
+    print_line(terminal, "", metric(measures.word_perplexity()), "per word, " + counted(measures.words) + " words");
   }
   print_line(terminal, "bits", metric(measures.bits_per_character()),
-             "a character, " + counted(measures.characters) + " characters");
-  print_line(terminal, "", metric(measures.bits_per_byte()), "a byte, " + counted(measures.bytes) + " bytes");
+             "per character, " + counted(measures.characters) + " characters");
+  print_line(terminal, "", metric(measures.bits_per_byte()), "per byte, " + counted(measures.bytes) + " bytes");
   if (measures.unknown > 0) {
     terminal.out << counted(measures.unknown, "token is", "tokens are")
-                 << " not in the vocabulary: what they say is lost, and the figures flatter\n";
+                 << " not in the vocabulary; the true perplexity is higher\n";
   }
   terminal.out << "Read in " << fixed(measures.seconds, 1)
                << " s: " << rate(measures.likelihood.tokens, measures.seconds) << '\n';
@@ -120,7 +120,7 @@ void print_measures(const Terminal& terminal, const LabelMeasures& measures) {
   print_line(terminal, "accuracy", fixed(100 * measures.accuracy(), 2) + " %",
              counted(measures.right) + " of " + counted(measures.texts) + " texts");
   print_line(terminal, "macro F1", fixed(100 * measures.macro_f1(), 2), "mean over the labels");
-  print_line(terminal, "loss", metric(measures.loss), "nats a text");
+  print_line(terminal, "loss", metric(measures.loss), "nats per text");
   if (measures.unknown > 0) {
     terminal.out << counted(measures.unknown, "text has", "texts have")
                  << " a label the model does not know: counted as wrong\n";
@@ -128,7 +128,7 @@ void print_measures(const Terminal& terminal, const LabelMeasures& measures) {
   terminal.out << '\n';
   print_table(terminal, scores_table(measures), 0);
   if (measures.labels.size() <= kLabelsInTable) {
-    terminal.out << "\nConfusion: a row for each label expected, a column for each one given\n";
+    terminal.out << "\nConfusion matrix: rows are expected labels, columns are predicted labels\n";
     print_table(terminal, confusion_table(measures), 0);
   }
   terminal.out << "\nRead in " << fixed(measures.seconds, 1) << " s: " << rate(measures.tokens, measures.seconds)

@@ -4,7 +4,7 @@
 #include "attend/train/measure.h"
 #include "cli/terminal.h"
 
-// What `attend evaluate` found out, for people and for scripts.
+// The results of `attend evaluate`, as text and as JSON.
 namespace attend::cli {
 
 void print_measures(const Terminal& terminal, const TextMetrics& metrics);

@@ -19,9 +19,10 @@ Examples:
   attend fill roberta-base "The <mask> barked at the <mask>." --json
   attend fill bert-base-uncased -i sentences.txt -o filled.tsv
 
-One line for each line, in the same order; an empty line stays empty. Columns are separated by tabs: the text with the
-likeliest word in the place of each mask, then for each mask its likeliest words with their probabilities. The mask is the
-model's own token: [MASK] for BERT and DistilBERT, <mask> for RoBERTa, XLM-R and models trained by attend.)";
+The output has one line for each input line, in the same order; an empty line stays empty. Columns are separated by
+tabs: the text with each mask replaced by the likeliest word, then for each mask its likeliest words with their
+probabilities. The mask token depends on the model: [MASK] for BERT and DistilBERT, <mask> for RoBERTa, XLM-R and models
+trained by attend.)";
 
 struct FillArguments {
   CommonOptions common;
@@ -54,14 +55,14 @@ Json to_json(const FilledText& result, const std::string& text) {
   return {{"text", text}, {"filled", result.text}, {"masks", std::move(masks)}, {"cut", result.is_cut}};
 }
 
-/// A line without a mask is a mistake: of another model's mask token, most often.
+/// Rejects a line without a mask token; most often it has the mask token of another model.
 void require_masks(const FilledText& result, const std::string& text, const std::string& mask, int64_t line) {
   if (!result.masks.empty() || result.tokens == 0) return;
   const bool is_beyond = text.find(mask) != std::string::npos;
-  require<FormatError>(!is_beyond, "line ", line, ": ", mask, " stands behind the ", result.tokens,
-                       " tokens that the model reads");
+  require<FormatError>(!is_beyond, "line ", line, ": ", mask, " is beyond the model's maximum of ", result.tokens,
+                       " tokens");
   throw FormatError("line " + std::to_string(line) + ": expected " + mask +
-                    ", this model's mask token, in the place of each missing word; there is none");
+                    ", this model's mask token, in place of each missing word; the line has none");
 }
 
 void run_fill(const FillArguments& arguments) {
@@ -69,7 +70,7 @@ void run_fill(const FillArguments& arguments) {
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const EncoderModel& model = masked_model(folder);
   const int32_t mask = folder.tokenizer->special().mask;
-  require<FormatError>(mask >= 0, folder.path, ": the tokenizer has no mask token, so no word can be left out");
+  require<FormatError>(mask >= 0, folder.path, ": the tokenizer has no mask token, which attend fill needs");
   const std::string mask_token = folder.tokenizer->token(mask);
   LineWork work("fill", arguments.common);
   for (auto lines = work.next(); !lines.empty(); lines = work.next()) {
@@ -90,11 +91,11 @@ void run_fill(const FillArguments& arguments) {
 }  // namespace
 
 void add_fill(Command& app) {
-  Command* command = app.add_subcommand("fill", "Guess masked words, with their probabilities");
+  Command* command = app.add_subcommand("fill", "Predict masked words, with their probabilities");
   const auto arguments = std::make_shared<FillArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
-  command->add_option("--top", arguments->options.top, "Words for each mask (default 5)")
+  command->add_option("--top", arguments->options.top, "Number of words per mask (default: 5)")
       ->check(whole_number(1, 1000000))
       ->type_name("N");
   command->footer(kFillExamples);

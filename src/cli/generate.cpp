@@ -26,11 +26,11 @@ Examples:
   attend generate shakespeare -i prompts.txt -o texts.jsonl --json
   attend generate shakespeare --whole-text < prompt.txt
 
-Each PROMPT, or each line of a file or of standard input, is continued. The text for a single prompt appears word by word;
-with --beam, which searches for the likeliest text, when it is finished. Several texts are separated by a line of three
-dashes; --json writes one object for each, in one line. Without a prompt the model begins a new text. The same seed gives
-the same text. When the model's context is full, it continues from the last half of it. generation_config.json of a
-Hugging Face folder applies unless an option overrides it.)";
+Continues each text argument, or each line of a file or of standard input. A single text is printed word by word; with
+--beam, which searches for the likeliest text, when it is complete. Several texts are separated by a line of three
+dashes; --json prints one object per line. Without a prompt, the model starts a new text. The same seed gives the same
+text. When the context is full, generation continues from its last half. The generation settings of a Hugging Face
+folder apply unless an option overrides them.)";
 
 struct GenerateArguments {
   CommonOptions common;
@@ -41,16 +41,17 @@ struct GenerateArguments {
   Option *penalty_option = nullptr, *input_option = nullptr;
 };
 
-/// What the folder says, then what the user does.
+/// Options take precedence over the folder's generation rules.
 void take_rules(GenerateArguments& arguments, const GenerationRules& rules) {
   GenerateOptions& options = arguments.options;
   options.rules = rules;
-  if (arguments.penalty_option->count() > 0) options.rules.repetition_penalty = 1;  // sampling has the user's
+  if (arguments.penalty_option->count() > 0)
+    options.rules.repetition_penalty = 1;  // sampling applies the option's value
   const bool is_open = !arguments.greedy && !arguments.is_sampling_given();
   options.beam = arguments.beam.value_or(is_open && rules.beam > 0 ? rules.beam : 1);
   if (options.beam > 1 && options.copies > options.beam) {
-    throw UsageError("--count " + std::to_string(options.copies) + " needs a --beam as wide, got " +
-                     std::to_string(options.beam));
+    throw UsageError("--count " + std::to_string(options.copies) + " requires a --beam of at least " +
+                     std::to_string(options.copies) + ", got " + std::to_string(options.beam));
   }
 }
 
@@ -76,14 +77,14 @@ Json to_json(const GeneratedText& text, const std::string& prompt) {
           {"ending", name_of(text.ending)}};
 }
 
-/// Whether prompts come through a pipe or from a file.
+/// Whether standard input is a pipe or a file.
 bool has_piped_input() {
   struct stat status {};
   return fstat(STDIN_FILENO, &status) == 0 &&
          (S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-/// Writes what follows each prompt, chunk by chunk.
+/// Continues the prompts, chunk by chunk.
 class GenerateCommand {
  public:
   GenerateCommand(const GenerateArguments& arguments, const ModelFolder& folder, const CommonOptions& common)
@@ -107,13 +108,13 @@ class GenerateCommand {
   }
 
  private:
-  /// A beam takes one prompt after the other anyway.
+  /// Beam search processes one prompt at a time.
   static ChunkLimits chunk_of(const GenerateOptions& options) {
     const int64_t prompts = options.beam > 1 ? 1 : std::max<int64_t>(options.batch_rows / options.copies, 1);
     return {.lines = static_cast<size_t>(prompts)};
   }
 
-  /// A single text appears word by word; several ones when they are finished.
+  /// Prints a single text word by word, several texts when they are complete.
   void write(const std::vector<std::string>& prompts) {
     const bool is_streamed = prompts.size() == 1 && options_.copies == 1 && !arguments_.common.json;
     options_.first_index = work_.before();
@@ -137,7 +138,7 @@ class GenerateCommand {
     work_.done(finished);
   }
 
-  /// How many of the first prompts have all their texts.
+  /// The number of prompts before the first with an unfinished text.
   static int64_t finished_prompts(const std::vector<GeneratedText>& texts, size_t prompts) {
     const auto cut = std::ranges::find(texts, Ending::callback, &GeneratedText::ending);
     return cut == texts.end() ? static_cast<int64_t>(prompts) : cut->prompt;
@@ -150,7 +151,7 @@ class GenerateCommand {
     work_.output().line(shown(prompt + text.text));
   }
 
-  /// A line of three dashes stands between texts.
+  /// Prints a line of three dashes between texts.
   void begin_text() {
     if (has_written_) work_.output().line("---");
     has_written_ = true;
@@ -173,14 +174,14 @@ class GenerateCommand {
 void check_usage(const GenerateArguments& arguments) {
   const bool samples = arguments.is_sampling_given();
   if (arguments.greedy && samples) {
-    throw UsageError("--greedy cannot be combined with --temperature and other options of sampling");
+    throw UsageError("--greedy cannot be combined with --temperature and other sampling options");
   }
   if (arguments.beam.value_or(1) > 1 && (arguments.greedy || samples)) {
-    throw UsageError("--beam excludes --greedy and sampling");
+    throw UsageError("--beam cannot be combined with --greedy or sampling options");
   }
   const auto& texts = arguments.common.input.texts;
   if (arguments.whole_text && !texts.empty() && texts[0] != "-") {
-    throw UsageError("--whole-text is for prompts from a file (-i) or the standard input");
+    throw UsageError("--whole-text requires a prompt from a file (-i) or standard input");
   }
 }
 
@@ -193,7 +194,7 @@ void run_generate(GenerateArguments& arguments) {
   options.use_cache = !arguments.no_cache;
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const PrecisionScope precision(arguments.common.weights.precision());
-  language_model(folder);  // throws for another kind of model
+  language_model(folder);  // throws if this is another kind of model
   take_rules(arguments, folder.rules);
   warn_unfollowed(folder);
   CommonOptions common = arguments.common;
@@ -211,26 +212,29 @@ void add_generate(Command& app) {
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   command->get_option("text")
-      ->description("Texts to continue; without any, or for -, the lines of the input")
-      ->type_name("PROMPT");
+      ->description("Texts to continue (default: the lines of --input; -: standard input)")
+      ->type_name("TEXT");
   arguments->input_option = command->get_option("--input");
-  command->add_flag("--whole-text", arguments->whole_text, "Take all of the input as one prompt");
-  command->add_option("--tokens", options.tokens, "Most tokens to write (default 200, or what the folder says)")
+  add_whole_text(*command, arguments->whole_text);
+  command
+      ->add_option("--tokens", options.tokens,
+                   "Maximum number of new tokens (default: the model's generation settings, else 200)")
       ->check(whole_number(1, 100000000))
       ->type_name("N");
-  command->add_flag("--greedy", arguments->greedy, "Always take the likeliest word");
-  add_beam(*command, arguments->beam, "no beam search");
+  command->add_flag("--greedy", arguments->greedy, "Always choose the likeliest token");
+  add_beam(*command, arguments->beam, "the model's generation settings, else no beam search");
   arguments->is_sampling_given = add_sampling_options(*command, options.sampling);
   arguments->penalty_option = command->get_option("--repetition-penalty");
-  command->get_option("--temperature")->description("Divides logits: below 1 safer, above bolder (default 0.8)");
-  command->add_option("--count", options.copies, "Texts to write (default 1)")
+  command->get_option("--temperature")
+      ->description("Sampling temperature: below 1 safer, above 1 more varied (default: 0.8)");
+  command->add_option("--count", options.copies, "Number of texts per prompt (default: 1)")
       ->check(whole_number(1, 100000))
       ->type_name("N");
-  command->add_option("--stop", options.stop, "End the text before this; may be given several times")
+  command->add_option("--stop", options.stop, "End the text before TEXT; may be given several times")
       ->type_name("TEXT")
       ->expected(1)
       ->take_all();
-  command->add_flag("--past-end", options.goes_past_end, "Go on when the model ends its text");
+  command->add_flag("--past-end", options.goes_past_end, "Continue after the model's end token");
   add_no_cache(*command, arguments->no_cache);
   command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });

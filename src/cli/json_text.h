@@ -7,10 +7,10 @@
 
 namespace attend::cli {
 
-/// JSON in one line; UTF-8 stays as it is, and bytes that are none become U+FFFD.
+/// JSON on one line; UTF-8 is not escaped, and invalid bytes become U+FFFD.
 inline std::string json_line(const Json& json) { return json.dump(); }
 
-/// A score, as every command prints it.
+/// A score in the format common to all commands.
 inline std::string score_text(double score) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4f", score);

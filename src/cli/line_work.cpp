@@ -12,10 +12,10 @@ namespace {
 
 constexpr size_t kFirstLines = 32;
 
-/// With `-` as the only text taken for what it means.
+/// Replaces `-` as the only text by standard input.
 TextInputOptions with_standard_input(TextInputOptions input) {
   if (std::ranges::find(input.texts, "-") == input.texts.end()) return input;
-  if (input.texts.size() > 1) throw UsageError("- is the standard input: no other texts go with it");
+  if (input.texts.size() > 1) throw UsageError("- is standard input and cannot be combined with other texts");
   input.texts.clear();
   input.file = "-";
   return input;
@@ -38,7 +38,7 @@ LineWork::LineWork(std::string command, const CommonOptions& common, const LineW
 
 std::vector<std::string> LineWork::next() {
   before_ += chunk_;
-  // The first chunks are small, so that a short run that is stopped has something to keep.
+  // Small chunks at first, so that a run stopped early has some results to keep.
   ChunkLimits limits = options_.chunk;
   limits.lines = std::min(limits.lines, std::max(kFirstLines, static_cast<size_t>(before_)));
   std::vector<std::string> lines = input_.chunk(limits);
@@ -75,9 +75,8 @@ void LineWork::flush() {
 
 void LineWork::warn_of_cuts(int64_t longest) const {
   if (cut_ == 0) return;
-  std::cerr << "attend: " << cut_ << (cut_ == 1 ? " line is" : " lines are") << " longer than the " << longest
-            << " tokens that the model reads; the rest of " << (cut_ == 1 ? "it" : "each") << " was ignored ("
-            << (cut_ == 1 ? "line " : "the first is line ") << first_cut_ << ")\n";
+  std::cerr << "attend: truncated " << cut_ << (cut_ == 1 ? " line" : " lines") << " to the model's maximum of "
+            << longest << " tokens (" << (cut_ == 1 ? "line " : "the first is line ") << first_cut_ << ")\n";
 }
 
 std::string LineWork::stop_message() {
@@ -88,7 +87,7 @@ std::string LineWork::stop_message() {
   std::string text = "stopped after " + counted_lines(done_);
   if (all) text += " of " + counted_lines(*all);
   text += std::string(" ") + options_.unit;
-  if (!path.empty()) text += ", whose results are in " + shell_word(path);
+  if (!path.empty()) text += "; their results are in " + shell_word(path);
   const std::string& file = common_.input.file;
   if (!all || !options_.is_continuable || !common_.input.texts.empty() || file == "-" || file.ends_with(".gz")) {
     return text;
@@ -116,7 +115,7 @@ void suggest_file(const std::string& text, const std::string& how) {
   if (text.empty() || text.size() > kLongestPath || !std::filesystem::is_regular_file(text, error)) return;
   std::string advice = how;
   advice.replace(advice.find("%FILE"), 5, shell_word(text));
-  std::cerr << "attend: '" << text << "' is taken as a text, but a file has this name; to read the file: " << advice
+  std::cerr << "attend: '" << text << "' is used as text, but a file of that name exists; to read the file: " << advice
             << '\n';
 }
 

@@ -13,42 +13,42 @@
 namespace attend::cli {
 
 struct LineWorkOptions {
-  const char* unit = "lines";    ///< what the input consists of, in the plural
-  ChunkLimits chunk{};           ///< a chunk is what is lost at most when a command is stopped
-  bool is_continuable = true;    ///< output of the remaining lines can be appended to what there is
-  bool are_texts_files = false;  ///< the input names files: of pictures
+  const char* unit = "lines";    ///< unit of the input, in the plural
+  ChunkLimits chunk{};           ///< at most one chunk is lost when a command is stopped
+  bool is_continuable = true;    ///< results of the remaining lines can be appended to the output
+  bool are_texts_files = false;  ///< the texts are names of image files
 };
 
-/// What all commands do alike that turn many lines into many results: they read chunks, show how far they have come on
-/// a terminal, warn of lines that were cut, and after Ctrl-C or SIGTERM keep what is finished. The model comes first:
-/// from the construction on signals only ask to stop.
+/// The common part of all commands that turn lines into results: reads the input in chunks, shows progress on a
+/// terminal, warns of truncated lines, and keeps finished results after Ctrl-C or SIGTERM. Load the model before
+/// constructing it: from then on, signals only request a stop.
 class LineWork {
  public:
-  /// `command` is the name of the command. `-` as the only text is the standard input. Throws a usage error for `-`
-  /// among other texts. Says on standard error if a text is the name of a file, too.
+  /// `command` is the name of the command. `-` as the only text is standard input. Throws a usage error for `-`
+  /// among other texts. Prints a hint on standard error if a text is also the name of a file.
   LineWork(std::string command, const CommonOptions& common, const LineWorkOptions& options = {});
 
-  /// The next lines; none at the end or after a signal.
+  /// The next lines; empty at the end or after a signal.
   std::vector<std::string> next();
   /// All of the input as one text.
   std::string rest() { return input_.rest(); }
-  int64_t before() const { return before_; }  ///< lines before those that next() gave last
+  int64_t before() const { return before_; }  ///< number of lines before the last chunk from next()
 
-  /// The results of that many more lines are in the output.
+  /// Reports that the results of `lines` more lines are in the output.
   void done(int64_t lines = 1);
-  /// Updates the progress display: `lines` of the lines from next() are computed, but not yet written.
+  /// Updates the progress display: `lines` lines of the chunk are computed but not yet written.
   void computed(int64_t lines);
-  /// Line `index` of those next() gave was longer than the model reads.
+  /// Reports that line `index` of the chunk was truncated.
   void cut(int64_t index);
-  /// The output has the beginning of the result of the only line: to be kept after a signal.
+  /// Marks the output as the partial result of the only line, to be kept after a signal.
   void keep_partial() { is_partial_ = true; }
-  /// Passes results on to the output, which may be the terminal that shows the status.
+  /// Writes out the results; clears the status line first if they go to standard output.
   void flush();
 
   TextOutput& output() { return output_; }
   Speed& speed() { return speed_; }
-  /// Ends the output, and warns of lines with more than `longest` tokens. After a signal it says how many lines are
-  /// finished, and ends the process.
+  /// Finishes the output and warns of lines truncated to `longest` tokens. After a signal, prints how many lines are
+  /// finished and exits.
   void finish(int64_t longest);
 
  private:
@@ -69,7 +69,7 @@ class LineWork {
   int64_t before_ = 0, chunk_ = 0, done_ = 0, cut_ = 0, first_cut_ = 0;
 };
 
-/// If a text is the name of a file, suggests on standard error `how` to read that file; %FILE in it becomes the name.
+/// If `text` is the name of a file, prints `how` to read that file on standard error, with %FILE replaced by the name.
 void suggest_file(const std::string& text, const std::string& how);
 
 }  // namespace attend::cli

@@ -10,7 +10,7 @@ namespace {
 
 bool has_labels(const EncoderModel& model) { return !model.labels().empty(); }
 
-/// What the model is, and the command that uses it.
+/// Describes the model, and names the command that uses it.
 std::string kind_of(const ModelFolder& folder) {
   switch (folder.model->kind()) {
     case ModelKind::translation:
@@ -25,9 +25,7 @@ std::string kind_of(const ModelFolder& folder) {
   const auto& encoder = dynamic_cast<const EncoderModel&>(*folder.model);
   if (has_labels(encoder)) return "a text classifier: use attend classify";
   const std::string training =
-      "; to classify texts, train it on labelled ones first: attend train encoder "
-      "LABELLED.tsv --from " +
-      folder.path;
+      "; to classify texts, first train it on labelled texts: attend train encoder LABELLED.tsv --from " + folder.path;
   return (encoder.has_masked_head() ? "a masked-word model: use attend fill"
                                     : "a text encoder without a masked-word head: use attend embed") +
          training;
@@ -61,7 +59,7 @@ void warn_unfollowed(const ModelFolder& folder) {
   std::string keys;
   for (const std::string& key : folder.rules.unfollowed) keys += (keys.empty() ? "" : ", ") + key;
   if (!keys.empty())
-    std::cerr << "attend: " << folder.path << ": not followed of its generation config: " << keys << '\n';
+    std::cerr << "attend: " << folder.path << ": unsupported generation settings are ignored: " << keys << '\n';
 }
 
 const PairModel& pair_model(const ModelFolder& folder) { return model_as<PairModel>(folder); }

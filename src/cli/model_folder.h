@@ -10,20 +10,20 @@ namespace attend::cli {
 
 using ModelFolder = OpenedModel;
 
-/// Opens a model with its weights as the options say; see attend/hub/open_model.h.
+/// Opens a model with its weights in the requested format; see attend/hub/open_model.h.
 ModelFolder open_model(const std::string& path, const WeightOptions& weights = {});
-/// Goes by the rules of a task, unless it is "". Throws a usage error that lists the folder's tasks.
+/// Applies the generation rules of `task` unless it is "". Throws a usage error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);
 
-/// Says on standard error, in one line, which of the folder's rules of generation are not followed, if any.
+/// Lists the folder's unsupported generation settings, if any, in one line on standard error.
 void warn_unfollowed(const ModelFolder& folder);
 
-// The model as a command needs it. Throws Error that says what kind of model it is, and names the command for it.
+// The model as the kind that a command needs. For another kind, throws Error that names the kind and its command.
 const PairModel& pair_model(const ModelFolder& folder);
 const LanguageModel& language_model(const ModelFolder& folder);
 /// An encoder that classifies texts.
 const EncoderModel& labelled_model(const ModelFolder& folder);
-/// An encoder that guesses masked words, and does nothing else: training a classifier leaves those layers behind.
+/// An encoder with a masked-word head and no labels: a classifier may still carry the head, but it is out of date.
 const EncoderModel& masked_model(const ModelFolder& folder);
 const ImageModel& image_model(const ModelFolder& folder);
 

@@ -22,8 +22,9 @@ Examples:
   attend score shakespeare "To be, or not to be" --json
   attend score shakespeare -i test.txt --whole-text --total
 
-A model of pairs reads source, tab, target in each line (or two aligned files), a language model plain lines. Each line
-gives log p (natural logarithm), a tab, and the number of tokens; an empty line stays empty. --json adds every token.)";
+A translation model reads lines of source, tab, target, or two aligned files; a language model reads lines of text. Each
+output line has log p (natural logarithm), a tab, and the number of tokens; an empty line stays empty. --json adds the
+log p of each token.)";
 
 struct ScoreArguments {
   CommonOptions common;
@@ -31,7 +32,7 @@ struct ScoreArguments {
   bool whole_text = false, total = false;
 };
 
-/// The targets of source lines: in the same lines behind a tab, or in a file of their own.
+/// The targets of source lines: after a tab in the same line, or in a separate file.
 class Targets {
  public:
   explicit Targets(const ScoreArguments& arguments) {
@@ -40,21 +41,22 @@ class Targets {
     names_ = arguments.source + " and " + arguments.target;
   }
 
-  /// `before` is the number of lines before these. Lines with tabs become their sources.
+  /// The targets of `lines`, which follow `before` others. Lines with tabs are reduced to their sources.
   std::vector<std::string> of(std::vector<std::string>& lines, int64_t before) {
     if (file_) return aligned(lines.size());
     std::vector<std::string> targets;
     for (std::string& line : lines) {
       ++before;
       const size_t tab = line.find('\t');
-      require<FormatError>(tab != std::string::npos || line.empty(), "line ", before, ": expected source, tab, target");
+      require<FormatError>(tab != std::string::npos || line.empty(), "line ", before,
+                           ": expected source, tab, target; found no tab");
       targets.push_back(line.empty() ? "" : line.substr(tab + 1, line.find('\t', tab + 1) - tab - 1));
       line.resize(line.empty() ? 0 : tab);
     }
     return targets;
   }
 
-  /// Throws unless the file ends with the sources.
+  /// Throws unless the target file has no further lines.
   void check_end() {
     if (file_ && !is_stop_requested()) require_same(file_->chunk({.lines = 1}).empty());
   }
@@ -72,13 +74,13 @@ class Targets {
   std::string names_;
 };
 
-/// What all lines have in common, and how they are shown.
+/// Writes the scores, and their total.
 class Report {
  public:
   Report(const ScoreArguments& arguments, const Tokenizer& tokenizer, LineWork& work)
       : arguments_(arguments), tokenizer_(tokenizer), work_(work) {}
 
-  /// The score of line `index` of those in hand.
+  /// Adds the score of line `index` of the chunk.
   void add(const TextScore& score, size_t index, bool is_blank) {
     if (score.is_cut && !is_blank) work_.cut(static_cast<int64_t>(index));
     log_probability_ += score.log_probability;
@@ -161,26 +163,26 @@ void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, 
   }
 }
 
-/// Throws for a model without probabilities of texts, and for options that do not fit it.
+/// Throws if the model has no text probabilities or does not support the options.
 void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
   const bool is_pairs = folder.model->kind() == ModelKind::translation;
   if (!is_pairs) language_model(folder);
   if (!is_pairs && !arguments.source.empty()) {
-    throw UsageError("--source and --target are for translation models; " + folder.path +
+    throw UsageError("--source and --target apply only to translation models; " + folder.path +
                      " is a language model and scores plain text");
   }
   if (is_pairs && arguments.whole_text) {
-    throw UsageError("--whole-text is for language models; " + folder.path + " is a translation model");
+    throw UsageError("--whole-text applies only to language models; " + folder.path + " is a translation model");
   }
 }
 
 void run_score(const ScoreArguments& arguments) {
   use_threads(arguments.common.threads);
   if (arguments.source.empty() != arguments.target.empty()) {
-    throw UsageError("--source and --target belong together");
+    throw UsageError("--source and --target require each other");
   }
   if (!arguments.source.empty() && !arguments.common.input.texts.empty()) {
-    throw UsageError("expected texts or --source and --target, got both");
+    throw UsageError("texts cannot be combined with --source and --target");
   }
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
   const PrecisionScope precision(arguments.common.weights.precision());
@@ -197,14 +199,15 @@ void run_score(const ScoreArguments& arguments) {
 }  // namespace
 
 void add_score(Command& app) {
-  Command* command = app.add_subcommand("score", "Say how likely a model finds texts or pairs");
+  Command* command = app.add_subcommand("score", "Compute the log-probability of texts or translation pairs");
   const auto arguments = std::make_shared<ScoreArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
-  command->add_option("--source", arguments->source, "Source side of pairs, a line each")->type_name("FILE");
-  command->add_option("--target", arguments->target, "Target side, aligned with it")->type_name("FILE");
-  command->add_flag("--whole-text", arguments->whole_text, "Score all of the input as one text");
-  command->add_flag("--total", arguments->total, "Print only the sum: texts, tokens, log p, perplexity");
+  command->add_option("--source", arguments->source, "Source sentences of a translation model, one per line")
+      ->type_name("FILE");
+  command->add_option("--target", arguments->target, "Target sentences, aligned with --source")->type_name("FILE");
+  add_whole_text(*command, arguments->whole_text);
+  command->add_flag("--total", arguments->total, "Print only totals: texts, tokens, log p, perplexity");
   command->footer(kScoreExamples);
   command->callback([arguments] { run_score(*arguments); });
 }

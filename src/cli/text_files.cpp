@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kPendingBytes = size_t{1} << 16;
 
-/// There, and neither a plain file nor a folder.
+/// Whether the path exists and is neither a regular file nor a folder.
 bool is_device(const std::string& path) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
@@ -42,7 +42,7 @@ bool TextInput::next(std::string& line) {
     try {
       return reader_->next(line);
     } catch (const Error&) {
-      if (is_stop_requested()) return false;  // the signal has ended a read that waited
+      if (is_stop_requested()) return false;  // the signal interrupted a blocking read
       throw;
     }
   } else if (!std::getline(std::cin, line)) {
@@ -96,11 +96,11 @@ std::string text_or_input(const std::string& argument) {
 }
 
 std::string behind_links(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as Linux follows
+  constexpr int kMostLinks = 40;  // the limit of Linux
   std::filesystem::path place = path;
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(place, error); ++links) {
-    require<Error>(links < kMostLinks, path, ": cannot write: the symbolic links lead in a circle");
+    require<Error>(links < kMostLinks, path, ": cannot write: the symbolic links form a loop");
     place = place.parent_path() / std::filesystem::read_symlink(place);
   }
   return place;
@@ -110,7 +110,7 @@ TextOutput::TextOutput(const std::string& path) : path_(path == "-" ? "" : path)
   if (path_.empty()) return;
   if (is_device(path_)) {
     device_.open(path_, std::ios::binary);
-    require<Error>(device_.good(), path_, ": cannot be opened for writing");
+    require<Error>(device_.good(), path_, ": cannot open for writing");
   } else {
     file_ = std::make_unique<AtomicFile>(behind_links(path_));
   }

@@ -10,33 +10,33 @@
 #include "attend/data/lines.h"
 #include "io/atomic_file.h"
 
-// Where the commands that use a model read text, and where they write it.
+// Text input and output of the commands that use a model.
 namespace attend::cli {
 
 struct TextInputOptions {
-  std::vector<std::string> texts;  ///< given as arguments: then nothing else is read
-  std::string file = "-";          ///< packed or not; - is the standard input
-  bool lossy = false;              ///< replace what is not UTF-8
-  bool unbuffered = false;         ///< of the standard input: each line by itself, as it comes
+  std::vector<std::string> texts;  ///< texts given as arguments; if any, no file is read
+  std::string file = "-";          ///< may be gzip-compressed; - is standard input
+  bool lossy = false;              ///< replace invalid UTF-8
+  bool unbuffered = false;         ///< return each line of standard input as soon as it arrives
 };
 
-/// Limits on the lines that are read at once; at least one is.
+/// Limits on the lines read at once; at least one line is read.
 struct ChunkLimits {
   size_t lines = 512;
-  size_t bytes = size_t{1} << 15;  ///< no further line is read after this many
+  size_t bytes = size_t{1} << 15;  ///< no further line is read beyond this size
 };
 
-/// Lines in chunks, so that no input is too long; one at a time where a person types them. Ends after a signal that
-/// asks the command to stop, see cli/signals.h.
+/// Reads lines in chunks, so that the input may be of any length; one line at a time from a terminal. Ends after a
+/// signal that asks the command to stop, see cli/signals.h.
 class TextInput {
  public:
   explicit TextInput(const TextInputOptions& options);
 
-  /// The next lines; none at the end. Throws FormatError for text that is not UTF-8, with the line's number.
+  /// The next lines; empty at the end. Throws FormatError with the line number for invalid UTF-8.
   std::vector<std::string> chunk(const ChunkLimits& limits = {});
-  /// All that is left, with its line breaks.
+  /// The rest of the input, with its line breaks.
   std::string rest();
-  /// The number of lines from beginning to end; none for input that can be read only once. Reads the file.
+  /// The number of lines in the whole input; nullopt if the input can be read only once. Reads the file.
   std::optional<int64_t> total() const;
   bool is_interactive() const { return is_interactive_; }
 
@@ -50,27 +50,27 @@ class TextInput {
   std::optional<LineReader> reader_;
 };
 
-/// A text given as an argument; `-` is all of the standard input, without line breaks at its end.
+/// The argument itself; for `-`, all of standard input without trailing line breaks.
 std::string text_or_input(const std::string& argument);
 
-/// The path behind a symbolic link, so that a file written beside it and renamed replaces the file and not the link.
-/// Other paths stay as they are. Throws Error for links that lead in a circle.
+/// Resolves symbolic links, so that a temporary file renamed over the result replaces the file and not the link.
+/// Returns other paths unchanged. Throws Error for a loop of links.
 std::string behind_links(const std::string& path);
 
-/// The standard output, or a file that appears whole when finish() is called and not at all before. A link keeps
-/// pointing where it did. What is there and not a plain file (a device, a named pipe) is written to as it is.
+/// Standard output, or a file that appears complete when finish() is called and not before. Symbolic links are
+/// followed, not replaced. Devices and named pipes are written to directly.
 class TextOutput {
  public:
-  /// An empty path, or -, is the standard output.
+  /// An empty path or - is standard output.
   explicit TextOutput(const std::string& path);
 
   void line(const std::string& text);
-  /// Something that is not lines.
+  /// Appends bytes without a line break.
   void bytes(const std::string& content) { pending_ += content; }
-  /// Passes on what was written so far. Throws Error if it cannot be.
+  /// Writes out everything buffered so far. Throws Error if that fails.
   void flush();
   void finish();
-  /// As it was given; empty for the standard output.
+  /// The path as given; empty for standard output.
   const std::string& path() const { return path_; }
 
  private:
@@ -80,18 +80,18 @@ class TextOutput {
   std::string pending_;
 };
 
-/// The text in one line: line breaks and tabs become blanks.
+/// The text on one line: line breaks and tabs become spaces.
 std::string in_one_line(std::string text);
-/// The text as a terminal may safely get it: control characters but line feeds and tabs become their pictures.
+/// The text made safe for a terminal: control characters other than line feed and tab become symbols (␛).
 std::string without_controls(const std::string& text);
 
-/// Tokens a second, since it was made.
+/// Measures tokens per second since its construction.
 class Speed {
  public:
   void add(int64_t tokens) { tokens_ += tokens; }
   double seconds() const;
   double tokens_per_second() const;
-  /// `1,234 tokens in 5.6 s: 220 tokens/s` on the standard error, if `always` or if that is a terminal.
+  /// Prints `1,234 tokens in 5.6 s: 220 tokens/s` on standard error if `always` is set or if it is a terminal.
   void print(bool always) const;
 
  private:

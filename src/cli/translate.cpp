@@ -25,10 +25,10 @@ Examples:
   attend translate en-de "A dog runs." --alignments
   attend translate t5-small "A dog runs." --task translation_en_to_de
 
-Lines go in, lines come out, in the same order; an empty line stays empty. Further columns are separated by tabs: the
-line's number in front (--n-best, from 0), then the text, its score (--scores), its alignment (--alignments: source word - target
-word, counted from 0, by where the decoder looked). A score is log p / length^A. A Hugging Face folder may say itself how
-wide the beam is, how long a text becomes, what is not repeated and what is put before it; options go before that.)";
+The output has one line for each input line, in the same order; an empty line stays empty. Columns are separated by
+tabs: the number of the input line, from 0 (with --n-best), the translation, its score log p / length^A (--scores), and
+its alignment (--alignments), as pairs source-target of word numbers from 0, taken from the decoder's cross-attention.
+The generation settings of a Hugging Face folder (beam, length, prefix, …) apply unless an option overrides them.)";
 
 struct TranslateArguments {
   CommonOptions common;
@@ -64,17 +64,17 @@ Json to_json(const Translation& translation, const WordAlignment* alignment) {
   return json;
 }
 
-/// What the folder says, then what the user does.
+/// Options take precedence over the folder's generation rules.
 SearchOptions search_of(const TranslateArguments& arguments, GenerationRules rules) {
   if (arguments.prefix) rules.prefix = *arguments.prefix;
-  if (arguments.penalty_option->count() > 0) rules.repetition_penalty = 1;  // sampling has the user's
+  if (arguments.penalty_option->count() > 0) rules.repetition_penalty = 1;  // sampling applies the option's value
   SearchOptions search = with_rules(arguments.search, rules);
   const bool samples = search.sampling.has_value();
   search.beam = arguments.beam.value_or(rules.beam > 0 && !samples ? rules.beam : 1);
   search.length_penalty = arguments.length_penalty.value_or(rules.length_penalty);
   if (!samples && search.n_best > search.beam) {
-    throw UsageError("--n-best " + std::to_string(search.n_best) + " needs a --beam as wide, got " +
-                     std::to_string(search.beam));
+    throw UsageError("--n-best " + std::to_string(search.n_best) + " requires a --beam of at least " +
+                     std::to_string(search.n_best) + ", got " + std::to_string(search.beam));
   }
   return search;
 }
@@ -85,7 +85,7 @@ ModelFolder open_for(const TranslateArguments& arguments) {
   if (!arguments.prefix && folder.rules.prefix.empty() && folder.tasks.size() > 1) {
     std::string names;
     for (const auto& [name, rules] : folder.tasks) names += (names.empty() ? "" : ", ") + in_one_line(name);
-    std::cerr << "attend: " << folder.path << " has several tasks; --task says which: " << names << '\n';
+    std::cerr << "attend: " << folder.path << " has several tasks; choose one with --task: " << names << '\n';
   }
   return folder;
 }
@@ -116,14 +116,14 @@ class TranslateCommand {
   }
 
  private:
-  /// Hypotheses cost as much as lines do.
+  /// Each hypothesis costs as much as a line.
   static ChunkLimits chunk_of(const SearchOptions& search) {
     ChunkLimits limits;
     limits.bytes /= static_cast<size_t>(std::max(search.beam, search.sampling ? search.n_best : 1));
     return limits;
   }
 
-  /// All of the lines; after a signal those up to the first that is not finished.
+  /// Translates all lines; after a signal, returns the finished ones before the first unfinished line.
   std::vector<TranslatedLine> translated(const std::vector<std::string>& lines) {
     std::vector<TranslatedLine> results;
     try {
@@ -152,7 +152,7 @@ class TranslateCommand {
     options.rules = search_.rules;
     try {
       alignments_ = align(model_, *folder_.tokenizer, sources, targets, options);
-    } catch (const ShapeError& error) {  // a layer or a head that the model does not have
+    } catch (const ShapeError& error) {  // the model does not have this layer or head
       const std::string text = error.what();
       throw UsageError("--alignments: " + text.substr(text.find(": ") + 2));
     }
@@ -203,12 +203,12 @@ void run_translate(TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
   if (search.sampling && arguments.beam.value_or(1) > 1) {
-    throw UsageError("--beam and sampling exclude each other");
+    throw UsageError("--beam cannot be combined with --sample and other sampling options");
   }
   if (arguments.layer_option->count() > 0) arguments.align.layer = arguments.layer;
   if (arguments.head_option->count() > 0) arguments.align.head = arguments.head;
   if ((arguments.align.layer || arguments.align.head) && !arguments.alignments) {
-    throw UsageError("--layer and --head belong to --alignments");
+    throw UsageError("--layer and --head require --alignments");
   }
   search.use_cache = !arguments.no_cache;
   TranslateCommand(arguments).run();
@@ -218,40 +218,44 @@ void add_search_options(Command& command, TranslateArguments& arguments) {
   SearchOptions& search = arguments.search;
   add_beam(command, arguments.beam, "the model's generation settings, else 1");
   add_length_penalty(command, arguments.length_penalty);
-  command.add_option("--n-best", search.n_best, "Translations of each line (default 1)")
+  command.add_option("--n-best", search.n_best, "Number of translations per line (default: 1)")
       ->check(whole_number(1, 1000))
       ->type_name("N");
   command.add_flag(
       "--eager", [&search] { search.stop = SearchStop::eager; },
-      "Stop a line once --beam hypotheses are complete: faster, a little worse");
-  command.add_flag("--sample", arguments.sample, "Draw words at random instead of searching for the best");
+      "Stop the search of a line at --beam complete hypotheses: faster, slightly worse");
+  command.add_flag("--sample", arguments.sample, "Sample at random instead of searching for the likeliest translation");
   arguments.is_sampling_given = add_sampling_options(command, arguments.sampling);
   arguments.penalty_option = command.get_option("--repetition-penalty");
-  command.add_option("--max-length", search.max_length, "Most tokens of a translation (default 3 · source + 10)")
+  command
+      .add_option(
+          "--max-length", search.max_length,
+          "Maximum number of tokens in a translation (default: the model's generation settings, else 3 · source + 10)")
       ->check(whole_number(1, 1000000))
       ->type_name("N");
-  command.add_option("--batch", search.batch_tokens, "Tokens read together (default 4096; 1: line by line)")
-      ->check(whole_number(1, 10000000))
-      ->type_name("TOKENS");
+  add_batch(command, search.batch_tokens);
   add_task(command, arguments.task);
-  command.add_option("--prefix", arguments.prefix, "Put before every line, whatever the task says")->type_name("TEXT");
+  command.add_option("--prefix", arguments.prefix, "Text to put before every line (default: the prefix of the task)")
+      ->type_name("TEXT");
   add_no_cache(command, arguments.no_cache);
 }
 
 }  // namespace
 
 void add_translate(Command& app) {
-  Command* command = app.add_subcommand("translate", "Translate text with a trained model");
+  Command* command = app.add_subcommand("translate", "Translate text");
   const auto arguments = std::make_shared<TranslateArguments>();
   add_model_options(*command, arguments->common);
   add_text_options(*command, arguments->common);
   add_search_options(*command, *arguments);
   command->add_flag("--scores", arguments->scores, "Add a column with each translation's score");
-  command->add_flag("--alignments", arguments->alignments, "Add a column with word alignments, in Pharaoh's format");
-  arguments->layer_option = command->add_option("--layer", arguments->layer, "Decoder layer (from 0; default: mean)");
-  arguments->layer_option->check(whole_number(0, 1000))->type_name("L");
-  arguments->head_option = command->add_option("--head", arguments->head, "Attention head (from 0; default: mean)");
-  arguments->head_option->check(whole_number(0, 1000))->type_name("H");
+  command->add_flag("--alignments", arguments->alignments, "Add a column with word alignments in Pharaoh format");
+  arguments->layer_option = command->add_option("--layer", arguments->layer,
+                                                "With --alignments: decoder layer, from 0 (default: mean of all)");
+  arguments->layer_option->check(whole_number(0, 1000))->type_name("N");
+  arguments->head_option = command->add_option("--head", arguments->head,
+                                               "With --alignments: attention head, from 0 (default: mean of all)");
+  arguments->head_option->check(whole_number(0, 1000))->type_name("N");
   command->footer(kTranslateExamples);
   command->callback([arguments] { run_translate(*arguments); });
 }

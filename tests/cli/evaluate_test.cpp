@@ -269,17 +269,17 @@ TEST(Evaluate, ErrorsAreOneLine) {
   const std::string two = write(folder, "two", "a\nb\n"), one = write(folder, "one", "a\n"),
                     empty = write(folder, "empty", ""), bad = write(folder, "bad", "a\n\xff\n");
   const std::vector<std::tuple<int, Words, std::string>> cases{
-      {2, {}, "expected a model and files to evaluate it with; see attend evaluate --help"},
-      {2, {"model"}, "expected a model and files to evaluate it with; see attend evaluate --help"},
-      {2, {"--hypotheses", two}, "--hypotheses needs one or more files of references; see attend evaluate --help"},
+      {2, {}, "expected a model and evaluation files; see attend evaluate --help"},
+      {2, {"model"}, "expected a model and evaluation files; see attend evaluate --help"},
+      {2, {"--hypotheses", two}, "--hypotheses requires one or more reference files; see attend evaluate --help"},
       {2,
        {"--hypotheses", two, two, "--metric-tokenizer", "13b"},
        "--metric-tokenizer: bleu: expected the tokenizer 13a, zh, char, intl or none, got '13b'; see attend evaluate "
        "--help"},
       {1,
        {"--hypotheses", two, two, one},
-       two + " has 2 lines but " + one + " has 1: a text and its references need equally many"},
-      {1, {"--hypotheses", empty, two}, empty + ": is empty"},
+       two + " has 2 lines but " + one + " has 1; hypotheses and references must have the same number of lines"},
+      {1, {"--hypotheses", empty, two}, empty + ": the file is empty"},
       {1, {"--hypotheses", two, bad}, bad + ":2: not UTF-8"},
   };
   for (const auto& [code, words, message] : cases) {

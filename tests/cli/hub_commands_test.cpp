@@ -173,7 +173,7 @@ TEST(HubCommands, OptionsOverrideTheFoldersGenerationConfig) {
   EXPECT_EQ(written(folder.path(), {"--greedy"}).text, plain.text);
   EXPECT_EQ(written(folder.path(), {"--beam", "1"}).text, plain.text);
   EXPECT_EQ(beam.err, "attend: " + folder.path() +
-                          ": not followed of its generation config: num_beam_groups, diversity_penalty\n");
+                          ": unsupported generation settings are ignored: num_beam_groups, diversity_penalty\n");
   EXPECT_EQ(attend_command({"generate", folder.path(), "a", "--beam", "2", "--top-k", "1"}).code, 2);
   EXPECT_EQ(attend_command({"generate", folder.path(), "a", "--beam", "2", "--count", "3"}).code, 2);
 }
@@ -272,7 +272,7 @@ TEST(HubCommands, TasksOfATranslator) {
   const Finished open = translated({});
   EXPECT_EQ(open.code, 0);
   EXPECT_EQ(open.err,
-            "attend: " + folder.file("hf") + " has several tasks; --task says which: translation_a, translation_b\n");
+            "attend: " + folder.file("hf") + " has several tasks; choose one with --task: translation_a, translation_b\n");
   const Finished chosen = translated({"--task", "translation_b"});
   EXPECT_EQ(chosen.err, "");
   EXPECT_EQ(chosen.out, translated({"--prefix", "park "}).out);

@@ -168,7 +168,7 @@ TEST_F(LineWork, CtrlCKeepsTheFinishedLinesOfAPipe) {
     running.wait_for([](const std::string& text) { return lines_of(text).size() == 3; });
     const Finished stopped = running.stop(signal);
     EXPECT_EQ(stopped.code, code);
-    EXPECT_EQ(stopped.err, "attend: stopped after 3 lines, whose results are in " + folder_.file("kept") + "\n");
+    EXPECT_EQ(stopped.err, "attend: stopped after 3 lines; their results are in " + folder_.file("kept") + "\n");
     EXPECT_EQ(file_text(folder_.file("kept")), out({"translate", path("pairs"), "the fox", "dog", "今天"}));
   }
 }
@@ -194,7 +194,7 @@ TEST_F(LineWork, CtrlCKeepsTheFinishedLinesOfAFile) {
     EXPECT_NE(results[0], "");
     ASSERT_EQ(lines_of(stopped.err).size(), 1u) << stopped.err;
     const std::string unit = command == "generate" ? "prompts" : "lines";
-    EXPECT_NE(stopped.err.find(" of 100,000 " + unit + ", whose results are in " + kept), std::string::npos)
+    EXPECT_NE(stopped.err.find(" of 100,000 " + unit + "; their results are in " + kept), std::string::npos)
         << stopped.err;
     const std::string next = "; to continue: tail -n +" + std::to_string(results.size() + 1) + " " + input +
                              " | attend " + command + " " + path(model) + " … >> " + kept + "\n";
@@ -213,7 +213,7 @@ TEST_F(LineWork, CtrlCKeepsTheFinishedRowsOfSimilarities) {
   const auto rows = lines_of(file_text(kept));
   ASSERT_GE(rows.size(), 1u);
   EXPECT_EQ(std::ranges::count(rows[0], '\t'), 4000);
-  EXPECT_NE(stopped.err.find(" of 4,000 lines, whose results are in " + kept + "\n"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find(" of 4,000 lines; their results are in " + kept + "\n"), std::string::npos) << stopped.err;
 }
 
 TEST_F(LineWork, CtrlCBeforeTheFirstResultLeavesTheFileAsItWas) {
@@ -246,7 +246,7 @@ TEST_F(LineWork, CtrlCKeepsTheTranslationsOfEvaluate) {
   EXPECT_EQ(stopped.code, 130);
   const auto results = lines_of(file_text(kept));
   ASSERT_GE(results.size(), 1u);
-  EXPECT_NE(stopped.err.find(" of 50,000 sentences; nothing was measured, the translations so far are in " + kept),
+  EXPECT_NE(stopped.err.find(" of 50,000 sentences; no results, but the translations so far are in " + kept),
             std::string::npos)
       << stopped.err;
 }
@@ -277,7 +277,8 @@ TEST_F(LineWork, AMinusIsTheStandardInput) {
   EXPECT_EQ(out({"explain", "-"}, {.input = "今天\n"}), out({"explain", "今天"}));
   const Finished mixed = attend({"translate", path("pairs"), "fox", "-"});
   EXPECT_EQ(mixed.code, 2);
-  EXPECT_EQ(mixed.err, "attend: - is the standard input: no other texts go with it; see attend translate --help\n");
+  EXPECT_EQ(mixed.err,
+            "attend: - is standard input and cannot be combined with other texts; see attend translate --help\n");
 }
 
 TEST_F(LineWork, ATextThatNamesAFileIsPointedOut) {
@@ -287,7 +288,7 @@ TEST_F(LineWork, ATextThatNamesAFileIsPointedOut) {
     const Finished result = attend(words);
     EXPECT_EQ(result.code, 0);
     EXPECT_TRUE(result.err.starts_with("attend: '" + file +
-                                       "' is taken as a text, but a file has this name; to read "
+                                       "' is used as text, but a file of that name exists; to read "
                                        "the file: -i '" +
                                        file + "'\n"))
         << result.err;
@@ -310,7 +311,7 @@ TEST_F(LineWork, OutputToALinkIsWrittenToItsTarget) {
   fs::create_symlink("loop", folder_.file("loop"));
   const Finished loop = attend({"translate", path("pairs"), "fox", "-o", folder_.file("loop")});
   EXPECT_EQ(loop.code, 1);
-  EXPECT_EQ(loop.err, "attend: " + folder_.file("loop") + ": cannot write: the symbolic links lead in a circle\n");
+  EXPECT_EQ(loop.err, "attend: " + folder_.file("loop") + ": cannot write: the symbolic links form a loop\n");
 }
 
 TEST_F(LineWork, GenerateTakesManyPrompts) {
@@ -363,14 +364,14 @@ TEST_F(LineWork, FillPredictsMaskedWords) {
     return result.err;
   };
   const std::string words = path("words"), training =
-                                               "; to classify texts, train it on labelled ones first: attend "
+                                               "; to classify texts, first train it on labelled texts: attend "
                                                "train encoder LABELLED.tsv --from " +
                                                words + "\n";
   EXPECT_EQ(fails({"fill", words, "a <mask>", "the [MASK] fox"}),
-            "attend: line 2: expected <mask>, this model's mask token, in the place of each missing word; there is "
+            "attend: line 2: expected <mask>, this model's mask token, in place of each missing word; the line has "
             "none\n");
   EXPECT_EQ(fails({"fill", words, std::string(60, 'a') + "<mask>"}),
-            "attend: line 1: <mask> stands behind the 48 tokens that the model reads\n");
+            "attend: line 1: <mask> is beyond the model's maximum of 48 tokens\n");
   for (const char* command : {"generate", "classify", "translate", "score"}) {
     EXPECT_EQ(fails({command, words, "x"}),
               "attend: " + words + ": this is a masked-word model: use attend fill" + training);

@@ -149,8 +149,7 @@ TEST_F(ModelCommands, SamplingFollowsItsSeed) {
 TEST_F(ModelCommands, WarnsOfLinesThatAreTooLong) {
   const Finished result = attend({"translate", path("pairs"), "fox", std::string(100, 'x'), "--max-length", "3"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err,
-            "attend: 1 line is longer than the 48 tokens that the model reads; the rest of it was ignored (line 2)\n");
+  EXPECT_EQ(result.err, "attend: truncated 1 line to the model's maximum of 48 tokens (line 2)\n");
   for (const Words& words :
        std::vector<Words>{{"classify", path("labels"), "fox", std::string(100, 'x')},
                           {"embed", path("labels"), "fox", std::string(100, 'x')},
@@ -160,8 +159,7 @@ TEST_F(ModelCommands, WarnsOfLinesThatAreTooLong) {
   }
   EXPECT_EQ(
       attend({"classify", path("labels")}, {.input = "fox\n" + std::string(80, 'x') + "\n" + std::string(90, 'x')}).err,
-      "attend: 2 lines are longer than the 48 tokens that the model reads; the rest of each was ignored (the "
-      "first is line 2)\n");
+      "attend: truncated 2 lines to the model's maximum of 48 tokens (the first is line 2)\n");
   const Finished bench = attend({"translate", path("pairs"), "fox", "--bench"});
   EXPECT_NE(bench.err.find(" tokens/s\n"), std::string::npos);
   EXPECT_EQ(attend({"translate", path("pairs"), "fox"}).err, "");
@@ -237,7 +235,8 @@ TEST_F(ModelCommands, ScoresPairs) {
       attend({"score", path("pairs"), "--source", write("s", "a\nb\n"), "--target", write("t", "a\n")});
   EXPECT_EQ(unequal.code, 1);
   EXPECT_NE(unequal.err.find("different numbers of lines"), std::string::npos);
-  EXPECT_EQ(attend({"score", path("pairs"), "no tab here"}).err, "attend: line 1: expected source, tab, target\n");
+  EXPECT_EQ(attend({"score", path("pairs"), "no tab here"}).err,
+            "attend: line 1: expected source, tab, target; found no tab\n");
 }
 
 TEST_F(ModelCommands, ScoresTexts) {
