@@ -35,12 +35,12 @@ std::string names_of(const std::vector<Workload>& workloads) {
   return names;
 }
 
-/// What was asked for, in the table's order; all but the slow ones where nothing was named.
+/// The named workloads in the order of the table; by default all except the slow ones.
 std::vector<Workload> chosen(const BenchOptions& options) {
   std::vector<Workload> workloads = all_workloads();
   for (const std::string& name : options.names) {
     if (std::ranges::find(workloads, name, &Workload::name) != workloads.end()) continue;
-    throw UsageError("bench: unknown workload '" + name + "'; known: " + names_of(workloads));
+    throw UsageError("bench: unknown workload '" + name + "'; expected one of " + names_of(workloads));
   }
   std::erase_if(workloads, [&](const Workload& workload) {
     if (options.names.empty()) return workload.slow && !options.all;
@@ -131,20 +131,22 @@ void run_bench(const BenchOptions& options) {
 
 void add_bench(Command& app) {
   auto options = std::make_shared<BenchOptions>();
-  Command* command = app.add_subcommand("bench", "Time workloads against what this machine can do");
-  command->add_option("NAME", options->names, "Workloads to run; all but the slow ones if none is named");
+  Command* command = app.add_subcommand("bench", "Measure workloads against the peak speed of this machine");
+  command->add_option("workloads", options->names, "Workloads to run (default: all except the slow ones)")
+      ->type_name("NAME");
   add_json(*command, options->json, "Print one JSON object");
-  command->add_flag("--list", options->list, "Print the names and stop; with --json, which of them are slow, too");
-  command->add_flag("--all", options->all, "Run the slow ones too");
+  command->add_flag("--list", options->list,
+                    "Print the names of the workloads and exit; --json also marks the slow ones");
+  command->add_flag("--all", options->all, "Include the slow workloads");
   add_threads(*command, options->threads);
   command->footer(
-      "\nEach share is the median of several rounds; the machine's peak is measured again before and after every "
-      "round,\n"
-      "and a round counts against the better peak of the two, or their mean bandwidth. Extra memory is beyond inputs "
-      "and\n"
-      "results.\n"
-      "\nATTEND_CPU=sse4, avx2, avx512, avx512bf16 or amx in the environment limits every command to that instruction "
-      "set.\n"
+      "\nThe share is the fraction of the machine's peak, as the median of several rounds. The peak is measured before "
+      "and after\n"
+      "each round; the round is compared with the higher of the two, or with the mean of two bandwidths. Extra memory "
+      "is memory\n"
+      "allocated beyond inputs and results.\n"
+      "\nThe environment variable ATTEND_CPU (sse4, avx2, avx512, avx512bf16 or amx) limits every command to that "
+      "instruction set.\n"
       "\nExample:\n  attend bench attention_forward layer_norm");
   command->callback([options] { run_bench(*options); });
 }

@@ -7,11 +7,11 @@
 namespace attend::cli {
 namespace {
 
-/// One attention call, named after what is special about it.
+/// One attention call, named after its distinguishing option.
 struct Case {
   std::string suffix;
   int64_t batch = 1, heads = 12, kv_heads = 12, length = 4096, dim = 64;
-  double visible = 1;  ///< pairs of query and key that count, as a share of all
+  double visible = 1;  ///< share of the query–key pairs that are visible
   std::function<void(AttentionOptions&)> set = [](AttentionOptions&) {};
 };
 
@@ -30,7 +30,7 @@ Inputs inputs_of(const Case& c) {
   return in;
 }
 
-/// Two products of 2 · dim operations for each visible pair.
+/// Two dot products of 2 · dim operations for each visible pair.
 double forward_operations(const Case& c) {
   const auto length = static_cast<double>(c.length);
   return 4.0 * static_cast<double>(c.batch * c.heads * c.dim) * length * length * c.visible;
@@ -47,7 +47,7 @@ Workload forward_workload(const Case& c) {
           }};
 }
 
-/// Five products for the forward's two: the scores again, dv, the weights' gradient, dq and dk.
+/// Five products instead of the forward's two: the scores again, dv, the gradient of the weights, dq and dk.
 Workload backward_workload(const Case& c) {
   return {.name = "attention_backward" + c.suffix, .operations = 2.5 * forward_operations(c), .prepare = [c] {
             auto in = std::make_shared<Inputs>(inputs_of(c));
@@ -71,7 +71,7 @@ Workload backward_workload(const Case& c) {
           }};
 }
 
-/// The share of pairs (i, j) of a length for which `sees` holds.
+/// The share of pairs (i, j) below `length` for which `sees` is true.
 template <class F>
 double visible_share(int64_t length, F sees) {
   int64_t pairs = 0;
@@ -81,12 +81,12 @@ double visible_share(int64_t length, F sees) {
   return static_cast<double>(pairs) / static_cast<double>(length * length);
 }
 
-constexpr int64_t kShort = 2048;  // for the many variants: the rate hardly depends on the length from here on
+constexpr int64_t kShort = 2048;  // for the variants: beyond this length the rate hardly changes
 constexpr int64_t kWindow = 512;
 
 double causal_share(int64_t length) { return static_cast<double>(length + 1) / static_cast<double>(2 * length); }
 
-/// Random, half of it true: no block can be skipped, so all pairs count.
+/// A random mask, half of it true: no block can be skipped, so all pairs count.
 Tensor random_mask(int64_t length) {
   std::vector<uint8_t> bits(static_cast<size_t>(length * length));
   for (size_t i = 0; i < bits.size(); ++i) bits[i] = philox(1, i / 4, 0)[i % 4] & 1;
@@ -151,7 +151,7 @@ std::vector<Case> biases() {
   };
 }
 
-/// One query against a cache of 4096 keys that no cache of the machine holds: eight of them in turn, 200 MB.
+/// One query against 4096 cached keys; cycles through eight such caches, 200 MB, to exceed the processor's caches.
 Workload decode_workload() {
   constexpr int64_t kHeads = 12, kKeys = 4096, kDim = 64, kCaches = 8;
   return {.name = "attention_decode",
@@ -174,7 +174,7 @@ Workload decode_workload() {
           }};
 }
 
-/// Eight rows of one head asked for after the pass, against the pass alone.
+/// The forward pass plus eight rows of one head's weights, against the forward pass alone.
 Workload weights_workload() {
   const Case c{.heads = 8, .kv_heads = 8, .length = 8192};
   return {.name = "attention_weights", .bound = Bound::baseline, .operations = forward_operations(c), .prepare = [c] {
@@ -196,7 +196,7 @@ Workload weights_workload() {
           }};
 }
 
-/// Forward and backward of a length whose matrix of weights would take 16 GiB.
+/// Forward and backward at a length whose full weight matrix would take 16 GiB.
 Workload memory_workload() {
   const Case c{.heads = 1, .kv_heads = 1, .length = 65536};
   return {.name = "attention_memory", .operations = 3.5 * forward_operations(c), .slow = true, .prepare = [c] {

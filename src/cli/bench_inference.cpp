@@ -6,7 +6,7 @@
 #include "attend/tensor/creation.h"
 #include "cli/bench_workload.h"
 
-// Models at work: reading prompts, writing word by word, translating, encoding. Weights are random, ids made up.
+// Inference: reading prompts, generating, translating, encoding, with random weights and arbitrary token ids.
 namespace attend::cli {
 namespace {
 
@@ -40,10 +40,10 @@ std::string named(const std::string& name, WeightFormat format) {
   return format == WeightFormat::f32 ? name : name + "_" + name_of(format);
 }
 
-/// One sequence, word by word: bound by reading the weights once for each.
+/// One sequence, token by token: limited by reading all weights once per token.
 Workload decode_workload(WeightFormat format) {
   constexpr int64_t kSteps = 32;
-  // The bytes are known before the model is made.
+  // Computed here because the model does not exist yet.
   constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768, kRest = 12.0 * (13 * 768) + 2 * 768;
   const double width = format == WeightFormat::f32 ? 4 : format == WeightFormat::bf16 ? 2 : 1;
   return {.name = named("decode_gpt2", format),
@@ -62,7 +62,7 @@ Workload decode_workload(WeightFormat format) {
           }};
 }
 
-/// 64 sequences side by side.
+/// 64 sequences in one batch.
 Workload decode_many_workload(WeightFormat format) {
   constexpr int64_t kRows = 64, kSteps = 8;
   constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
@@ -81,8 +81,8 @@ Workload decode_many_workload(WeightFormat format) {
           }};
 }
 
-/// A prompt of 512 tokens up to the logits of the word after it: the head is needed for one row only. In bf16 x is
-/// rounded, too.
+/// A prompt of 512 tokens up to the logits of the next token; the output layer is computed for one row only. With
+/// Precision::bf16, x is rounded too.
 Workload prompt_workload(WeightFormat format, Precision precision) {
   constexpr int64_t kTokens = 512;
   constexpr double kLayers = 12.0 * 12 * 768 * 768, kHead = 50257.0 * 768;
@@ -104,7 +104,7 @@ Workload prompt_workload(WeightFormat format, Precision precision) {
           }};
 }
 
-/// As many words as wanted, and none of them known.
+/// A vocabulary of `count` tokens without any text.
 class NumberedWords final : public Tokenizer {
  public:
   explicit NumberedWords(int64_t count) : count_(count) {}
@@ -121,7 +121,7 @@ class NumberedWords final : public Tokenizer {
   SpecialTokens special_{.pad = 0, .unknown = 1, .begin = 2, .end = 3};
 };
 
-/// 32 sentences of 32 tokens, 32 words written for each.
+/// 32 sentences of 32 tokens, with 32 tokens generated for each.
 Workload translate_workload(const char* name, int64_t beam, WeightFormat format) {
   static constexpr int64_t kSentences = 32, kLength = 32, kVocab = 32000;
   constexpr double kWidth = 512, kEncoder = 6 * 12 * kWidth * kWidth, kDecoder = 6 * 14 * kWidth * kWidth;

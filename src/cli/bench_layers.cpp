@@ -16,7 +16,7 @@ constexpr int64_t kRows = 2048, kCols = 768;
 constexpr double kElements = static_cast<double>(kRows * kCols);
 constexpr double kFloat = sizeof(float);
 
-/// f(inputs), then backward from `dy`; the results are y and the inputs' gradients.
+/// Computes f(inputs), then the gradients from `dy`; the results are y and the gradients of the inputs.
 template <class F>
 Prepared forward_and_backward(std::vector<Tensor> inputs, Tensor dy, F f) {
   for (Tensor& input : inputs) set_requires_grad(input);
@@ -34,7 +34,7 @@ Prepared forward_and_backward(std::vector<Tensor> inputs, Tensor dy, F f) {
 }
 
 // Compulsory traffic of an elementwise or row-wise op: forward reads x and writes y; backward reads dy and one saved
-// tensor and writes dx. Five passes over the elements. Operations count each equation's own, e^ as one.
+// tensor and writes dx. Five passes over the elements. Operations are those of the equation; e^ counts as one.
 Workload row_wise(const char* name, double operations, std::function<Prepared()> prepare) {
   return {.name = name,
           .bound = Bound::memory,

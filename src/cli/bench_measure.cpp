@@ -8,11 +8,11 @@ namespace attend::cli {
 namespace {
 
 constexpr int kRounds = 5, kMostRounds = 15;
-constexpr double kShortest = 0.02;  // seconds a round should take, so that the clock and the pool's wake-up do not show
-constexpr double kEnough = 1;       // seconds of rounds that outlast a neighbour's burst: 5 are enough then
-constexpr double kLongest = 6;      // seconds after which no further round begins
+constexpr double kShortest = 0.02;  // minimum seconds per round, to hide the clock's resolution and thread wake-up
+constexpr double kEnough = 1;  // seconds of rounds after which 5 rounds suffice: longer than a burst of another process
+constexpr double kLongest = 6;  // seconds after which no further round starts
 
-/// Whether another round follows `done` that took `spent` seconds.
+/// Whether to run another round after `done` rounds that took `spent` seconds.
 bool goes_on(int done, double spent) {
   return done < kRounds ? spent < kLongest : done < kMostRounds && spent < kEnough;
 }
@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// Seconds of one run, the mean over `repeats`.
+/// Seconds per run, averaged over `repeats`.
 double time_runs(const Prepared& prepared, const std::function<Results()>& run, int repeats) {
   std::chrono::duration<double> total{0};
   for (int i = 0; i < repeats; ++i) {
@@ -35,7 +35,7 @@ double time_runs(const Prepared& prepared, const std::function<Results()>& run, 
   return total.count() / repeats;
 }
 
-/// The first run warms caches and the allocator, and shows the memory: at its peak, less what is left afterwards.
+/// The first run warms caches and allocator and measures memory: the peak less what remains allocated.
 size_t extra_bytes(const Prepared& prepared) {
   prepared.before();
   reset_peak_memory();
@@ -44,7 +44,7 @@ size_t extra_bytes(const Prepared& prepared) {
   return stats.peak_bytes - std::min(stats.peak_bytes, stats.live_bytes);
 }
 
-/// The machine's own rate that a workload is compared with, remembering the best.
+/// Measures the machine's rate for a workload to be compared with, and updates the highest.
 double machine_rate(const Workload& workload, Machine& machine) {
   const auto better = [](double& best, double now) {
     best = std::max(best, now);
@@ -60,9 +60,9 @@ struct Rounds {
   std::vector<double> seconds, shares;
 };
 
-/// Machine and workload take turns, because a shared machine's speed drifts. A round counts against the two machine
-/// rates around it: the better for arithmetic, whose peak is a constant of the machine; the mean for memory, where
-/// bandwidth is what the neighbours leave and the workload's own time is a mean too.
+/// Alternates measurements of machine and workload, because the speed of a shared machine drifts. Each round is
+/// compared with the two machine rates around it: with the higher for arithmetic, whose peak is a constant of the
+/// machine; with the mean for memory, where other processes use part of the bandwidth throughout.
 Rounds against_machine(const Workload& workload, const Prepared& prepared, int repeats, Machine& machine) {
   Rounds rounds;
   const double work = (workload.bound == Bound::memory ? workload.bytes : workload.operations) * 1e-9;

@@ -7,7 +7,7 @@
 #include "attend/tensor/creation.h"
 #include "cli/bench_workload.h"
 
-// Whole training steps: loss, backward, clipping and the update, on ids made up.
+// Whole training steps: loss, backward, clipping and update, on arbitrary token ids.
 namespace attend::cli {
 namespace {
 
@@ -37,14 +37,14 @@ struct Batch {
   int64_t rows, length;
 };
 
-/// Two operations for each parameter and token forward, twice that backward.
+/// Two operations per parameter and token in the forward pass, four in the backward pass.
 double training_operations(const std::vector<NamedTensor>& parameters, const Batch& batch) {
   double count = 0;
   for (const auto& [name, parameter] : parameters) count += static_cast<double>(parameter.numel());
   return 6 * count * static_cast<double>(batch.rows * batch.length);
 }
 
-/// GPT-2's smallest: 124,439,808 parameters. In bf16 the share is its time against that in f32.
+/// The smallest GPT-2: 124,439,808 parameters. For bf16 the share is its time divided by that of f32.
 Workload gpt2_workload(const char* name, Precision precision) {
   static constexpr Batch kBatch{4, 256};
   return {.name = name,
@@ -73,7 +73,7 @@ Workload gpt2_workload(const char* name, Precision precision) {
           }};
 }
 
-/// The smallest translator on sentences of about 15 tokens, as many as a batch of 4096 tokens holds.
+/// The tiny translation model on sentences of about 15 tokens, as many as fit a batch of 4096 tokens.
 Workload transformer_workload() {
   static constexpr Batch kBatch{273, 15};
   constexpr int64_t kVocab = 10000, kPadding = 1;  // every fourth sentence is shorter

@@ -10,37 +10,37 @@
 
 namespace attend::cli {
 
-/// What bounds a workload, and so what its share is a share of.
+/// The resource that limits a workload, of which its share is reported.
 enum class Bound {
   arithmetic,  ///< operations per second against the machine's multiply-add peak
   memory,      ///< compulsory bytes per second against the machine's read bandwidth
-  baseline,    ///< time against that of the baseline: the share is their ratio
+  baseline,    ///< time of the workload divided by the time of the baseline
 };
 
-/// Results a run leaves behind, held while its memory is measured.
+/// Results of a run, held while its memory is measured.
 using Results = std::vector<Tensor>;
 
-/// Tensors made and ready: what to do before each run, untimed, and the run itself.
+/// A workload with its inputs allocated: an untimed step before each run, and the run itself.
 struct Prepared {
   std::function<void()> before = [] {};
   std::function<Results()> run;
   std::function<Results()> baseline;  ///< only for Bound::baseline
-  double operations = 0;              ///< of one run, where the workload itself cannot tell
+  double operations = 0;              ///< of one run; if not 0, replaces Workload::operations
 };
 
 struct Workload {
   std::string name;
   Bound bound = Bound::arithmetic;
-  double operations = 0;                    ///< of one run, counting only what the result needs
+  double operations = 0;                    ///< of one run, counting only necessary operations
   double bytes = 0;                         ///< inputs read once and outputs written once
-  int64_t tokens = 0;                       ///< that one run reads, writes or trains on; 0: it is about none
+  int64_t tokens = 0;                       ///< that one run reads, writes or trains on; 0: not counted
   WeightFormat format = WeightFormat::f32;  ///< of the weights
-  Precision precision = Precision::f32;     ///< of products: its peak is compared with, int8's for int8 weights
-  bool slow = false;                        ///< only when named, or with --all
+  Precision precision = Precision::f32;     ///< of products; selects the peak, except that int8 weights use int8's
+  bool slow = false;                        ///< runs only if named or with --all
   std::function<Prepared()> prepare;
 };
 
-/// Normal numbers, the same in every run.
+/// Normally distributed numbers, the same in every run.
 Tensor values(const Shape& shape, uint64_t stream);
 
 std::vector<Workload> attention_workloads();
@@ -48,7 +48,7 @@ std::vector<Workload> layer_workloads();
 std::vector<Workload> training_workloads();
 std::vector<Workload> inference_workloads();
 
-/// What was measured: medians over rounds, each compared with the peak measured just before and after it.
+/// The medians over all rounds, each compared with the peak measured just before and after it.
 struct Measurement {
   std::string name;
   Bound bound = Bound::arithmetic;
@@ -57,13 +57,13 @@ struct Measurement {
   double gbs = 0;
   double share = 0;
   double tokens_per_second = 0;
-  size_t extra_bytes = 0;  ///< allocated at the worst moment beyond inputs and results
+  size_t extra_bytes = 0;  ///< peak allocation beyond inputs and results
 };
 
-/// The best seen so far, over all rounds.
+/// The highest rates measured so far, over all rounds.
 struct Machine {
   double peak_gflops = 0, bandwidth_gbs = 0;
-  double bf16_gflops = 0, int8_gops = 0;  ///< 0: no workload asked
+  double bf16_gflops = 0, int8_gops = 0;  ///< 0: not measured
 };
 Measurement measure(Workload workload, Machine& machine);
 

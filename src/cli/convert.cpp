@@ -15,13 +15,13 @@ namespace {
 
 constexpr const char* kConvertExamples = R"(
 Examples:
-  attend convert novel -o novel-hf              # a language model of ours for transformers
-  attend convert novel -o novel-hf --to llama
-  attend convert en-de -o en-de-hf              # a translator: marian, bart, pegasus, mbart or t5, by its settings
-  attend convert gpt2 -o mine --to attend       # a downloaded model in our own format
+  attend convert novel -o novel-hf              export a language model
+  attend convert novel -o novel-hf --to llama   export it as a Llama model
+  attend convert en-de -o en-de-hf              export a translation model as marian, bart, pegasus, mbart or t5
+  attend convert gpt2 -o mine --to attend       import a Hugging Face model
 
-Without --to, a model of ours is written as the first architecture of transformers that has all its settings, and any
-other one in our own format.)";
+Without --to, a Hugging Face model is imported, and a model trained by attend is exported to the first architecture that
+supports all its settings.)";
 
 struct ConvertArguments {
   std::string model, output, to;
@@ -39,9 +39,9 @@ std::string target_of(const ConvertArguments& arguments, const ModelFolder& fold
 
 void save_as_ours(const ModelFolder& folder, const std::string& output) {
   require<Error>(!std::filesystem::exists(output) || std::filesystem::is_empty(output), output,
-                 ": is there already; nothing was overwritten");
+                 " already exists; choose another folder with -o");
   std::filesystem::create_directories(output);
-  // The tokenizer, read from beside them, needs the rules: where a decoder starts.
+  // Before the tokenizer, which reads the decoder's start token from these rules.
   if (folder.rules.as_transformers) save_generation_rules(folder.rules, output);
   folder.tokenizer->save(output);
   save_model(*folder.model, output);
@@ -54,15 +54,16 @@ void check_target(const std::string& to) {
     known += ", " + name;
   }
   if (!to.empty() && to != "attend") {
-    throw UsageError("--to: there is no architecture '" + to + "' to write; there are " + known);
+    throw UsageError("--to: cannot export to architecture '" + to + "'; expected one of " + known);
   }
 }
 
 void run_convert(const ConvertArguments& arguments) {
   check_target(arguments.to);
   const ModelFolder folder = open_model(arguments.model, {.dtype = "f32", .quantize = ""});
-  require<Error>(folder.model->kind() != ModelKind::pictures, folder.path,
-                 ": this is an image classifier, which cannot be converted; attend reads it as it is");
+  require<Error>(
+      folder.model->kind() != ModelKind::pictures, folder.path,
+      ": this is an image classifier, which cannot be converted; attend reads the Hugging Face folder directly");
   try {
     check_finite_weights(*folder.model);
   } catch (const FormatError& error) {
@@ -80,14 +81,14 @@ void run_convert(const ConvertArguments& arguments) {
 }  // namespace
 
 void add_convert(Command& app) {
-  Command* command = app.add_subcommand("convert", "Write a model for transformers, or a downloaded one in our format");
+  Command* command = app.add_subcommand("convert", "Export a model to Hugging Face format, or import one");
   const auto arguments = std::make_shared<ConvertArguments>();
-  command->add_option("model", arguments->model, "Folder of a model")->required()->type_name("MODEL");
+  add_model(*command, arguments->model);
   command->add_option("-o,--output", arguments->output, "Folder to write")->required()->type_name("FOLDER");
   command
       ->add_option("--to", arguments->to,
-                   "gpt2, llama, marian, bart, bert, …: which of transformers' architectures; or attend")
-      ->type_name("ARCHITECTURE");
+                   "Target architecture: gpt2, llama, marian, bart, bert, …, or attend to import (default: see below)")
+      ->type_name("NAME");
   command->footer(kConvertExamples);
   command->callback([arguments] { run_convert(*arguments); });
 }

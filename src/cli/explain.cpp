@@ -13,7 +13,7 @@
 namespace attend::cli {
 namespace {
 
-constexpr size_t kMostTokens = 1024;  // the tables of --json grow with the square
+constexpr size_t kMostTokens = 1024;  // the size of --json grows quadratically
 
 constexpr const char* kExplainExamples = R"(
 Examples:
@@ -23,7 +23,7 @@ Examples:
 
 --json prints one object with the keys text, tokens, seed, dim, heads, causal, trainable, scale, embeddings, positions,
 x, matrices (query, key, value, output), per_head (queries, keys, values, dot_products, scaled, masked, weights,
-context) and output. Matrices are lists of rows; -inf and what does not occur are null.)";
+context) and output. Matrices are lists of rows; −∞ and absent values are null.)";
 
 struct ExplainArguments {
   ExplainOptions options;
@@ -33,7 +33,7 @@ struct ExplainArguments {
   Option* dim = nullptr;
 };
 
-/// Small enough to read, and divisible: 4 numbers for one head, otherwise the first multiple of the heads from 8 on.
+/// Small enough to read and divisible by `heads`: 4 for one head, otherwise the smallest multiple from 8 on.
 int64_t default_dim(int64_t heads) { return heads == 1 ? 4 : (8 + heads - 1) / heads * heads; }
 
 void run_explain(ExplainArguments& arguments) {
@@ -47,7 +47,7 @@ void run_explain(ExplainArguments& arguments) {
   suggest_file(arguments.print.text, "attend explain - < %FILE");
   const std::string text = text_or_input(arguments.print.text);
   std::vector<std::string> tokens = segment(text);
-  require<FormatError>(!tokens.empty(), "explain: the text has no words or characters");
+  require<FormatError>(!tokens.empty(), "explain: expected a text with words or characters, got none");
   require<FormatError>(tokens.size() <= kMostTokens, "explain: expected at most ", kMostTokens, " tokens, got ",
                        tokens.size());
   const ExplainSteps steps = explain_steps(std::move(tokens), options);
@@ -62,31 +62,32 @@ void run_explain(ExplainArguments& arguments) {
 }  // namespace
 
 void add_explain(Command& app) {
-  Command* command = app.add_subcommand("explain", "Show how attention is computed over a sentence, step by step");
+  Command* command = app.add_subcommand("explain", "Show how attention is computed, step by step");
   const auto arguments = std::make_shared<ExplainArguments>();
   ExplainOptions& options = arguments->options;
-  command->add_option("text", arguments->print.text, "The sentence, in any script; - reads it from standard input")
+  command->add_option("text", arguments->print.text, "Sentence in any script; - is standard input")
       ->required()
       ->type_name("TEXT");
-  command->add_option("--heads", options.heads, "Number of heads (default 1)")
+  command->add_option("--heads", options.heads, "Number of attention heads (default: 1)")
       ->check(whole_number(1, 64))
       ->type_name("N");
-  arguments->dim = command->add_option("--dim", options.dim, "Size of each vector (default 4; 8 or more with heads)")
-                       ->check(whole_number(1, 512))
-                       ->type_name("N");
-  command->add_flag("--no-causal", arguments->no_causal, "Let every token look at the later ones too");
-  command->add_flag("--trainable", options.trainable, "Make queries, keys and values with matrices Wq, Wk, Wv");
-  command->add_flag("--positions", options.positions, "Add a sinusoidal position to each vector");
-  command->add_option("--seed", options.seed, "Chooses the vectors and matrices (default 0)")
+  arguments->dim =
+      command->add_option("--dim", options.dim, "Size of each vector (default: 4; with several heads: 8 or more)")
+          ->check(whole_number(1, 512))
+          ->type_name("N");
+  command->add_flag("--no-causal", arguments->no_causal, "Let tokens attend to later tokens, too");
+  command->add_flag("--trainable", options.trainable, "Compute queries, keys and values with matrices Wq, Wk, Wv");
+  command->add_flag("--positions", options.positions, "Add sinusoidal positions to the vectors");
+  command->add_option("--seed", options.seed, "Random seed of the vectors and matrices (default: 0)")
       ->check(whole_number(0, UINT64_MAX))
       ->type_name("N");
-  command->add_option("--limit", arguments->print.limit, "How many tokens the tables show (default 24)")
+  command->add_option("--limit", arguments->print.limit, "Maximum number of tokens in the tables (default: 24)")
       ->check(whole_number(1, kMostTokens))
       ->type_name("N");
-  add_json(*command, arguments->json, "Print all the numbers as JSON");
-  command->add_option("--color", arguments->colour, "auto, always or never (default auto)")
+  add_json(*command, arguments->json, "Print all numbers as a JSON object");
+  command->add_option("--color", arguments->colour, "Use of colors: auto, always or never (default: auto)")
       ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN");
+      ->type_name("NAME");
   command->footer(kExplainExamples);
   command->callback([arguments] { run_explain(*arguments); });
 }

@@ -11,8 +11,8 @@ namespace {
 constexpr int kLongestLabel = 12;
 constexpr int64_t kLongestSum = 8;  // terms of a worked example
 
-/// Halves are rounded away from zero, as on paper. Vectors of one decimal often give them, and the order of a sum,
-/// which differs between processors, decides on which side of a half its last bit falls.
+/// Rounds halves away from zero, as on paper. Vectors with one decimal often produce halves, and the order of
+/// summation, which differs between processors, decides on which side of the half the last bit falls.
 std::string rounded(double value, int decimals = 2) {
   if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
   char text[64];
@@ -21,10 +21,10 @@ std::string rounded(double value, int decimals = 2) {
   return result.find_first_not_of("-0.") == std::string::npos && result[0] == '-' ? result.substr(1) : result;
 }
 
-/// A number as a factor or term: negative ones in brackets.
+/// A number as a factor or term: negative numbers in brackets.
 std::string term(double value) { return value < 0 ? "(" + rounded(value) + ")" : rounded(value); }
 
-/// One telling of the story: what is shown, how it is labelled, and the number of the step.
+/// Prints the steps: knows which tokens are shown, their labels, and the number of the current step.
 class Story {
  public:
   Story(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options)
@@ -58,7 +58,7 @@ class Story {
     terminal_.out << '\n';
   }
   void say(const std::string& text) const { print_paragraph(terminal_, text); }
-  /// What need not be said again for the second head.
+  /// An explanation that is printed only for the first head.
   void teach(const std::string& text) const {
     if (!taught_) say(text);
   }
@@ -83,14 +83,14 @@ class Story {
   const Terminal& terminal_;
   const ExplainSteps& steps_;
   const PrintOptions& options_;
-  int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, looking at the first key
+  int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, with the first key
   std::vector<std::string> labels_;
-  int64_t first_feature_ = 0;  // of the vectors on show: a head sees a stretch of them
+  int64_t first_feature_ = 0;  // of the vectors shown: each head sees a range of features
   int step_ = 0;
   bool taught_ = false;
 };
 
-/// values[rows, cols] as numbers that can be indexed.
+/// values[rows, cols], indexed by row and column.
 struct Grid {
   explicit Grid(const Tensor& tensor) : columns(tensor.dim(1)), values(tensor.to_vector<double>()) {}
   double operator()(int64_t row, int64_t column) const { return values[static_cast<size_t>(row * columns + column)]; }
@@ -143,8 +143,8 @@ void Story::tokens() {
   terminal_.out << bold(terminal_, "Attention, step by step: ") << fitted(visible(options_.text), 60) << '\n';
   const size_t count = steps_.tokens.size();
   heading("Tokens");
-  say("The text is cut into " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
-      ": words, or single characters where a script writes without spaces.");
+  say("The text is split into " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
+      ": words, or single characters in scripts written without spaces.");
   std::string list;
   for (const std::string& text : labels_) {
     std::string glued = text;
@@ -153,34 +153,36 @@ void Story::tokens() {
   }
   print_paragraph(terminal_, list);
   if (shown_ < static_cast<int64_t>(count)) {
-    say("The tables show the first " + std::to_string(shown_) + " of them; --limit N shows more, --json has all.");
+    say("The tables show the first " + std::to_string(shown_) + " tokens; --limit N shows more, --json has all.");
   }
 }
 
 void Story::vectors() {
   const std::string dim = std::to_string(options().dim);
   heading("Vectors", "x_i");
-  say("Each token becomes a vector of " + dim + " numbers. A model learns them; here they are drawn from the token's " +
-      "text and --seed, so the same token always has the same vector.");
+  say("Each token becomes a vector of " + dim +
+      " numbers. A model learns these vectors; here they are random numbers that depend on the token's text and " +
+      "--seed, so the same token always has the same vector.");
   print_vectors(steps_.embeddings, 1);
   if (!options().positions) return;
   heading("Positions", "x_i = token_i + position_i");
-  say("Attention alone does not know the order of its inputs. A wave of sines and cosines, different at each place, is "
-      "added to each vector. The sums are what follows is computed from.");
+  say("Attention alone does not know the order of its inputs. A vector of sines and cosines, different at each "
+      "position, is added to each token's vector. All later steps use the sums.");
   print_vectors(steps_.x);
 }
 
 void Story::projections() {
   if (!options().trainable) {
     heading("Queries, keys, values", "q_i = k_i = v_i = x_i");
-    say("Each token asks (query), is asked about (key) and has something to say (value). In the simplest attention all "
-        "three are the vector itself; --trainable gives each its own matrix.");
+    say("Each token has a query (what it looks for), a key (what others find it by) and a value (what it passes on). "
+        "In "
+        "the simplest attention all three are the vector itself; --trainable computes each with its own matrix.");
     return;
   }
   heading("Queries, keys, values", "q = x·Wq   k = x·Wk   v = x·Wv");
-  say("Each token asks (query), is asked about (key) and has something to say (value): three views of x, each by its "
-      "own "
-      "matrix. Training finds these matrices; here they are random numbers from --seed.");
+  say("Each token has a query (what it looks for), a key (what others find it by) and a value (what it passes on), "
+      "each "
+      "computed from x with its own matrix. Training learns these matrices; here they are random numbers from --seed.");
   print_matrix("Wq", steps_.query_matrix);
   print_matrix("Wk", steps_.key_matrix);
   print_matrix("Wv", steps_.value_matrix);
@@ -192,7 +194,7 @@ void Story::head(size_t index) {
   if (several()) {
     first_feature_ = static_cast<int64_t>(index) * head_dim();
     terminal_.out << '\n' << bold(terminal_, "── Head " + std::to_string(index + 1) + " ──") << '\n';
-    say("It sees the features [" + std::to_string(first_feature_ + 1) + "] to [" +
+    say("This head sees features [" + std::to_string(first_feature_ + 1) + "] to [" +
         std::to_string(first_feature_ + head_dim()) + "] of every query, key and value.");
   }
   if (options().trainable) {
@@ -214,8 +216,9 @@ void Story::head(size_t index) {
 void Story::dot_products(const HeadSteps& head, const std::string& of) {
   heading("Dot products" + of, "score_ij = q_i · k_j");
   teach(
-      "How well does the query of token i (row) fit the key of token j (column)? Multiply number by number and add up: "
-      "large when the vectors point the same way, negative when they point apart.");
+      "How well does the query of token i (row) match the key of token j (column)? Multiply the vectors number by "
+      "number "
+      "and add up: the result is large if they point the same way, negative if they point in opposite directions.");
   print_pairs(head.dots);
   if (head_dim() > kLongestSum) return;
   const Grid q(head.queries), k(head.keys), dots(head.dots);
@@ -227,8 +230,10 @@ void Story::dot_products(const HeadSteps& head, const std::string& of) {
 void Story::scaling(const HeadSteps& head, const std::string& of) {
   const std::string d = std::to_string(head_dim());
   heading("Scaling" + of, "score_ij / √d   with d = " + d);
-  teach("Sums of more products spread wider, and a softmax of large numbers looks at one token only. Dividing by √" +
-        d + " = " + rounded(1 / steps_.scale) + " keeps the spread the same for every size.");
+  teach(
+      "Longer vectors give larger scores, and a softmax of large scores puts nearly all weight on one token. Dividing "
+      "by √" +
+      d + " = " + rounded(1 / steps_.scale) + " keeps the scores in the same range for vectors of any size.");
   print_pairs(head.scaled);
   const Grid dots(head.dots), scaled(head.scaled);
   say("Example: " + rounded(dots(row_, 0)) + " / " + rounded(1 / steps_.scale) + " = " + rounded(scaled(row_, 0)));
@@ -237,12 +242,13 @@ void Story::scaling(const HeadSteps& head, const std::string& of) {
 void Story::mask(const HeadSteps& head, const std::string& of) {
   if (!options().causal) {
     heading("No mask" + of);
-    teach("Every token may look at every other, the later ones too, as in an encoder.");
+    teach("Every token may attend to every other, including later ones, as in an encoder.");
     return;
   }
   heading("Causal mask" + of, "score_ij = −∞ where j > i");
   teach(
-      "When a model predicts the next token it must not see it: each token looks only at itself and those before. −∞ "
+      "A model that predicts the next token must not see it: each token attends only to itself and to earlier tokens. "
+      "−∞ "
       "becomes exactly 0 in the next step.");
   print_pairs(head.masked);
 }
@@ -250,8 +256,8 @@ void Story::mask(const HeadSteps& head, const std::string& of) {
 void Story::softmax_step(const HeadSteps& head, const std::string& of) {
   heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
   teach(
-      "The exponential makes every score positive; dividing by the row's sum makes each row add up to 1. Row i says "
-      "how token i shares out its attention.");
+      "The exponential makes every score positive; dividing by the sum of the row makes each row add up to 1. Row i "
+      "shows how token i distributes its attention.");
   print_pairs(head.weights, true);
   const Grid masked(head.masked), weights(head.weights);
   std::string sum;
@@ -264,8 +270,8 @@ void Story::softmax_step(const HeadSteps& head, const std::string& of) {
 void Story::context(const HeadSteps& head, const std::string& of) {
   heading("Context vectors" + of, "c_i = Σ_j w_ij · v_j");
   teach(
-      "Each token's new vector is the sum of all values, each times its weight: what the token has gathered from the "
-      "tokens it looked at.");
+      "Each token's new vector is the sum of all values, each multiplied by its weight: the information that the token "
+      "gathers from the tokens it attends to.");
   print_vectors(head.context);
   const Grid weights(head.weights), values(head.values), result(head.context);
   const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
@@ -279,11 +285,11 @@ void Story::joining() {
   if (!several()) return;
   terminal_.out << '\n' << bold(terminal_, "── All heads ──") << '\n';
   heading("Joining the heads", "c_i = [c_i of head 1, c_i of head 2, …]");
-  say("Each head attended in its own way; their context vectors are put side by side.");
+  say("Each head attends in its own way; their context vectors are concatenated.");
   print_vectors(steps_.joined);
   if (!steps_.output_matrix) return;
   heading("Output", "y = c·Wo");
-  say("A last matrix mixes what the heads have found.");
+  say("A last matrix combines the results of the heads.");
   print_matrix("Wo", steps_.output_matrix);
   print_vectors(steps_.output);
 }

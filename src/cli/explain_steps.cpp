@@ -15,7 +15,7 @@
 namespace attend::cli {
 namespace {
 
-/// Numbers with one decimal between -limit and limit, so that the tables show them exactly and can be checked by hand.
+/// Numbers with one decimal from -limit to limit, which the tables show exactly, so that they can be checked by hand.
 std::vector<double> short_numbers(RandomStream stream, int64_t count, double limit) {
   const auto steps = 2 * static_cast<uint32_t>(std::lround(10 * limit)) + 1;
   std::vector<double> numbers;
@@ -27,7 +27,7 @@ std::vector<double> short_numbers(RandomStream stream, int64_t count, double lim
   return numbers;
 }
 
-/// FNV-1a: the same token gets the same vector wherever it stands.
+/// FNV-1a: the same token gets the same vector at every position.
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3u;
@@ -43,13 +43,13 @@ Tensor embed(const std::vector<std::string>& tokens, const ExplainOptions& optio
   return tensor(values, {static_cast<int64_t>(tokens.size()), options.dim});
 }
 
-/// Entries of variance 1/dim, nearly: what a matrix makes then has the spread of what it was given.
+/// Entries of variance of about 1/dim, so that the output of the matrix has the variance of its input.
 Tensor random_matrix(const ExplainOptions& options, uint64_t stream) {
   const double limit = std::max(0.1, std::sqrt(3.0 / static_cast<double>(options.dim)));
   return tensor(short_numbers({options.seed, stream}, options.dim * options.dim, limit), {options.dim, options.dim});
 }
 
-/// 0 where a query may look, −∞ at the keys after it.
+/// 0 for the keys a query may attend to, −∞ for later ones.
 Tensor causal_bias(int64_t length) {
   std::vector<double> values(static_cast<size_t>(length * length));
   for (int64_t i = 0; i < length; ++i) {

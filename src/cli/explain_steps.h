@@ -11,8 +11,8 @@ struct ExplainOptions {
   int64_t dim = 4;
   int64_t heads = 1;  ///< divides dim
   bool causal = true;
-  bool trainable = false;  ///< queries, keys and values by random matrices instead of x itself
-  bool positions = false;  ///< adds the sinusoidal position to each vector
+  bool trainable = false;  ///< compute queries, keys and values with random matrices instead of using x itself
+  bool positions = false;  ///< add sinusoidal positions to the vectors
   uint64_t seed = 0;
 };
 
@@ -23,7 +23,7 @@ struct HeadSteps {
   Tensor context;                        // [length, dim / heads]
 };
 
-/// Every number of attention over a sentence, in the order one computes them.
+/// Every number of attention over a sentence, in the order of computation.
 struct ExplainSteps {
   std::vector<std::string> tokens;
   ExplainOptions options;
@@ -32,10 +32,10 @@ struct ExplainSteps {
   Tensor query_matrix, key_matrix, value_matrix, output_matrix;  // [dim, dim], or empty
   std::vector<HeadSteps> heads;
   Tensor joined;  // [length, dim]: the heads' contexts side by side
-  Tensor output;  // joined, times the output matrix where there is one
+  Tensor output;  // joined, multiplied by the output matrix if there is one
 };
 
-/// Uses the library's own ops: the weights and contexts are those of the fused attention.
+/// Uses the library's own ops: weights and contexts come from the fused attention.
 ExplainSteps explain_steps(std::vector<std::string> tokens, const ExplainOptions& options);
 
 }  // namespace attend::cli

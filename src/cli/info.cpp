@@ -26,7 +26,7 @@ Examples:
 
 constexpr size_t kLongestValue = 60;
 
-/// Parameters by the first part of their names, in the model's order.
+/// Number of parameters by the first component of their names, in the model's order.
 Json parameter_parts(const Model& model) {
   Json parts = Json::object();
   for (const auto& [name, tensor] : model.parameters()) {
@@ -56,7 +56,7 @@ Json special_tokens(const Tokenizer& tokenizer) {
   return json;
 }
 
-/// The last whole line of training.jsonl with anything in it; null if there is none.
+/// The last complete entry of training.jsonl; null if there is none.
 Json last_of_training(const std::string& folder) {
   Json last;
   for_each_log_line(folder + "/training.jsonl", Links::follow, [&last](std::string_view line) {
@@ -76,7 +76,7 @@ Json file_sizes(const std::string& folder) {
     return json;
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::error_code error;  // a link may lead nowhere
+    std::error_code error;  // a link may be broken
     if (!entry.is_regular_file(error)) continue;
     const auto size = entry.file_size(error);
     if (!error) files.emplace_back(entry.path().filename().string(), static_cast<int64_t>(size));
@@ -87,7 +87,7 @@ Json file_sizes(const std::string& folder) {
   return json;
 }
 
-/// A model of pictures has none, and a folder may lack one.
+/// `tokenizer` is null for an image classifier and for a folder without a tokenizer.
 Json vocabulary(const Tokenizer* tokenizer) {
   if (!tokenizer) return {{"size", 0}, {"special", Json::object()}};
   return {{"size", tokenizer->size()}, {"special", special_tokens(*tokenizer)}};
@@ -96,7 +96,7 @@ Json vocabulary(const Tokenizer* tokenizer) {
 Json notes_of(const ModelFolder& folder) {
   Json notes = folder.notes;
   for (const std::string& key : folder.rules.unfollowed) {
-    notes.push_back(in_quotes(key) + " of the generation config is not followed");
+    notes.push_back("the generation setting " + in_quotes(key) + " is not supported and ignored");
   }
   return notes;
 }
@@ -126,10 +126,10 @@ std::string size_text(int64_t bytes) {
   return text.str();
 }
 
-/// Tensors in the files that the model has no place for: a sign that something is not as it should be.
+/// Tensors in the files that the model does not use, which hints at a problem with the model.
 void print_unused(const Json& names) {
   if (names.empty()) return;
-  std::cout << "\nNot used of the weights: " << names.size() << " tensors\n";
+  std::cout << "\nUnused weights: " << names.size() << (names.size() == 1 ? " tensor\n" : " tensors\n");
   for (const auto& name : names) std::cout << "  " << name.get<std::string>() << '\n';
 }
 
@@ -143,10 +143,10 @@ std::string summary_of(const std::string& architecture) {
   for (const Architecture& entry : architectures()) {
     if (entry.name == architecture) return entry.summary;
   }
-  return "for pictures";  // the one kind that is not trained here
+  return "image classifier";  // the only kind that attend train does not support
 }
 
-/// A value in few words: lists and long texts are cut.
+/// A value as short text: long lists and texts are abbreviated.
 std::string short_value(const Json& value) {
   std::string text = value.is_string() ? value.get<std::string>() : json_line(value);
   if (value.is_boolean()) text = value.get<bool>() ? "yes" : "no";
@@ -185,20 +185,20 @@ void print(const Json& all) {
   print_section("Special tokens", all["vocabulary"]["special"], [](const Json& value) {
     return value["token"].get<std::string>() + " (" + json_line(value["id"]) + ")";
   });
-  print_section("Training, at its end", all["training"], short_value);
+  print_section("End of training", all["training"], short_value);
   print_section("Files", all["files"], [](const Json& value) { return size_text(value.get<int64_t>()); });
 }
 
 }  // namespace
 
 void add_info(Command& app) {
-  Command* command = app.add_subcommand("info", "Show what a model folder holds");
+  Command* command = app.add_subcommand("info", "Describe a model folder");
   struct Arguments {
     std::string model;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("model", arguments->model, "Folder of a trained model")->required()->type_name("MODEL");
+  add_model(*command, arguments->model);
   add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kInfoExamples);
   command->callback([arguments] {

@@ -22,18 +22,19 @@ namespace {
 
 constexpr const char* kInspectExamples = R"(
 Examples:
-  attend inspect en-de "A dog runs in the park." -o dog.html          a page that works offline
+  attend inspect en-de "A dog runs in the park." -o dog.html            a page that works offline
   attend inspect en-de "A dog runs." --target "Ein Hund rennt." -o dog.json
-  attend inspect novel "Once upon a time" -o heads.svg                all heads, small
-  attend inspect en-de "A dog runs." --layer 5 --head 0 -o head.png   one head, large
-  attend inspect vit-base dog.jpg -o dog.html                         a model of pictures takes a PNG or a JPEG
-  attend inspect vit-base dog.jpg --layer rollout -o dog.png          what reaches [CLS] from where in the picture
-  attend inspect vit-base dog.jpg --layer 11 --query r3c5 -o r3c5.svg   where the patch in row 3, column 5 looks
+  attend inspect novel "Once upon a time" -o heads.svg                  all heads, small
+  attend inspect en-de "A dog runs." --layer 5 --head 0 -o head.png     one head, large
+  attend inspect vit-base dog.jpg -o dog.html                           an image classifier takes a PNG or a JPEG
+  attend inspect vit-base dog.jpg --layer rollout -o dog.png            attention rollout from the image to [CLS]
+  attend inspect vit-base dog.jpg --layer 11 --query r3c5 -o r3c5.svg   attention of the patch in row 3, column 5
 
-The file's name says what it becomes: .html, .json, .svg or .png; without -o the JSON is printed. The JSON has everything
-the page shows: docs/inspect-format.md. A layer is the number of an attention module in the order of the pass, from 0,
-or its path (decoder.layers.1.cross_attention). Pictures of a model of pictures are laid over what it saw. PNGs are drawn
-with the fonts installed on this machine; for Chinese, Japanese and Korean install one (Debian: fonts-noto-cjk).)";
+The extension of the output file selects the format: .html, .json, .svg or .png. Without -o, the JSON is printed; it has
+all the data of the page and is described in docs/inspect-format.md. A layer is the number of an attention module in
+order of execution, from 0, or its path (decoder.layers.1.cross_attention). For an image classifier, attention is drawn
+over the input image. PNGs use the fonts of this machine; for Chinese, Japanese and Korean text install a font that has
+them (Debian: fonts-noto-cjk).)";
 
 constexpr const char* kRollout = "rollout";
 
@@ -44,7 +45,7 @@ struct InspectArguments {
   Option *target_option = nullptr, *second_option = nullptr;
 };
 
-/// Which attention module is meant by a number or a path.
+/// The attention module with this number or path.
 int64_t attention_named(const Run& run, const std::string& name) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -58,17 +59,17 @@ int64_t attention_named(const Run& run, const std::string& name) {
     if (run.attention[i].trace.path == name) return static_cast<int64_t>(i);
     known += (i == 0 ? "" : ", ") + run.attention[i].trace.path;
   }
-  throw UsageError("--layer: there is no layer '" + name + "'; there are " + known);
+  throw UsageError("--layer: unknown layer '" + name + "'; expected one of " + known);
 }
 
-/// Which token of a picture is meant by its number or its name.
+/// The image token with this number or name.
 int64_t patch_named(const Run& run, const std::string& name) {
   const std::vector<ShownToken>& tokens = run.sides[0].tokens;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].text == name || std::to_string(i) == name) return static_cast<int64_t>(i);
   }
-  throw UsageError("--query: there is no patch '" + name + "'; there are " + tokens.front().text + " and " +
-                   tokens[1].text + " to " + tokens.back().text);
+  throw UsageError("--query: unknown patch '" + name + "'; expected " + tokens.front().text + " or " + tokens[1].text +
+                   " to " + tokens.back().text);
 }
 
 int64_t checked_head(const Run& run, int64_t attention, int64_t head) {
@@ -84,7 +85,7 @@ PictureOptions picture_options(const Run& run, const InspectArguments& arguments
   options.is_rollout = is_picture && arguments.layer == kRollout;
   if (!arguments.layer.empty() && !options.is_rollout) options.attention = attention_named(run, arguments.layer);
   if (arguments.head >= 0) options.head = checked_head(run, options.attention.value_or(0), arguments.head);
-  if (!is_picture && !arguments.query.empty()) throw UsageError("--query is for image classifiers");
+  if (!is_picture && !arguments.query.empty()) throw UsageError("--query applies only to image classifiers");
   if (!arguments.query.empty()) options.query = patch_named(run, arguments.query);
   return options;
 }
@@ -98,7 +99,7 @@ std::string document(const InspectedModel& model, const Run& run, const InspectA
 std::string page_of(const InspectedModel& model, const Run& run, const InspectArguments& arguments) {
   const std::string packed = packed_page();
   require<Error>(!packed.empty(),
-                 "this attend was built without its page (Node was missing); .json, .svg and .png can be written");
+                 "this attend was built without its page (Node was missing); use a .json, .svg or .png file");
   return inspect_page(unpacked(packed), document(model, run, arguments, true));
 }
 
@@ -113,7 +114,7 @@ std::string content_of(const InspectedModel& model, const Run& run, const Inspec
   return std::move(picture.bytes);
 }
 
-/// What the model reads; it becomes the model's example, too.
+/// The model's input, which also becomes its example.
 RunOptions run_options(InspectedModel& model, const InspectArguments& arguments) {
   const bool reads_pictures = model.model->kind() == ModelKind::pictures;
   if (!reads_pictures) suggest_file(arguments.text, "attend inspect " + shell_word(arguments.model) + " - < %FILE");
@@ -123,35 +124,35 @@ RunOptions run_options(InspectedModel& model, const InspectArguments& arguments)
                      .heads = {},
                      .tokens = {}};
   if (arguments.target_option->count() > 0) {
-    if (model.model->kind() != ModelKind::translation) throw UsageError("--target is for translation models");
+    if (model.model->kind() != ModelKind::translation) throw UsageError("--target applies only to translation models");
     options.target = arguments.target;
   }
   if (arguments.second_option->count() > 0) {
-    if (model.model->kind() != ModelKind::classification) throw UsageError("--second is for text encoders");
+    if (model.model->kind() != ModelKind::classification) throw UsageError("--second applies only to text encoders");
     options.second = arguments.second;
   }
   model.example = options.text;
   model.example_target = options.target;
   if (!reads_pictures) return options;
   take_picture(model, arguments.text);
-  if (arguments.text.empty()) std::cerr << "attend: the text is empty: there is nothing but marks to see\n";
+  if (arguments.text.empty()) std::cerr << "attend: the text is empty; the result shows only special tokens\n";
   options.text = model.example;
   options.picture = model.example_picture;
   return options;
 }
 
-/// Throws what is wrong with the options by themselves.
+/// Checks the options that do not depend on the model.
 void check_arguments(const InspectArguments& arguments) {
   const std::string& name = arguments.output;
   const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
                         name.ends_with(".png");
-  if (!is_known) throw UsageError("expected a file that ends in .html, .json, .svg or .png, got '" + name + "'");
-  if (arguments.head >= 0 && arguments.layer.empty()) throw UsageError("--head needs --layer");
+  if (!is_known) throw UsageError("expected an output file ending in .html, .json, .svg or .png, got '" + name + "'");
+  if (arguments.head >= 0 && arguments.layer.empty()) throw UsageError("--head requires --layer");
   const bool is_picture = name.ends_with(".svg") || name.ends_with(".png");
   if (!is_picture && !(arguments.layer.empty() && arguments.query.empty()))
-    throw UsageError("--layer, --head and --query are for .svg and .png");
+    throw UsageError("--layer, --head and --query require an .svg or .png file");
   if (arguments.head >= 0 && arguments.layer == kRollout)
-    throw UsageError("rollout is of all heads: it takes no --head");
+    throw UsageError("--layer rollout combines all heads and cannot be combined with --head");
 }
 
 void run_inspect(const InspectArguments& arguments) {
@@ -172,27 +173,33 @@ void run_inspect(const InspectArguments& arguments) {
 }  // namespace
 
 void add_inspect(Command& app) {
-  Command* command = app.add_subcommand("inspect", "Write what a model attends to as a page, JSON or a picture");
+  Command* command = app.add_subcommand("inspect", "Write a model's attention as a page, JSON or an image");
   const auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("model", arguments->model, "A model folder")->required()->type_name("MODEL");
-  command
-      ->add_option("text", arguments->text,
-                   "What the model reads: a text, or the file of a picture; - is the standard input")
+  add_model(*command, arguments->model);
+  command->add_option("text", arguments->text, "Text, or an image file for an image classifier; - is standard input")
       ->required()
       ->type_name("TEXT");
-  command->add_option("-o,--output", arguments->output, "The file to write: .html, .json, .svg or .png")
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "Output file: .html, .json, .svg or .png (default: JSON on standard output)")
       ->type_name("FILE");
-  arguments->target_option =
-      command->add_option("--target", arguments->target, "The translation to look at (default: the model's own)")
-          ->type_name("TEXT");
+  arguments->target_option = command
+                                 ->add_option("--target", arguments->target,
+                                              "Translation models: target text (default: the model's translation)")
+                                 ->type_name("TEXT");
   arguments->second_option =
-      command->add_option("--second", arguments->second, "The second text of a pair, for encoders")->type_name("TEXT");
-  command->add_option("--layer", arguments->layer, "Pictures: this attention module only; a number or a path");
-  command->add_option("--head", arguments->head, "Pictures: this head of it, from 0")->check(whole_number(0, 100000));
+      command->add_option("--second", arguments->second, "Text encoders: second text of a pair")->type_name("TEXT");
+  command
+      ->add_option("--layer", arguments->layer,
+                   ".svg and .png: attention module, a number or a path; image classifiers: or rollout (default: all)")
+      ->type_name("NAME");
+  command->add_option("--head", arguments->head, ".svg and .png: attention head of --layer, from 0 (default: all)")
+      ->check(whole_number(0, 100000))
+      ->type_name("N");
   command
       ->add_option("--query", arguments->query,
-                   "Pictures of a model of pictures: where this patch looks (default [CLS])")
-      ->type_name("PATCH");
+                   ".svg and .png of image classifiers: patch whose attention is drawn (default: [CLS])")
+      ->type_name("NAME");
   add_threads(*command, arguments->threads);
   command->footer(kInspectExamples);
   command->callback([arguments] { run_inspect(*arguments); });

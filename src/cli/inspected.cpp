@@ -13,7 +13,7 @@
 namespace attend::cli {
 namespace {
 
-/// Long enough to show something, short enough to read: the first such validation example.
+/// Takes the first validation example that is long enough to be interesting and short enough to read.
 void take_example(InspectedModel& model, const Dataset& data) {
   constexpr int64_t kShortest = 6, kLongest = 40;
   for (const Example& example : data.samples) {
@@ -43,7 +43,7 @@ InspectedModel open_inspected(const std::string& path) {
   }
   try {
     take_example(result, open_dataset(path));
-  } catch (const std::exception&) {  // a model that was only copied has no data beside it
+  } catch (const std::exception&) {  // a copied model has no data beside it
   }
   choose_example(result);
   return result;

@@ -7,11 +7,11 @@
 
 namespace attend::cli {
 
-/// A model folder as a page shows it: its name without the rest of the path, and an example it was validated with, if
-/// the folder still has its data.
+/// Opens a model folder for the page: with the last component of the path as its name, and a validation example if the
+/// folder still has its data.
 InspectedModel open_inspected(const std::string& path);
 
-/// Makes a picture file (- is the standard input) the model's example. Throws Error for a model that reads text.
+/// Makes an image file (- is standard input) the model's example. Throws Error for a model that reads text.
 void take_picture(InspectedModel& model, const std::string& file);
 
 }  // namespace attend::cli

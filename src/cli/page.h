@@ -4,7 +4,7 @@
 
 namespace attend::cli {
 
-/// The page of web/ that is built into this program, compressed with gzip; empty in a build without the page.
+/// The page of web/ built into this program, gzip-compressed; empty in a build without the page.
 std::string packed_page();
 
 }  // namespace attend::cli

@@ -27,10 +27,9 @@ Examples:
   attend tokenize tokenizer --ids < text.txt | attend tokenize tokenizer --decode
   attend tokenize tokenizer --bench text.txt
 
-Every TEXT is encoded on its own, and so is every line of standard input where no TEXT is given. Tokens are shown as
-people read them; --json has them as the vocabulary spells them, in one object for each text: {"text", "ids", "tokens"};
-with --bench it prints {"mb_per_second", "bytes", "tokens", "seconds"}, with --train {"kind", "vocabulary", "seconds",
-"folder"}.)";
+Each text argument, or each line of standard input, is encoded separately. Tokens are printed in readable form. --json
+prints one object per text, with the tokens as the vocabulary spells them: {"text", "ids", "tokens"}; with --bench,
+{"mb_per_second", "bytes", "tokens", "seconds"}; with --train, {"kind", "vocabulary", "seconds", "folder"}.)";
 
 struct TokenizeArguments {
   std::string tokenizer, bench, kind = "bpe", output;
@@ -43,7 +42,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Calls visit for each text given, or each line of standard input.
+/// Calls visit for each text argument or, without any, each line of standard input.
 template <class Visit>
 void for_each_text(const TokenizeArguments& arguments, Visit&& visit) {
   for (const std::string& text : arguments.texts) visit(text);
@@ -74,7 +73,7 @@ Ids parse_ids(const std::string& text) {
     int32_t id = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     require<FormatError>(error == std::errc() && end == word.data() + word.size() && id >= 0,
-                         "tokenize: expected ids, got '", visible(word), "'");
+                         "tokenize: expected token ids, got '", visible(word), "'");
     ids.push_back(id);
   }
   return ids;
@@ -82,7 +81,7 @@ Ids parse_ids(const std::string& text) {
 
 void print_decoded(const Tokenizer& tokenizer, const TokenizeArguments& arguments, const std::string& line) {
   const Ids ids = parse_ids(line);
-  for (const int32_t id : ids) tokenizer.token(id);  // says which id is out of range
+  for (const int32_t id : ids) tokenizer.token(id);  // throws for an id out of range
   const std::string text = tokenizer.decode(ids, arguments.special);
   if (arguments.json)
     std::cout << Json{{"text", text}, {"ids", ids}}.dump() << '\n';
@@ -90,7 +89,7 @@ void print_decoded(const Tokenizer& tokenizer, const TokenizeArguments& argument
     std::cout << text << '\n';
 }
 
-/// Ids given as words of their own are one text.
+/// Joins ids given as separate arguments into one text.
 std::vector<std::string> joined(const std::vector<std::string>& words) {
   std::string all;
   for (const std::string& word : words) all += word + " ";
@@ -105,7 +104,7 @@ std::string whole_file(const TokenizeArguments& arguments) {
   return all;
 }
 
-/// The best of many rounds: what the machine can do when nothing else disturbs it.
+/// Reports the fastest of many rounds, which other processes disturb least.
 void run_bench(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   constexpr double kEnough = 2;
   const std::string text = whole_file(arguments);
@@ -127,7 +126,7 @@ void run_bench(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   }
 }
 
-/// Another vocabulary makes a trained model useless: its numbers mean other words then.
+/// Rejects a folder that holds a model: with another vocabulary, the model's token ids would mean other words.
 void refuse_model(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -142,8 +141,8 @@ void refuse_model(const std::string& folder) {
 }
 
 void run_training(TokenizeArguments& arguments) {
-  if (arguments.output.empty()) throw UsageError("--train needs -o DIR to write the tokenizer to");
-  if (!arguments.tokenizer.empty()) throw UsageError("--train and a tokenizer exclude each other");
+  if (arguments.output.empty()) throw UsageError("--train requires -o FOLDER for the trained tokenizer");
+  if (!arguments.tokenizer.empty()) throw UsageError("--train cannot be combined with a tokenizer to load");
   arguments.training.kind = tokenizer_kind(arguments.kind);
   if (!arguments.overwrite) refuse_model(arguments.output);
   const auto start = std::chrono::steady_clock::now();
@@ -158,14 +157,14 @@ void run_training(TokenizeArguments& arguments) {
                       {"folder", arguments.output}}
               << '\n';
   } else {
-    std::cout << arguments.output << ": " << tokenizer->size() << " tokens, learnt in " << std::fixed
+    std::cout << arguments.output << ": " << tokenizer->size() << " tokens, trained in " << std::fixed
               << std::setprecision(1) << seconds << " s\n";
   }
 }
 
 void run_tokenize(TokenizeArguments& arguments) {
   if (!arguments.corpus.empty()) return run_training(arguments);
-  if (arguments.texts == std::vector<std::string>{"-"}) arguments.texts.clear();  // the standard input
+  if (arguments.texts == std::vector<std::string>{"-"}) arguments.texts.clear();  // standard input
   if (arguments.tokenizer.empty()) throw UsageError("expected a tokenizer, a model folder, or --train FILE");
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   if (!arguments.bench.empty()) return run_bench(*tokenizer, arguments);
@@ -177,36 +176,42 @@ void run_tokenize(TokenizeArguments& arguments) {
 
 void add_training_options(Command& command, TokenizeArguments& arguments) {
   TokenizerTraining& training = arguments.training;
-  command.add_option("--train", arguments.corpus, "Learn a tokenizer from text files (.gz too; - is standard input)")
-      ->type_name("FILE…");
-  command.add_option("--kind", arguments.kind, "char, word, bpe, wordpiece or sentencepiece (default bpe)")
+  command
+      .add_option("--train", arguments.corpus,
+                  "Text files to train a tokenizer on, may be gzip-compressed; - is standard input")
+      ->type_name("FILE");
+  command
+      .add_option("--kind", arguments.kind,
+                  "Kind of tokenizer to train: char, word, bpe, wordpiece or sentencepiece (default: bpe)")
       ->suggest({"char", "word", "bpe", "wordpiece", "sentencepiece"})
-      ->type_name("KIND");
-  command.add_option("--vocabulary", training.vocabulary, "How many tokens at most (default 8000)")
+      ->type_name("NAME");
+  command.add_option("--vocabulary", training.vocabulary, "Maximum vocabulary size (default: 8000)")
       ->check(whole_number(6, 4'000'000))
       ->type_name("N");
-  command.add_option("--min-count", training.min_count, "Leave out what is seen less often (default 2)")
+  command
+      .add_option("--min-count", training.min_count,
+                  "Minimum count of a character, word or merge; not for sentencepiece (default: 2)")
       ->check(whole_number(1, 1'000'000'000))
       ->type_name("N");
-  command.add_flag("--lowercase", training.lowercase, "Make the text lower case first");
-  command.add_option("-o,--output", arguments.output, "Folder for the trained tokenizer")->type_name("DIR");
-  command.add_flag("--overwrite", arguments.overwrite, "Replace the tokenizer of a model that is in that folder");
+  add_lowercase(command, training.lowercase);
+  command.add_option("-o,--output", arguments.output, "Folder for the trained tokenizer")->type_name("FOLDER");
+  command.add_flag("--overwrite", arguments.overwrite, "Replace the tokenizer even if the folder holds a model");
 }
 
 }  // namespace
 
 void add_tokenize(Command& app) {
-  Command* command = app.add_subcommand("tokenize", "Turn text into tokens and back, or train a tokenizer");
+  Command* command = app.add_subcommand("tokenize", "Convert text to tokens and back, or train a tokenizer");
   const auto arguments = std::make_shared<TokenizeArguments>();
-  command->add_option("tokenizer", arguments->tokenizer, "A model folder or a tokenizer's file")->type_name("MODEL");
-  command->add_option("text", arguments->texts, "Texts; without any, or for -, the lines of standard input")
-      ->type_name("TEXT…");
-  command->add_flag("--ids", arguments->ids, "Print ids instead of tokens");
-  command->add_flag("--decode", arguments->decode, "Turn ids into text");
-  command->add_flag("--special", arguments->special, "Add special tokens; with --decode keep them");
-  add_json(*command, arguments->json, "Print JSON, one object a line");
+  command->add_option("tokenizer", arguments->tokenizer, "Model folder or tokenizer file")->type_name("MODEL");
+  command->add_option("text", arguments->texts, "Texts to encode (default, or -: the lines of standard input)")
+      ->type_name("TEXT");
+  command->add_flag("--ids", arguments->ids, "Print token ids instead of tokens");
+  command->add_flag("--decode", arguments->decode, "Convert token ids to text");
+  command->add_flag("--special", arguments->special, "Add special tokens; with --decode, keep them");
+  add_json(*command, arguments->json, "Print one JSON object per line");
   add_lossy(*command, arguments->lossy);
-  command->add_option("--bench", arguments->bench, "Measure how fast this file is encoded")->type_name("FILE");
+  command->add_option("--bench", arguments->bench, "File to encode repeatedly to measure the speed")->type_name("FILE");
   add_training_options(*command, *arguments);
   command->footer(kTokenizeExamples);
   command->callback([arguments] { run_tokenize(*arguments); });

@@ -25,13 +25,13 @@ namespace {
 
 constexpr const char* kViewExamples = R"(
 Examples:
-  attend view date-model                             looks inside a model; the page opens where there is a display
-  attend view rnn transformer --text "A dog runs."   two models, to compare
-  attend view vit-base --picture dog.jpg             a model of pictures; others are dropped on the page
-  attend view en-de --port 9000 --no-open            at http://127.0.0.1:9000/
+  attend view date-model                             open the page in the browser, if there is a display
+  attend view rnn transformer --text "A dog runs."   compare two models
+  attend view vit-base --picture dog.jpg             an image classifier; drop other images on the page
+  attend view en-de --port 9000 --no-open            serve the page at http://127.0.0.1:9000/
 
-Nobody but this machine can reach the page unless --host says so, and then everybody who reaches that address can use
-the models. Ctrl-C ends it.)";
+By default only this machine can reach the page. With --host, everyone who can reach that address can use the models.
+Press Ctrl-C to stop the server.)";
 
 struct ViewArguments {
   std::vector<std::string> models;
@@ -41,7 +41,7 @@ struct ViewArguments {
   Option* port_option = nullptr;
 };
 
-/// A pass over a long text cannot be broken off: whoever asked for it need not be waited for.
+/// Stops the server. A forward pass cannot be interrupted: after two seconds, exits without waiting for it.
 void end_soon(Server& server) {
   constexpr auto kPatience = std::chrono::seconds(2);
   std::promise<void> ended;
@@ -55,7 +55,7 @@ void end_soon(Server& server) {
 
 bool reads_pictures(const InspectedModel& model) { return model.model->kind() == ModelKind::pictures; }
 
-/// The text or the picture that the page begins with.
+/// Sets the text or image that the page shows first.
 void begin_with(InspectedModel& model, const ViewArguments& arguments) {
   if (reads_pictures(model)) {
     if (!arguments.picture.empty()) take_picture(model, arguments.picture);
@@ -86,17 +86,17 @@ void run_view(ViewArguments& arguments) {
     begin_with(models.back(), arguments);
   }
   if (!arguments.picture.empty() && std::ranges::none_of(models, reads_pictures)) {
-    throw UsageError("--picture is for image classifiers; none of the models is one");
+    throw UsageError("--picture applies only to image classifiers; none of the models is one");
   }
   Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
-  const std::atomic<bool>& stop = stop_after_saving();  // before that, a signal ends it at once
+  const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   Server server(api, {.host = arguments.host,
                       .port = static_cast<int>(arguments.port),
                       .other_port = arguments.port_option->count() == 0});
   server.start();
   std::cout << server.address() << std::endl;
-  std::cerr << "Ctrl-C ends it.\n";
+  std::cerr << "Press Ctrl-C to stop.\n";
   if (!arguments.no_open) open_browser(server.address());
   while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   end_soon(server);
@@ -105,17 +105,19 @@ void run_view(ViewArguments& arguments) {
 }  // namespace
 
 void add_view(Command& app) {
-  Command* command = app.add_subcommand("view", "Show what models attend to, in the browser");
+  Command* command = app.add_subcommand("view", "Show in the browser what models attend to");
   const auto arguments = std::make_shared<ViewArguments>();
   command->add_option("models", arguments->models, "Model folders")->required()->type_name("MODEL");
-  command->add_option("--text", arguments->text, "The text to begin with")->type_name("TEXT");
+  command->add_option("--text", arguments->text, "Text to show first; - is standard input")->type_name("TEXT");
   command
-      ->add_option("--picture", arguments->picture, "The picture to begin with, for a model of pictures: PNG or JPEG")
+      ->add_option("--picture", arguments->picture,
+                   "Image classifiers: image to show first, PNG or JPEG; - is standard input")
       ->type_name("FILE");
   arguments->port_option =
-      command->add_option("--port", arguments->port, "Where to listen; 0: anywhere (default 8757, or the next free)")
-          ->check(whole_number(0, 65535));
-  command->add_option("--host", arguments->host, "The address to listen at (default 127.0.0.1: this machine only)")
+      command->add_option("--port", arguments->port, "Port; 0: any free port (default: 8757, or the next free port)")
+          ->check(whole_number(0, 65535))
+          ->type_name("N");
+  command->add_option("--host", arguments->host, "Address to listen on (default: 127.0.0.1, this machine only)")
       ->type_name("ADDRESS");
   command->add_flag("--no-open", arguments->no_open, "Do not open a browser");
   add_threads(*command, arguments->threads);

@@ -113,7 +113,7 @@ TEST(Bench, UnknownNamesAreOneLineAndExit2) {
   const Finished result = bench({"softmax", "nonsense"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err.find("attend: bench: unknown workload 'nonsense'; known: attention_forward, "), 0u)
+  EXPECT_EQ(result.err.find("attend: bench: unknown workload 'nonsense'; expected one of attention_forward, "), 0u)
       << result.err;
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
 }

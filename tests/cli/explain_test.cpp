@@ -239,7 +239,7 @@ TEST(Explain, LongTextsStayReadable) {
   std::string text;
   for (int i = 0; i < 30; ++i) text.append("w").append(std::to_string(i)).append(" ");
   const Finished result = explain({text});
-  EXPECT_NE(result.out.find("The tables show the first 24 of them; --limit N shows more, --json has all."),
+  EXPECT_NE(result.out.find("The tables show the first 24 tokens; --limit N shows more, --json has all."),
             std::string::npos);
   std::istringstream lines(result.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 100) << line;
@@ -253,8 +253,8 @@ TEST(Explain, LongTextsStayReadable) {
 
 TEST(Explain, ErrorsAreOneLine) {
   const std::vector<std::pair<Words, std::string>> failures{
-      {{""}, "attend: explain: the text has no words or characters\n"},
-      {{" \t\u3000"}, "attend: explain: the text has no words or characters\n"},
+      {{""}, "attend: explain: expected a text with words or characters, got none\n"},
+      {{" \t\u3000"}, "attend: explain: expected a text with words or characters, got none\n"},
       {{"ab\xff"}, "attend: text: expected UTF-8, got an invalid sequence at byte 2\n"},
   };
   for (const auto& [words, message] : failures) {

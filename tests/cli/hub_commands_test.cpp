@@ -128,7 +128,7 @@ TEST(HubCommands, InfoListsConfigValuesThatAreNotFollowed) {
   std::ofstream(folder.file("generation_config.json")) << R"({"penalty_alpha": 0.6})";
   const Finished info = attend_command({"info", folder.path()});
   EXPECT_NE(info.out.find("'tie_word_embeddings' is false, but there is no output matrix"), std::string::npos);
-  EXPECT_NE(info.out.find("'penalty_alpha' of the generation config is not followed"), std::string::npos);
+  EXPECT_NE(info.out.find("the generation setting 'penalty_alpha' is not supported and ignored"), std::string::npos);
   EXPECT_EQ(json::parse(attend_command({"info", folder.path(), "--json"}).out)["notes"].size(), 2u);
 }
 

@@ -104,17 +104,18 @@ TEST(Inspect, ErrorsAreOneLine) {
     EXPECT_EQ(result.err, "attend: " + message + "\n");
   };
   expect({"inspect", model(), "a", "-o", "a.gif"}, 2,
-         "expected a file that ends in .html, .json, .svg or .png, got 'a.gif'; see attend inspect --help");
-  expect({"inspect", model(), "a", "--head", "0"}, 2, "--head needs --layer; see attend inspect --help");
+         "expected an output file ending in .html, .json, .svg or .png, got 'a.gif'; see attend inspect --help");
+  expect({"inspect", model(), "a", "--head", "0"}, 2, "--head requires --layer; see attend inspect --help");
   expect({"inspect", model(), "a", "--layer", "0"}, 2,
-         "--layer, --head and --query are for .svg and .png; see attend inspect --help");
+         "--layer, --head and --query require an .svg or .png file; see attend inspect --help");
   const auto usage = [&](std::vector<std::string> words, const std::string& message) {
     const std::string command = words[0];
     expect(std::move(words), 2, message + "; see attend " + command + " --help");
   };
-  usage({"inspect", model(), "a", "--query", "r1c1", "-o", "a.svg"}, "--query is for image classifiers");
-  usage({"view", model(), "--picture", "a.png"}, "--picture is for image classifiers; none of the models is one");
-  usage({"inspect", model(), "a", "--second", "b"}, "--second is for text encoders");
+  usage({"inspect", model(), "a", "--query", "r1c1", "-o", "a.svg"}, "--query applies only to image classifiers");
+  usage({"view", model(), "--picture", "a.png"},
+        "--picture applies only to image classifiers; none of the models is one");
+  usage({"inspect", model(), "a", "--second", "b"}, "--second applies only to text encoders");
   const std::string layers =
       std::to_string(Json::parse(attend_command({"inspect", model(), "a"}).out)["run"]["attention"].size());
   usage({"inspect", model(), "a", "--layer", layers, "-o", "a.svg"},
@@ -170,11 +171,12 @@ TEST(Inspect, ShowsTheAttentionOfAnImageModel) {
     return attend_command(std::move(more)).err;
   };
   EXPECT_EQ(complaint({picture, "--query", "r3c1", "-o", folder.file("c.svg")}),
-            "attend: --query: there is no patch 'r3c1'; there are [CLS] and r1c1 to r2c2; see attend inspect --help\n");
+            "attend: --query: unknown patch 'r3c1'; expected [CLS] or r1c1 to r2c2; see attend inspect --help\n");
   EXPECT_EQ(complaint({picture, "--second", "x"}),
-            "attend: --second is for text encoders; see attend inspect --help\n");
-  EXPECT_EQ(complaint({picture, "--layer", "rollout", "--head", "0", "-o", folder.file("c.svg")}),
-            "attend: rollout is of all heads: it takes no --head; see attend inspect --help\n");
+            "attend: --second applies only to text encoders; see attend inspect --help\n");
+  EXPECT_EQ(
+      complaint({picture, "--layer", "rollout", "--head", "0", "-o", folder.file("c.svg")}),
+      "attend: --layer rollout combines all heads and cannot be combined with --head; see attend inspect --help\n");
   EXPECT_NE(complaint({"a cat"}).find("a cat"), std::string::npos);
 }
 

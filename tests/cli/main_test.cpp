@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "attend/version.h"
 #include "testing/process.h"
@@ -56,6 +59,29 @@ TEST(Command, HelpIsACommandToo) {
   const Finished unknown = attend_command({"help", "explian"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err, "attend: unknown command 'explian'; did you mean 'explain'?\n");
+}
+
+TEST(Command, HelpTextsAreUniform) {
+  const std::set<std::string> types{"N",    "A",         "K",          "P",      "FILE", "FOLDER",  "MODEL",
+                                    "NAME", "NAME|FILE", "NAME=VALUE", "yes|no", "LIST", "ADDRESS", "TEXT"};
+  std::istringstream commands(attend_command({"--help"}).out);
+  int count = 0;
+  for (std::string entry; std::getline(commands, entry);) {
+    if (!entry.starts_with("  ") || !std::islower(static_cast<unsigned char>(entry[2])) || entry[2] == 'a') continue;
+    const std::string command = entry.substr(2, entry.find(' ', 2) - 2);
+    const std::string help = attend_command({command, "--help"}).out;
+    ++count;
+    EXPECT_EQ(help.find("(default "), std::string::npos) << command << ": defaults are written (default: X)";
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("  -")) continue;
+      std::istringstream words(line.substr(0, line.find("  ", 2)));
+      std::string name, type;
+      words >> name >> type;
+      EXPECT_TRUE(type.empty() || types.contains(type)) << command << ": " << line;
+    }
+  }
+  EXPECT_EQ(count, 17);
 }
 
 TEST(Command, FileSystemErrorsContainNoFunctionNames) {
