@@ -10,37 +10,37 @@
 #include "hub/hub_weights.h"
 #include "hub/name_map.h"
 
-// One entry for each "model_type": docs/models.md shows on an example how one is added.
+// One entry per "model_type". docs/models.md shows how to add one.
 namespace attend::hub {
 
-/// What a model is made from.
+/// The files that a model is created from.
 struct HubFolder {
   std::string path;
   HubConfig config;
   HubWeights weights;
 
-  /// Throws FormatError unless the files hold at least that many values: a config must not make us allocate more than
-  /// came with it.
+  /// Throws FormatError unless the files hold at least `count` values: a config must not cause larger allocations than
+  /// its weights.
   void require_values(double count, const char* what) const;
 };
 
 struct HubArchitecture {
   std::string model_type;
-  /// Our model with the settings of the config, made under BlankParameters: nothing is drawn. Throws FormatError by
-  /// name for an option that is not supported.
+  /// Creates our model with the settings of the config; runs under BlankParameters, so that no weights are initialized.
+  /// Throws FormatError that names an unsupported setting.
   std::unique_ptr<Model> (*create)(const HubFolder& folder) = nullptr;
-  /// Where its weights are.
+  /// The names of its weights in the files.
   NameMap (*names)(const HubFolder& folder, const Model& model) = nullptr;
-  /// Its config.json for a model of ours; throws Error that names a setting it has not. Null: it is only read.
+  /// The config.json for our model. Throws Error that names unsupported settings. Null if export is not supported.
   Json (*describe)(const Model& model) = nullptr;
-  /// A model that gives the same in the form that it is written in; null where that is the model itself.
+  /// Converts our model to an equivalent one in the form to be written; null if no conversion is needed.
   std::unique_ptr<Model> (*prepare)(const Model& model) = nullptr;
 };
 
-/// All there are, in the order of src/hub/architectures.cpp.
+/// All architectures, in the order of src/hub/architectures.cpp.
 const std::vector<HubArchitecture>& hub_architectures();
 
-// One function for each file.
+// One function per file, or per variant.
 HubArchitecture gpt2();
 HubArchitecture llama();
 HubArchitecture mistral();
@@ -48,7 +48,7 @@ HubArchitecture qwen2();
 HubArchitecture qwen3();
 HubArchitecture bert();
 HubArchitecture distilbert();
-/// Also of the models that differ from it in name alone.
+/// RoBERTa, and models that differ from it only in `model_type`.
 HubArchitecture roberta(const char* model_type);
 HubArchitecture bart();
 HubArchitecture mbart();

@@ -1,12 +1,12 @@
 #include "hub/pair_describe.h"
 #include "hub/pair_names.h"
 
-// BART (Lewis et al. 2020): learned positions, a norm after the embedding. mBART (Liu et al. 2020): the same with norms
-// before each branch.
+// BART (Lewis et al. 2020): learned positions and a norm after the embedding. mBART (Liu et al. 2020): the same with
+// pre-norm layers.
 namespace attend::hub {
 namespace {
 
-constexpr int64_t kFirstPosition = 2;  // Fairseq kept the first rows for the padding
+constexpr int64_t kFirstPosition = 2;  // Fairseq reserved the first rows for padding
 
 std::unique_ptr<Model> create_model(const HubFolder& folder, bool norm_first) {
   TransformerModelConfig config = pair_config(folder);

@@ -5,7 +5,7 @@
 #include "hub/encoder_heads.h"
 #include "hub/tied_output.h"
 
-// BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in their heads and in where positions begin.
+// BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in their heads and in the first position.
 namespace attend::hub {
 namespace {
 
@@ -14,7 +14,7 @@ constexpr const char* kRoberta = "roberta.";
 constexpr const char* kTable = "embeddings.word_embeddings.weight";
 constexpr int64_t kUsualTypes = 2;
 
-/// What both have in common. Refuses what makes them decoders.
+/// The settings common to both. Rejects settings that make them decoders.
 EncoderConfig base_config(const HubFolder& folder) {
   const HubConfig& c = folder.config;
   expect_encoder(c);
@@ -48,8 +48,8 @@ std::unique_ptr<Model> create_bert(const HubFolder& folder) {
   return Encoder::create(config, rng);
 }
 
-/// The first row of RoBERTa's table that a text uses: those up to the padding's number, 1 where it is not said, never
-/// are.
+/// The first row of RoBERTa's position table that a text uses: the row after the padding token's id, which defaults
+/// to 1.
 int64_t first_position(const HubFolder& folder) {
   const bool is_said = folder.config.has("pad_token_id");
   return std::max(is_said ? folder.config.token("pad_token_id") : 1, 0) + 1;
@@ -58,7 +58,7 @@ int64_t first_position(const HubFolder& folder) {
 std::unique_ptr<Model> create_roberta(const HubFolder& folder) {
   EncoderConfig config = base_config(folder);
   const int64_t first = first_position(folder);
-  if (config.context <= first) folder.config.refuse("'max_position_embeddings' leaves no room for a text");
+  if (config.context <= first) folder.config.refuse("'max_position_embeddings' is too small for any text");
   config.context -= first;
   config.labels = text_labels(folder, "classifier.out_proj.weight");
   config.scores = label_scores(folder, config.labels.size());
@@ -105,7 +105,7 @@ NameMap bert_names(const HubFolder& folder, const Model& model) {
   add_bare_tensor(map, "cls.predictions.bias", "masked_bias");
   if (!settings.tied) {
     add_bare_tensor(map, "cls.predictions.decoder.weight", "masked_output");
-    map.copies = {{"cls.predictions.decoder.bias", "cls.predictions.bias"}};  // transformers then has two
+    map.copies = {{"cls.predictions.decoder.bias", "cls.predictions.bias"}};  // transformers then stores the bias twice
   }
   add_bare(map, "classifier", "classifier");
   for (const char* name : {"cls.seq_relationship.*", "cls.predictions.decoder.*"}) map.ignored.emplace_back(name);
@@ -149,7 +149,7 @@ Json describe_bert(const Model& model) {
   return json;
 }
 
-/// BERT always has a table of positions, and always tells kinds of tokens apart: a model that does not adds 0 for each.
+/// BERT always has a position table and token types: a model without them gets tables of zeros.
 std::unique_ptr<Model> prepare_bert(const Model& model) {
   const auto& from = dynamic_cast<const Encoder&>(model);
   EncoderConfig config = from.settings;
@@ -173,7 +173,7 @@ NameMap roberta_names(const HubFolder& folder, const Model& model) {
   NameMap map = body(folder, kRoberta, first_position(folder));
   if (settings.labels.empty()) {
     map.add_both("pooler.dense", "pooler");
-  } else {  // its classifier brings a pooler of its own
+  } else {  // RoBERTa's classifier has its own pooler
     add_bare(map, "classifier.dense", "pooler");
     add_bare(map, "classifier.out_proj", "classifier");
     map.ignored.emplace_back("pooler.*");

@@ -25,7 +25,7 @@ const hub::HubArchitecture& writable(const std::string& to) {
     if (one.model_type == to) return one;
     names += names.empty() ? one.model_type : ", " + one.model_type;
   }
-  throw Error("convert: there is no architecture '" + to + "' to write; there are " + names);
+  throw Error("convert: cannot export to architecture '" + to + "'; expected one of " + names);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::vector<std::string> hub_targets(const Model& model) {
     try {
       one.describe(model);
       result.push_back(one.model_type);
-    } catch (const Error&) {  // it is made of something else, or has a setting the architecture has not
+    } catch (const Error&) {  // another kind of model, or a setting that the architecture does not support
     }
   }
   return result;
@@ -60,12 +60,12 @@ std::string default_hub_target(const Model& model) {
       return one.model_type;
     } catch (const hub::SettingsError& error) {
       if (!nearest || error.count < nearest->count) nearest = error;
-    } catch (const Error&) {  // it is made of something else
+    } catch (const Error&) {  // another kind of model
     }
   }
   if (nearest) throw *nearest;
-  throw Error("a model of architecture " + model.architecture() + " cannot be written for transformers; a " +
-              "transformer, a gpt and an encoder can");
+  throw Error("architecture " + model.architecture() + " cannot be exported to Hugging Face format; transformer, gpt " +
+              "and encoder can");
 }
 
 void check_finite_weights(const Model& model) {
@@ -73,7 +73,7 @@ void check_finite_weights(const Model& model) {
     const Tensor values = contiguous(to(tensor.detach(), DType::f32));
     const auto all = values.data<const float>();
     const bool is_finite = std::ranges::all_of(all, [](float value) { return std::isfinite(value); });
-    require<FormatError>(is_finite, "parameter ", name, " holds NaN or infinity: the weights are damaged");
+    require<FormatError>(is_finite, "parameter ", name, " contains NaN or infinity: the weights are damaged");
   }
 }
 
@@ -81,7 +81,7 @@ void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::s
                     const GenerationRules& rules) {
   const hub::HubArchitecture& architecture = writable(to);
   require<Error>(!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)), folder,
-                 ": is there already; nothing was overwritten");
+                 " already exists; choose another folder");
   check_finite_weights(model);
   const hub::Written written{model, tokenizer, rules};
   Ordered config = architecture.describe(model);
@@ -96,7 +96,7 @@ void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::s
 
   std::error_code error;
   if (const fs::path parent = fs::path(folder).parent_path(); !parent.empty()) fs::create_directories(parent, error);
-  ScratchFolder scratch(folder + ".new", folder + ": cannot make this folder");
+  ScratchFolder scratch(folder + ".new", folder + ": cannot create this folder");
   write_safetensors(scratch.path() + "/model.safetensors", weights, {{"format", "pt"}});
   write_file(scratch.path() + "/config.json", config.dump(2) + "\n");
   if (model.kind() != ModelKind::classification) {
@@ -104,7 +104,7 @@ void save_hub_model(const Model& model, const Tokenizer& tokenizer, const std::s
   }
   hub::save_tokenizer(written, to, scratch.path());
   fs::rename(scratch.path(), folder, error);
-  require<Error>(!error, folder, ": cannot make this folder: ", error.message());
+  require<Error>(!error, folder, ": cannot create this folder: ", error.message());
   scratch.release();
   remove_mark(folder);
 }

@@ -44,8 +44,8 @@ void Refusals::check() const {
     for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
     return text;
   };
-  throw SettingsError(std::string(to_) + ": this architecture has no " + joined(settings_, ", ") +
-                          "; a model trained with " + joined(options_, " ") + " can be written",
+  throw SettingsError(std::string(to_) + ": this architecture does not support " + joined(settings_, ", ") +
+                          "; a model trained with " + joined(options_, " ") + " can be exported",
                       settings_.size());
 }
 

@@ -6,16 +6,16 @@
 #include "attend/io/json.h"
 #include "attend/models/gpt.h"
 
-// Our settings as transformers writes them.
+// Our settings in the form of transformers' config.json.
 namespace attend::hub {
 
-/// A model has settings that an architecture has not; what() names all of them and what would do instead.
+/// A model has settings that an architecture does not support; what() names all of them and the supported values.
 struct SettingsError : Error {
   SettingsError(const std::string& what, size_t missing) : Error(what), count(missing) {}
-  size_t count;  ///< of the settings
+  size_t count;  ///< number of unsupported settings
 };
 
-// A setting's value as the command line has it.
+// A setting's value as written on the command line.
 std::string setting_text(bool value);
 std::string setting_text(int64_t value);
 std::string setting_text(double value);
@@ -24,17 +24,17 @@ requires std::is_enum_v<Choice> std::string setting_text(Choice value) {
   return std::string(names_of(value)[static_cast<size_t>(value)]);
 }
 
-/// Gathers the settings of a model that the architecture `to` has not, so that one error names them all.
+/// Collects the settings of a model that the architecture `to` does not support, so that one error names them all.
 class Refusals {
  public:
   explicit Refusals(const char* to) : to_(to) {}
 
-  /// Refuses any other value than this.
+  /// Refuses any value except `only`.
   template <class T>
   void expect(const char* name, const T& value, const T& only) {
     refuse_unless(value == only, name, setting_text(value), setting_text(only));
   }
-  /// Refuses a value, and says which other one would do.
+  /// Refuses a value unless `ok`, and names a supported value.
   void refuse_unless(bool ok, const char* name, const std::string& value, const std::string& instead);
   /// Throws SettingsError if anything was refused.
   void check() const;
@@ -44,19 +44,19 @@ class Refusals {
   std::vector<std::string> settings_, options_;
 };
 
-/// The model as the struct an architecture is made of; throws Error if it is another one.
+/// The model as type M; throws Error if it is of another type.
 template <class M>
 const M& model_of(const Model& model, const char* to) {
   const auto* found = dynamic_cast<const M*>(&model);
-  require<Error>(found != nullptr, to, ": a model of architecture ", model.architecture(),
-                 " cannot be written as this");
+  require<Error>(found != nullptr, to, ": cannot export a model of architecture ", model.architecture(),
+                 " to this architecture");
   return *found;
 }
 
 /// transformers' name of an activation.
 const char* activation_name(Activation activation);
 
-/// What Llama and its relatives share; each adds its own, and refuses what it has not.
+/// The settings that Llama and its relatives share; each adds its own and refuses those it does not support.
 Json llama_json(const GptConfig& config, Refusals& refusals);
 
 }  // namespace attend::hub

@@ -1,7 +1,7 @@
 #include "hub/encoder_heads.h"
 #include "hub/tied_output.h"
 
-// DistilBERT (Sanh et al. 2019): a BERT of half the layers, without types.
+// DistilBERT (Sanh et al. 2019): BERT with half the layers and without token types.
 namespace attend::hub {
 namespace {
 

@@ -21,7 +21,7 @@ std::vector<std::string> class_labels(const HubFolder& folder, const std::string
   if (!folder.weights.contains(weight)) return {};
   const Shape& shape = folder.weights.shape(weight);
   require<FormatError>(shape.rank() == 2 && shape[0] <= kMostWidth, folder.weights.name(), ": ", weight,
-                       " must be a matrix of labels, got shape ", shape);
+                       " must be a matrix with one row per label, got shape ", shape);
   std::vector<std::string> labels = folder.config.labels();
   if (labels.empty()) {
     for (int64_t i = 0; i < shape[0]; ++i) labels.push_back("LABEL_" + std::to_string(i));

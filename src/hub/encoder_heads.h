@@ -5,28 +5,28 @@
 #include "attend/models/encoder.h"
 #include "hub/architecture.h"
 
-// What the encoders have in common: bert, distilbert, roberta.
+// Common parts of the encoders: bert, distilbert, roberta.
 namespace attend::hub {
 
-/// Whether the files have this tensor, with the prefix or without it.
+/// Whether the files have this tensor, with or without the prefix.
 bool has_tensor(const HubFolder& folder, const std::string& prefix, const std::string& name);
 
-/// Adds a rule for theirs.weight and theirs.bias that never have the map's prefix.
+/// Adds rules for theirs.weight and theirs.bias, which never have the map's prefix.
 void add_bare(NameMap& map, const std::string& theirs, const std::string& ours);
 void add_bare_tensor(NameMap& map, const std::string& theirs, const std::string& ours);
 
-/// What the classes are called: from id2label, or by their number in `weight`, the classifier's matrix. Empty where
-/// there is none.
+/// The names of the classes: from id2label, or LABEL_0, … for the rows of `weight`, the classifier's matrix. Empty
+/// without that matrix.
 std::vector<std::string> class_labels(const HubFolder& folder, const std::string& weight);
-/// The same where the model classifies texts, else none.
+/// The same if the model classifies texts, otherwise empty.
 std::vector<std::string> text_labels(const HubFolder& folder, const std::string& weight);
-/// What that many labels' numbers mean: shares, unless the config says otherwise or there is one label.
+/// The meaning of the scores of `labels` labels: shares, unless the config specifies another or there is one label.
 LabelScores label_scores(const HubFolder& folder, size_t labels);
 
-/// Refuses what makes an encoder a decoder.
+/// Rejects settings that make an encoder a decoder.
 void expect_encoder(const HubConfig& config);
 
-/// BERT's oldest files call a norm's weight gamma and its bias beta.
+/// Adds rules for a norm, whose weight and bias are called gamma and beta in the oldest BERT files.
 void add_norm(NameMap& map, const HubFolder& folder, const std::string& theirs, const std::string& ours);
 
 }  // namespace attend::hub

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 using View = std::string_view;
 
 constexpr size_t kHeadBytes = 4096;
-constexpr int kMostEntries = 10'000;  // of a folder that are looked at
+constexpr int kMostEntries = 10'000;  // of a folder that are examined
 constexpr const char* kWanted = "a Hugging Face folder (config.json, model.safetensors and tokenizer files)";
 constexpr const char* kPickle =
-    "reading one runs whatever code its author put there; convert it where you trust it with transformers: "
+    "reading it can run arbitrary code; if you trust it, convert it with transformers: "
     "from_pretrained(FOLDER).save_pretrained(FOLDER)";
 
 /// The first bytes of a regular file, and its size.
@@ -53,7 +53,7 @@ bool is_safetensors(const Head& head) {
   return head.size > 8 && length >= 2 && length <= head.size - 8 && View(head.bytes).substr(8).starts_with("{");
 }
 
-/// CTranslate2 writes the version of its format, then the name of the kind of model: "TransformerSpec".
+/// CTranslate2 files begin with the format version and the name of the model kind: "TransformerSpec".
 bool is_ctranslate2(View bytes) {
   const auto version = number_at<uint32_t>(bytes, 0);
   const auto length = number_at<uint16_t>(bytes, 4);
@@ -61,7 +61,7 @@ bool is_ctranslate2(View bytes) {
   return bytes.substr(6, length - 1u).ends_with("Spec") && bytes[5u + length] == '\0';
 }
 
-/// An ONNX file begins with its version, a small number, then has the name of the program that wrote it, or the graph.
+/// An ONNX file begins with its version, a small number, followed by the name of the producer, or by the graph.
 bool is_onnx(const Head& head) {
   constexpr uint8_t kVersion = 0x08, kProducer = 0x12, kGraph = 0x3a, kOperators = 0x42;
   const View bytes = head.bytes;
@@ -80,23 +80,23 @@ bool is_pickle(View bytes) {
 
 std::string zip_text(View bytes) {
   if (bytes.find("data.pkl") != View::npos || bytes.find("constants.pkl") != View::npos) {
-    return std::string("is a file of PyTorch with a pickle in it, and ") + kPickle;
+    return std::string("is a PyTorch file with a pickle in it; ") + kPickle;
   }
   if (bytes.find(".npy") != View::npos) {
-    return std::string("is an archive of NumPy arrays, as Marian keeps its models; it cannot be read: ") +
+    return std::string("is an archive of NumPy arrays, as used by Marian, which cannot be read; ") +
            "convert it with transformers, or download " + kWanted;
   }
   return "is a ZIP archive; unpack it and give the folder";
 }
 
-/// For a file of weights: the folder it is in, if that is a model.
+/// Advice for a weights file; names its folder if that is a model.
 std::string safetensors_text(const fs::path& path) {
   const fs::path parent = path.parent_path().empty() ? fs::path(".") : path.parent_path();
   std::error_code error;
   if (fs::exists(parent / "config.json", error)) {
-    return "is the file of weights alone; give the folder that it is in: " + parent.string();
+    return "is only the weights file; give its folder instead: " + parent.string();
   }
-  return "is a safetensors file, which holds weights but not the model's architecture; put it as model.safetensors "
+  return "is a safetensors file, which has weights but not the model's architecture; put it as model.safetensors "
          "beside its config.json and tokenizer files, and give that folder";
 }
 
@@ -109,14 +109,14 @@ std::string text_of(const Head& head, const fs::path& path) {
     if (begins(magic)) return "is a GGML file of an older llama.cpp, " + instead;
   }
   if (is_safetensors(head)) return safetensors_text(path);
-  if (is_ctranslate2(bytes)) return "is a model of CTranslate2, " + instead + ", from which it was converted";
+  if (is_ctranslate2(bytes)) return "is a CTranslate2 model, " + instead;
   if (begins(View("PK\x03\x04", 4))) return zip_text(bytes);
-  if (is_pickle(bytes)) return std::string("is a pickle, as older PyTorch files are, and ") + kPickle;
+  if (is_pickle(bytes)) return std::string("is a pickle, the format of older PyTorch files; ") + kPickle;
   if (begins("\x89HDF\r\n\x1a\n")) return "is an HDF5 file of Keras or TensorFlow, " + instead;
   if (bytes.substr(std::min<size_t>(4, bytes.size())).starts_with("TFL3"))
     return "is a TensorFlow Lite file, " + instead;
   if (begins("version https://git-lfs")) {
-    return "is a pointer of Git LFS, not the file itself; run git lfs pull in the folder";
+    return "is a Git LFS pointer, not the file itself; run git lfs pull in the folder";
   }
   if (begins("<!DOCTYPE") || begins("<!doctype") || begins("<html")) {
     return "is a web page, not a model; download the file itself";
@@ -124,7 +124,7 @@ std::string text_of(const Head& head, const fs::path& path) {
   if (begins("\x1f\x8b") || (bytes.size() > 262 && bytes.substr(257, 5) == "ustar")) {
     return "is an archive; unpack it and give the folder";
   }
-  if (is_image(std::as_bytes(std::span(bytes)))) return "is a picture, not a model";
+  if (is_image(std::as_bytes(std::span(bytes)))) return "is an image, not a model";
   if (is_onnx(head)) return "is an ONNX file, " + instead;
   return "";
 }
@@ -154,7 +154,7 @@ Content content_of(const fs::path& folder) {
   return content;
 }
 
-/// Models in a folder of the folder: of many, and the snapshots of the hub's own cache.
+/// Models in subfolders, and in the snapshots of Hugging Face's own cache.
 std::vector<std::string> models_inside(const fs::path& folder) {
   std::vector<std::string> found;
   for (const fs::path& inner : content_of(folder).folders) {
@@ -193,7 +193,7 @@ std::string foreign_folder(const std::string& folder) {
   }
   const std::vector<std::string> inside = models_inside(folder);
   if (inside.empty()) return "";
-  return "is not a model, but has " + std::string(inside.size() > 1 ? "models" : "a model") + " in it; give " +
+  return "is not a model folder, but contains " + std::string(inside.size() > 1 ? "models" : "a model") + "; give " +
          inside[0] + (inside.size() > 1 ? " or another one" : "");
 }
 
@@ -208,7 +208,7 @@ void refuse_foreign(const std::string& path) {
   if (!fs::is_regular_file(path, error)) throw FormatError(path + ": expected a model folder");
   if (fs::file_size(path, error) == 0) throw FormatError(path + ": is an empty file; expected a model folder");
   const std::string text = foreign_file(path);
-  throw FormatError(path + ": " + (text.empty() ? "is a file of an unknown kind; expected a model folder" : text));
+  throw FormatError(path + ": " + (text.empty() ? "is a file of unknown format; expected a model folder" : text));
 }
 
 }  // namespace attend::hub

@@ -2,18 +2,18 @@
 
 #include <string>
 
-// Files and folders of other programs: named by what they hold, so that the user learns what to do with them.
+// Recognizes files and folders of other programs, to tell the user what they are and what to do with them.
 namespace attend::hub {
 
-/// What a file is that is no model to us, and what can be done with it: "is a GGUF file of llama.cpp, …". By its
-/// content; empty if that tells nothing.
+/// Describes a file that is not a model folder, and what to do with it: "is a GGUF file of llama.cpp, …". Examines the
+/// content; empty if it is unknown.
 std::string foreign_file(const std::string& path);
 
-/// The same of the files in a folder: "is not a model folder: its file 'model.gguf' is …"; for a folder with models
-/// in it the names of these. Empty if nothing in it tells anything.
+/// The same for the files in a folder: "is not a model folder: its file 'model.gguf' is …"; for a folder that contains
+/// models, their names. Empty if all contents are unknown.
 std::string foreign_folder(const std::string& folder);
 
-/// Throws FormatError that says what is there instead of a model; `path` exists.
+/// Throws FormatError that describes `path`, which exists but is not a model.
 [[noreturn]] void refuse_foreign(const std::string& path);
 
 }  // namespace attend::hub

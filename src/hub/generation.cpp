@@ -12,7 +12,7 @@ namespace {
 constexpr double kMostPenalty = 1000;
 constexpr size_t kMostTasks = 1000;
 
-/// Lists of tokens, as "bad_words_ids" has them.
+/// Lists of token ids, as in "bad_words_ids".
 std::vector<std::vector<int32_t>> token_lists(const HubConfig& config, const char* key) {
   if (!config.has(key)) return {};
   const Json& lists = config.json()[key];
@@ -23,12 +23,12 @@ std::vector<std::vector<int32_t>> token_lists(const HubConfig& config, const cha
     return list.is_array() && !list.empty() && std::ranges::all_of(list, is_word);
   };
   if (!lists.is_array() || !std::ranges::all_of(lists, is_list)) {
-    config.refuse(in_quotes(key) + " must be a list of lists of tokens");
+    config.refuse(in_quotes(key) + " must be a list of lists of token ids");
   }
   return lists.get<std::vector<std::vector<int32_t>>>();
 }
 
-/// Reads what is never written. transformers lets an end pass in "bad_words_ids", but not in "suppress_tokens".
+/// Reads banned tokens. transformers exempts end tokens from "bad_words_ids", but not from "suppress_tokens".
 void read_banned(const HubConfig& words, const HubConfig& suppressed, GenerationRules& rules) {
   for (std::vector<int32_t>& run : token_lists(words, "bad_words_ids")) {
     if (run.size() > 1) {
@@ -72,31 +72,31 @@ constexpr std::array kUnfollowed{Unfollowed{"num_beam_groups", 1},
 
 /// Keys that do not change which text greedy search and beams write.
 void ignore_harmless(const HubConfig& config) {
-  // How words are drawn: options of the command and of GenerateOptions say it.
+  // Sampling, which the options of the command and GenerateOptions set.
   config.ignore({"do_sample", "temperature", "top_k", "top_p", "top_h", "min_p", "typical_p", "epsilon_cutoff",
                  "eta_cutoff", "num_return_sequences"});
-  // How the reference implementation computes, stops waiting, and returns the same text.
+  // How transformers computes and returns the same text.
   config.ignore({"max_time", "use_cache", "cache_implementation", "cache_config", "max_cache_len",
                  "return_legacy_cache", "prefill_chunk_size", "low_memory", "compile_config", "disable_compile",
                  "continuous_batching_config", "output_attentions", "output_hidden_states", "output_scores",
                  "output_logits", "return_dict_in_generate", "remove_invalid_values"});
-  // What the tokenizer's files say, and where the file comes from.
+  // Tokens that the tokenizer's files define, and the origin of the file.
   config.ignore({"bos_token_id", "pad_token_id", "transformers_version", "_from_model_config", "_commit_hash"});
-  // Another, smaller model that guesses ahead: it changes the speed alone.
+  // Speculative decoding, which changes only the speed.
   config.ignore({"is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule",
                  "assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind",
                  "assistant_ensemble_weight", "target_lookbehind", "prompt_lookup_num_tokens",
                  "max_matching_ngram_size", "use_mtp", "speculation_type"});
 }
 
-/// Whether a value asks for something: neither null nor false, not the usual number, not an empty list.
+/// Whether a value has an effect: not null, false, the usual number or an empty list.
 bool asks(const Json& value, double usual) {
   if (value.is_number()) return value.get<double>() != usual;
   if (value.is_boolean()) return value.get<bool>();
   return !value.empty();
 }
 
-/// What the first of these files says that says anything.
+/// Takes each rule from the first of these files that has it.
 GenerationRules rules_from(const std::vector<HubConfig>& files) {
   const auto where = [&](const char* key) -> const HubConfig& {
     const HubConfig* found = nullptr;

@@ -8,9 +8,9 @@
 
 namespace attend::hub {
 
-/// What generation_config.json says of a folder's model, or config.json, where older folders have the same keys.
+/// The rules of generation_config.json, or of config.json, where older folders have the same keys.
 GenerationRules generation_rules(const std::string& folder, const HubConfig& config);
-/// The same for each of config.json's "task_specific_params", which go before what is said for all.
+/// The same for each of config.json's "task_specific_params", which take precedence over the general rules.
 std::map<std::string, GenerationRules> task_rules(const std::string& folder, const HubConfig& config);
 /// The rules as a generation_config.json.
 Json rules_json(const GenerationRules& rules);

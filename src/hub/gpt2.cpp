@@ -31,7 +31,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
   return create_language_model(folder, config);
 }
 
-/// GPT-2's projections are "Conv1D": [in, out].
+/// GPT-2's projections are "Conv1D" layers, with weights [in, out].
 NameMap names(const HubFolder&, const Model& model) {
   NameMap map{.prefix = "transformer."};
   map.add("wte.weight", "embedding.weight");
@@ -48,7 +48,7 @@ NameMap names(const HubFolder&, const Model& model) {
   map.add_both("ln_f", "stack.norm");
   map.rules.push_back({.theirs = "lm_head.weight", .ours = {"output.weight"}, .is_bare = true});
   map.rules.push_back({.theirs = "lm_head.bias", .ours = {"output_bias"}, .is_bare = true});
-  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"};  // masks, which are computed
+  map.ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"};  // masks, which attend computes
   map.other_heads = {"multiple_choice_head.*"};
   if (dynamic_cast<const Gpt&>(model).settings.tied) map.ignored.push_back("lm_head.weight");
   return map;

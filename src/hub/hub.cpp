@@ -28,11 +28,11 @@ const hub::HubArchitecture& architecture_of(const hub::HubConfig& config) {
     names += (names.empty() ? "" : ", ") + one.model_type;
   }
   const std::string name = config.architecture().empty() ? config.model_type() : config.architecture();
-  config.refuse("a model of architecture " + in_quotes(name) + " (model_type " + in_quotes(config.model_type()) +
-                ") is not supported; there are " + names);
+  config.refuse("architecture " + in_quotes(name) + " (model_type " + in_quotes(config.model_type()) +
+                ") is not supported; supported model types: " + names);
 }
 
-/// What a translator with one task does when nobody says more.
+/// The rules of a translation model's only translation task; null if there are none or several.
 const GenerationRules* only_translation(const std::map<std::string, GenerationRules>& tasks) {
   const GenerationRules* found = nullptr;
   for (const auto& [name, rules] : tasks) {
@@ -51,25 +51,25 @@ bool has_tied_output(const Model& model) {
   return encoder != nullptr && encoder->settings.masked && encoder->settings.tied;
 }
 
-/// A config may ask for an output matrix that is not in the files: see is_output_tied.
+/// A config may require an output matrix that the files do not have: see is_output_tied.
 std::vector<std::string> notes_of(const hub::HubConfig& config, const Model& model) {
   if (!has_tied_output(model) || config.flag("tie_word_embeddings", true)) return {};
-  return {"'tie_word_embeddings' is false, but there is no output matrix in the weights: the embedding serves as one"};
+  return {"'tie_word_embeddings' is false, but the weights have no output matrix: the embedding is used instead"};
 }
 
 std::string heads_note(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return "the weights of another task are not used: " + list;
+  return "weights of other tasks are not used: " + list;
 }
 
-/// A model without some of its weights computes something else than its author's.
+/// Throws FormatError for unused weights: without them, the model would compute other results than the original.
 void require_all_used(const std::vector<std::string>& unused, const hub::HubFolder& from) {
   if (unused.empty()) return;
   const std::string more = unused.size() > 1 ? " and " + std::to_string(unused.size() - 1) + " more" : "";
-  throw FormatError(from.weights.name() + ": a model of type " + in_quotes(from.config.model_type()) +
-                    " has no place for tensor " + in_quotes(unused[0]) + more +
-                    "; results without it would be wrong (`attend info` lists all such tensors)");
+  throw FormatError(from.weights.name() + ": model_type " + in_quotes(from.config.model_type()) +
+                    " does not use tensor " + in_quotes(unused[0]) + more + "; results without " +
+                    (unused.size() > 1 ? "them" : "it") + " would be wrong (`attend info` lists all such tensors)");
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ LoadedModel load_any_model(const std::string& folder, const HubOptions& options)
   }
   if (fs::exists(folder) && !(has_config && has_weights)) hub::refuse_foreign(folder);
   LoadedModel result{.model = load_model(folder, {.in_place = true}), .kind = "attend"};
-  if (fs::exists(folder + "/generation_config.json")) {  // it went on from somebody else's model
+  if (fs::exists(folder + "/generation_config.json")) {  // trained with --from a Hugging Face model
     result.rules = hub::generation_rules(folder, hub::HubConfig("{}", folder + "/config.json"));
   }
   return result;
@@ -140,7 +140,8 @@ const GenerationRules& rules_for(const std::map<std::string, GenerationRules>& t
     if (name == task) return rules;
     names += (names.empty() ? "" : ", ") + in_quotes(name);
   }
-  throw Error("there is no task " + in_quotes(task) + (names.empty() ? "; there are none" : "; there are " + names));
+  throw Error("unknown task " + in_quotes(task) +
+              (names.empty() ? "; the model has no tasks" : "; expected one of " + names));
 }
 
 void save_generation_rules(const GenerationRules& rules, const std::string& folder) {

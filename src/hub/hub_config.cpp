@@ -63,7 +63,7 @@ void HubConfig::wrong(const char* key, const std::string& expected, const Json& 
 }
 
 int64_t HubConfig::size(const char* key, double most) const {
-  if (!has(key)) refuse("there is no " + in_quotes(key));
+  if (!has(key)) refuse(in_quotes(key) + " is missing");
   return size(key, most, 0);
 }
 
@@ -83,7 +83,7 @@ int64_t HubConfig::count(const char* key, double most, int64_t otherwise) const 
 
 int32_t HubConfig::token_of(const char* key, const Json& value) const {
   const bool fits = value.is_number_integer() && value.get<double>() >= -1 && value.get<double>() < kMostVocab;
-  if (!fits) wrong(key, "the number of a token", value);
+  if (!fits) wrong(key, "a token id", value);
   return value.get<int32_t>();
 }
 
@@ -124,7 +124,7 @@ bool HubConfig::flag(const char* key, bool otherwise) const {
 std::string HubConfig::text(const char* key, const std::string& otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (!value->is_string()) wrong(key, "a text", *value);
+  if (!value->is_string()) wrong(key, "a string", *value);
   return value->get<std::string>();
 }
 
@@ -132,7 +132,7 @@ std::vector<std::string> HubConfig::texts(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) return {};
   const bool fits = value->is_array() && std::ranges::all_of(*value, [](const Json& one) { return one.is_string(); });
-  if (!fits) wrong(key, "a list of texts", *value);
+  if (!fits) wrong(key, "a list of strings", *value);
   return value->get<std::vector<std::string>>();
 }
 
@@ -159,18 +159,19 @@ Activation HubConfig::activation(const char* key, const std::string& otherwise) 
     if (name == one.theirs) return one.ours;
     all += (all.empty() ? "" : ", ") + std::string(one.theirs);
   }
-  refuse(in_quotes(key) + " " + in_quotes(name) + " is not supported; there are " + all);
+  refuse(in_quotes(key) + " " + in_quotes(name) + " is not supported; expected one of " + all);
 }
 
 std::vector<std::string> HubConfig::labels() const {
   const Json* value = find("id2label");
   if (value == nullptr) return {};
-  if (!value->is_object() || value->size() > kMostLabels) wrong("id2label", "an object of names by number", *value);
+  if (!value->is_object() || value->size() > kMostLabels)
+    wrong("id2label", "an object that maps numbers to names", *value);
   std::vector<std::string> result;
   for (size_t i = 0; i < value->size(); ++i) {
     const auto found = value->find(std::to_string(i));
     if (found == value->end() || !found->is_string()) {
-      refuse("'id2label' has " + std::to_string(value->size()) + " labels, but no text for " + std::to_string(i));
+      refuse("'id2label' has " + std::to_string(value->size()) + " labels, but no name for " + std::to_string(i));
     }
     result.push_back(found->get<std::string>());
   }

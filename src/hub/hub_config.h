@@ -20,9 +20,9 @@ namespace attend::hub {
 /// converter that leaves one has not mapped a setting, which may change what the model computes.
 class HubConfig {
  public:
-  /// `file` stands for the file in errors. Throws FormatError for what is not a JSON object, or nested too deep.
+  /// Errors show `file` as the file's name. Throws FormatError if `text` is not a JSON object or is nested too deeply.
   HubConfig(std::string_view text, std::string file);
-  /// Reads folder/name, which may be absent: then it is an empty object.
+  /// Reads folder/name; a missing file counts as an empty object.
   static HubConfig read(const std::string& folder, const std::string& name);
 
   const std::string& file() const { return file_; }
@@ -32,14 +32,14 @@ class HubConfig {
   std::string architecture() const;
 
   bool has(const char* key) const;
-  /// A size of 1 … most; the first must be there.
+  /// A size from 1 to `most`; the first overload requires the key.
   int64_t size(const char* key, double most) const;
   int64_t size(const char* key, double most, int64_t otherwise) const;
-  /// A number of 0 … most.
+  /// A whole number from 0 to `most`.
   int64_t count(const char* key, double most, int64_t otherwise) const;
-  /// A token: 0 … kMostVocab, or −1 where there is none.
+  /// A token id below kMostVocab, or −1 without one.
   int32_t token(const char* key) const;
-  /// One token or a list of them.
+  /// One token id or a list of them.
   std::vector<int32_t> tokens(const char* key) const;
   double number(const char* key, double otherwise, double least = 0, double most = kNoLimit) const;
   bool flag(const char* key, bool otherwise) const;
@@ -49,10 +49,10 @@ class HubConfig {
   Activation activation(const char* key, const std::string& otherwise) const;
   /// The names of the classes in the order of their numbers, from "id2label"; empty without it.
   std::vector<std::string> labels() const;
-  /// An object inside this one; empty where it is absent.
+  /// An object inside this one; empty if absent.
   HubConfig section(const char* key) const;
 
-  /// Refuses, by name, any value but this one (or none): an option that is not supported.
+  /// Throws FormatError that names the key unless its value is `only` or absent.
   void expect(const char* key, const Json& only) const;
   /// Counts keys as read whose values do not change what the model computes. The caller says in a comment why.
   void ignore(std::initializer_list<const char*> keys) const;

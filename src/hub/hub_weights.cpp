@@ -30,7 +30,7 @@ std::map<std::string, std::vector<std::string>> shards_of(const std::string& pat
   require<FormatError>(fits, path, ": expected a JSON object with a \"weight_map\"");
   std::map<std::string, std::vector<std::string>> shards;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
-    require<FormatError>(file.is_string(), path, ": tensor ", in_quotes(tensor), " must have the name of a file");
+    require<FormatError>(file.is_string(), path, ": tensor ", in_quotes(tensor), " must map to the name of a file");
     const std::string name = file.get<std::string>();
     const bool is_plain = !name.empty() && name.find('/') == std::string::npos && name != "." && name != ".." &&
                           name.find('\0') == std::string::npos;
@@ -47,11 +47,11 @@ std::map<std::string, std::vector<std::string>> shards_of(const std::string& pat
                            name.ends_with(".ckpt") || name.ends_with(".pkl");
     if (!is_pickle) continue;
     throw FormatError(folder + ": " + name +
-                      " is a pickle, and reading one runs whatever code its author put there; convert it where you "
-                      "trust it with transformers: from_pretrained(FOLDER).save_pretrained(FOLDER)");
+                      " is a pickle; reading it can run arbitrary code; if you trust it, convert it with transformers: "
+                      "from_pretrained(FOLDER).save_pretrained(FOLDER)");
   }
   if (const std::string text = foreign_folder(folder); !text.empty()) throw FormatError(folder + ": " + text);
-  throw FormatError(folder + ": there is neither model.safetensors nor model.safetensors.index.json");
+  throw FormatError(folder + ": expected model.safetensors or model.safetensors.index.json, found neither");
 }
 
 }  // namespace
@@ -59,16 +59,16 @@ std::map<std::string, std::vector<std::string>> shards_of(const std::string& pat
 void check_links(const std::string& folder) {
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
-  require<FormatError>(!error, folder, ": cannot be read: ", error.message());
+  require<FormatError>(!error, folder, ": cannot read: ", error.message());
   const fs::path blobs =
       root.parent_path().filename() == "snapshots" ? root.parent_path().parent_path() / "blobs" : fs::path();
   for (const auto& entry : fs::recursive_directory_iterator(root, fs::directory_options::skip_permission_denied)) {
     if (!entry.is_symlink()) continue;
     const fs::path target = fs::canonical(entry.path(), error);
     const std::string shown = folder + "/" + entry.path().lexically_relative(root).string();
-    require<FormatError>(!error, shown, ": is a link to nothing: ", error.message());
+    require<FormatError>(!error, shown, ": broken link: ", error.message());
     const bool is_inside = is_within(target, root) || (!blobs.empty() && is_within(target, blobs));
-    require<FormatError>(is_inside, shown, ": is a link out of the folder, which is not followed");
+    require<FormatError>(is_inside, shown, ": links that lead out of the folder are not followed");
   }
 }
 
@@ -87,7 +87,7 @@ HubWeights HubWeights::open(const std::string& folder) {
     result.add(path);
     for (const std::string& tensor : tensors) {
       require<FormatError>(result.files_.back().contains(tensor), result.name_, ": tensor ", in_quotes(tensor),
-                           " should be in ", in_quotes(file), ", but is not");
+                           " is not in ", in_quotes(file), " as the index says");
     }
   }
   return result;
@@ -104,13 +104,13 @@ HubWeights HubWeights::from_tensors(std::map<std::string, Tensor> tensors, std::
 void HubWeights::add(const std::string& path) {
   try {
     files_.push_back(SafetensorsFile::open(path));
-  } catch (const FormatError&) {  // a pointer of Git LFS, a web page, …
+  } catch (const FormatError&) {  // perhaps a Git LFS pointer or a web page
     if (const std::string text = foreign_file(path); !text.empty()) throw FormatError(path + ": " + text);
     throw;
   }
   for (const TensorInfo& info : files_.back().tensors()) {
     const bool is_new = places_.emplace(info.name, Place{files_.size() - 1, info.shape}).second;
-    require<FormatError>(is_new, path, ": tensor ", in_quotes(info.name), " is in another shard, too");
+    require<FormatError>(is_new, path, ": tensor ", in_quotes(info.name), " is also in another shard");
   }
 }
 

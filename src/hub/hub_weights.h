@@ -8,28 +8,28 @@
 
 namespace attend::hub {
 
-/// Throws FormatError if anything in the folder is a link to a place outside of it. The layout of the hub's own cache,
-/// whose snapshots/REVISION holds links to ../../blobs, is as good as one folder.
+/// Throws FormatError if a link in the folder leads out of it. In Hugging Face's own cache, links from
+/// snapshots/REVISION to ../../blobs are allowed.
 void check_links(const std::string& folder);
 
-/// All tensors of a model: those of model.safetensors, or of the shards that model.safetensors.index.json lists. They
-/// are mapped, and read when they are used.
+/// All tensors of a model: from model.safetensors, or from the shards listed in model.safetensors.index.json. The files
+/// are mapped, and tensors are read when used.
 class HubWeights {
  public:
-  /// Throws FormatError for missing, damaged or contradicting files, and for files that only Python's pickle reads.
+  /// Throws FormatError for missing, damaged or contradictory files, and for pickles.
   static HubWeights open(const std::string& folder);
-  /// The same from tensors in memory; `name` stands for the file in errors.
+  /// The same from tensors in memory; errors show `name` as the file.
   static HubWeights from_tensors(std::map<std::string, Tensor> tensors, std::string name);
 
-  const std::string& name() const { return name_; }  ///< of the file, or of the index
+  const std::string& name() const { return name_; }  ///< path of the file or of the index
   bool contains(const std::string& tensor) const;
-  /// The shape of a tensor; throws FormatError that names it and the file if there is none.
+  /// The shape of a tensor; throws FormatError that names the tensor and the file if it is missing.
   const Shape& shape(const std::string& tensor) const;
-  /// As it lies in the file: see SafetensorsFile::tensor.
+  /// A view of the file: see SafetensorsFile::tensor.
   Tensor tensor(const std::string& tensor) const;
   /// All names, sorted.
   std::vector<std::string> names() const;
-  /// The number of values of all tensors: what no model described by them can exceed.
+  /// The number of values in all tensors, an upper bound for the size of the model.
   double values() const;
 
  private:

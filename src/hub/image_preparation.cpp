@@ -11,7 +11,7 @@ using hub::HubConfig;
 
 constexpr double kMostSize = 1 << 14;
 
-/// "size" and "crop_size" are a number, or an object of height and width.
+/// "size" and "crop_size" are a number, or an object with height and width.
 ImageSize size_of(const HubConfig& config, const char* key, int64_t otherwise) {
   if (!config.has(key)) return {otherwise, otherwise};
   if (config.json()[key].is_number()) {
@@ -40,7 +40,7 @@ ImagePreparation read_image_preparation(const std::string& folder, int64_t image
   const auto channels = static_cast<size_t>(channel_count);
   const HubConfig config = HubConfig::read(folder, "preprocessor_config.json");
   if (channels != 1 && channels != 3) {
-    config.refuse("the model takes pictures of " + std::to_string(channels) + " channels; PNG and JPEG have 1 or 3");
+    config.refuse("the model expects images with " + std::to_string(channels) + " channels; PNG and JPEG have 1 or 3");
   }
   ImagePreparation result;
   result.is_resized = config.flag("do_resize", true);
@@ -60,13 +60,13 @@ ImagePreparation read_image_preparation(const std::string& folder, int64_t image
     result.mean.assign(channels, 0), result.deviation.assign(channels, 1);
   }
   if (std::ranges::any_of(result.deviation, [](double value) { return !(value > 0); })) {
-    config.refuse("'image_std' must be above 0");
+    config.refuse("'image_std' must be greater than 0");
   }
   const ImageSize last = result.crop.width > 0 ? result.crop : result.size;
   const bool fits = last.width == image_size && last.height == image_size && (!by_edge || result.crop.width > 0);
   if (!fits || (!result.is_resized && result.crop.width == 0)) {
-    config.refuse("the pictures are not made " + std::to_string(image_size) + " × " + std::to_string(image_size) +
-                  " pixels, which the model takes");
+    config.refuse("images are not resized to the " + std::to_string(image_size) + " × " + std::to_string(image_size) +
+                  " pixels that the model expects");
   }
   return result;
 }

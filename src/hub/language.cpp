@@ -9,10 +9,11 @@ std::unique_ptr<Model> create_language_model(const HubFolder& folder, const GptC
   const std::string name = folder.config.architecture();
   const bool writes = name.empty() || name.ends_with("ForCausalLM") || name.ends_with("Model");
   if (!writes)
-    folder.config.refuse("the model is a " + in_quotes(name) + ", which is not supported: only language models are");
+    folder.config.refuse("architecture " + in_quotes(name) +
+                         " is not supported; expected a language model (…ForCausalLM)");
   folder.config.expect("is_encoder_decoder", false);
   folder.config.expect("is_causal", true);
-  folder.config.ignore({"is_decoder", "problem_type"});  // a language model is a decoder, and has no classes
+  folder.config.ignore({"is_decoder", "problem_type"});  // a language model is a decoder and has no classes
   try {
     Rng rng;
     return Gpt::create(config, rng);

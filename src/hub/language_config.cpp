@@ -3,7 +3,7 @@
 namespace attend::hub {
 namespace {
 
-/// "linear", "llama3", …, whatever key it is under.
+/// "linear", "llama3", …, from either of its two keys.
 std::string scaling_type(const HubConfig& scaling) {
   return scaling.text("rope_type", scaling.text("type", "default"));
 }
@@ -22,14 +22,14 @@ void read_rope(const HubConfig& config, GptConfig& result) {
   const double share = nested.number("partial_rotary_factor", config.number("partial_rotary_factor", 1, 0, 1), 0, 1);
   const int64_t width = result.head_dim > 0 ? result.head_dim : result.dim / result.heads;
   if (share < 1) result.rope_dims = static_cast<int64_t>(static_cast<double>(width) * share);
-  if (share < 1 && result.rope_dims < 2) config.refuse("'partial_rotary_factor' leaves nothing to turn");
+  if (share < 1 && result.rope_dims < 2) config.refuse("'partial_rotary_factor' leaves no dimensions to rotate");
   config.expect("rope_interleaved", false);
   const std::string type = scaling_type(scaling);
   if (type == "default") return;
   if (type != "linear" && type != "llama3") {
-    config.refuse("rotary positions of type '" + type + "' are not supported; there are default, linear, llama3");
+    config.refuse("rotary positions of type '" + type + "' are not supported; expected default, linear or llama3");
   }
-  if (!scaling.has("factor")) config.refuse("rotary positions of type '" + type + "' need a 'factor'");
+  if (!scaling.has("factor")) config.refuse("rotary positions of type '" + type + "' require a 'factor'");
   result.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
   result.rope_factor = scaling.number("factor", 1, 1, kMostContext);
   if (type == "linear") return;
@@ -65,7 +65,7 @@ void read_layer_kinds(const HubConfig& config, GptConfig& result) {
   result.layer_kinds.clear();
   for (const std::string& type : config.texts("layer_types")) {
     if (type != "full_attention" && type != "sliding_attention") {
-      config.refuse("layers of type '" + type + "' are not supported; there are full_attention, sliding_attention");
+      config.refuse("layers of type '" + type + "' are not supported; expected full_attention or sliding_attention");
     }
     result.layer_kinds.push_back(type == "full_attention" ? "full" : "window");
   }

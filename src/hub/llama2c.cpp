@@ -45,7 +45,7 @@ bool is_sane(const Header& h) {
          h.heads % h.key_heads == 0;
 }
 
-/// In doubles: the sizes of a damaged header multiply beyond 64 bits.
+/// In doubles, because the sizes in a damaged header can overflow 64 bits.
 double expected_bytes(const Header& h) {
   const double dim = h.dim, layers = h.layers, words = std::abs(double(h.vocab_size)),
                key_dim = dim / h.heads * h.key_heads;
@@ -55,7 +55,7 @@ double expected_bytes(const Header& h) {
   return sizeof(Header) + 4 * values;
 }
 
-/// A file whose size is what its header says. Both are of one mapping: the file may be replaced at any time.
+/// A file whose size matches its header. Both come from one mapping, because the file may be replaced at any time.
 struct CheckedFile {
   Header header;
   MappedFile file;
@@ -92,7 +92,7 @@ std::map<std::string, Tensor> named(const Header& h, const MappedFile& file) {
   each_layer("mlp.down_proj", {dim, h.ffn_dim});
   each_layer("mlp.up_proj", {h.ffn_dim, dim});
   result["model.norm.weight"] = weights.next({dim});
-  weights.next({h.context, dim / h.heads});  // cosines and sines, which we compute
+  weights.next({h.context, dim / h.heads});  // cosines and sines, which attend computes
   if (h.vocab_size < 0) result["lm_head.weight"] = weights.next({words, dim});
   return result;
 }
@@ -110,7 +110,7 @@ std::optional<std::string> find_llama2c(const std::string& path) {
 
 LoadedModel load_llama2c(const std::string& path) {
   const std::optional<CheckedFile> file = checked(path);
-  require<FormatError>(file.has_value(), path, ": expected a model of llama2.c");
+  require<FormatError>(file.has_value(), path, ": expected a llama2.c model");
   const Header& h = file->header;
   const GptConfig config{.vocab_size = std::abs(h.vocab_size),
                          .context = h.context,
@@ -139,7 +139,7 @@ LoadedModel load_llama2c(const std::string& path) {
   }
   load_weights(*result.model, map, folder.weights);
   result.rules.as_transformers = true;
-  result.rules.ends = {1, 2};  // <s> stands between stories
+  result.rules.ends = {1, 2};  // <s> separates stories
   return result;
 }
 

@@ -2,8 +2,8 @@
 #include "hub/pair_names.h"
 #include "hub/tied_output.h"
 
-// Marian's translators (Junczys-Dowmunt et al. 2018), the models of Opus-MT: waves with all sines first. Pegasus (Zhang
-// et al. 2020): the same with norms before each branch and one table of words.
+// Marian (Junczys-Dowmunt et al. 2018), the translation models of Opus-MT: sinusoidal positions with all sines first.
+// Pegasus (Zhang et al. 2020): the same with pre-norm layers and one embedding for both sides.
 namespace attend::hub {
 namespace {
 
@@ -22,7 +22,7 @@ std::unique_ptr<Model> create_marian(const HubFolder& folder) {
   const HubConfig& c = folder.config;
   TransformerModelConfig config = pair_config(folder);
   if (c.size("decoder_vocab_size", kMostVocab, config.vocab_size) != config.vocab_size) {
-    c.refuse("a 'decoder_vocab_size' other than 'vocab_size' is not supported");
+    c.refuse("'decoder_vocab_size' must equal 'vocab_size'");
   }
   config.shared = c.flag("share_encoder_decoder_embeddings", true);
   if (!config.shared)
@@ -39,12 +39,12 @@ std::unique_ptr<Model> create_pegasus(const HubFolder& folder) {
 
 NameMap names(const HubFolder& folder, const Model& model) {
   NameMap map = pair_names(folder, dynamic_cast<const TransformerModel&>(model));
-  map.ignored.emplace_back("encoder.embed_positions.weight");  // the waves, which are computed
+  map.ignored.emplace_back("encoder.embed_positions.weight");  // sinusoidal positions, which attend computes
   map.ignored.emplace_back("decoder.embed_positions.weight");
   return map;
 }
 
-/// What both have of a model of ours.
+/// The part of config.json that both share.
 Json waves_json(const TransformerModelConfig& c, Refusals& refusals) {
   Json json = pair_json(c, refusals);
   refusals.expect("positions", c.positions, Positions::sinusoidal);

@@ -6,7 +6,7 @@ namespace {
 
 std::unique_ptr<Model> create(const HubFolder& folder) {
   GptConfig config = llama_config(folder);
-  // A config that does not say has the first models' window; null means none.
+  // Without the key, the window is that of the first models; null means no window.
   const bool is_said = folder.config.json().contains("sliding_window");
   folder.config.expect("attention_bias", false);
   config.window = folder.config.size("sliding_window", kMostContext, is_said ? 0 : kUsualWindow);

@@ -20,7 +20,7 @@ std::string numbered(std::string name, int64_t layer) {
   return at == std::string::npos ? name : name.replace(at, 2, std::to_string(layer));
 }
 
-/// A rule for one layer, with only those parameters the model has.
+/// A rule for one layer, with the parameters that the model has.
 struct Bound {
   Rule rule;
   std::vector<Tensor> parameters;
@@ -48,7 +48,7 @@ int64_t layers_of(const Parameters& parameters) {
   return most;
 }
 
-/// Every rule with a parameter of the model, for every layer. All parameters must be there once.
+/// All rules that apply to the model, for every layer. Each parameter must have exactly one rule.
 std::vector<Bound> bind_all(const NameMap& map, const Parameters& parameters) {
   std::vector<Bound> all;
   std::set<std::string> seen;
@@ -59,13 +59,13 @@ std::vector<Bound> bind_all(const NameMap& map, const Parameters& parameters) {
       Bound bound = bind(rule, parameters, layer);
       if (bound.rule.ours.empty()) continue;
       for (const std::string& name : bound.rule.ours) {
-        require<Error>(seen.insert(name).second, "name map: two rules are for parameter ", name);
+        require<Error>(seen.insert(name).second, "name map: two rules for parameter ", name);
       }
       all.push_back(std::move(bound));
     }
   }
   for (const auto& [name, tensor] : parameters) {
-    require<Error>(seen.contains(name), "name map: there is no rule for parameter ", name);
+    require<Error>(seen.contains(name), "name map: no rule for parameter ", name);
   }
   return all;
 }
@@ -78,7 +78,7 @@ Shape joined_shape(const Bound& bound) {
   return shape;
 }
 
-/// For each of our rows the row of theirs, or the other way round.
+/// For each of our rows, their row; with to_ours false, the inverse.
 std::vector<int64_t> pair_order(int64_t rows, int64_t head_dim, bool to_ours) {
   std::vector<int64_t> order(static_cast<size_t>(rows));
   const int64_t half = head_dim / 2;
@@ -90,7 +90,7 @@ std::vector<int64_t> pair_order(int64_t rows, int64_t head_dim, bool to_ours) {
   return order;
 }
 
-/// Their tensor as ours would be if it were one; a view wherever that can be.
+/// Their tensor in our layout; a view if possible.
 Tensor in_our_layout(const Tensor& theirs, const Rule& rule) {
   Tensor x = theirs;
   if (rule.layout == Layout::transposed && x.rank() == 2) x = transpose(x, 0, 1);
@@ -114,7 +114,7 @@ void check_shape(const Bound& bound, const std::string& name, const HubWeights& 
                        ", but config.json describes ", expected);
 }
 
-/// The names of parameters that may be held in bf16.
+/// The names of parameters that may stay bf16.
 std::set<std::string> bf16_names(Model& model) {
   const std::vector<Tensor*> matrices = model.matrices();
   std::set<std::string> names;
@@ -124,14 +124,14 @@ std::set<std::string> bf16_names(Model& model) {
   return names;
 }
 
-/// As it is held, in one piece: as it lies in the file if it can be.
+/// The tensor as f32 or bf16 and contiguous; a view of the file if possible.
 Tensor held(const Tensor& part, bool may_be_bf16) {
   const DType dtype = may_be_bf16 && part.dtype() == DType::bf16 ? DType::bf16 : DType::f32;
   if (part.dtype() != dtype) return to(part, dtype);
   return part.is_contiguous() ? part : part.clone();
 }
 
-/// Our parameters out of one tensor of theirs. Pages of the file that were copied are given back.
+/// Takes our parameters from one of their tensors. Releases pages of the file that were copied.
 void take(const Bound& bound, const std::string& name, const HubWeights& weights, const std::set<std::string>& as_bf16,
           Parameters& values) {
   const Tensor stored = weights.tensor(name);
@@ -182,7 +182,7 @@ bool has_same_values(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * size_of(a.dtype())) == 0;
 }
 
-/// Whether this is one of map.repeats, with the values of another that was used.
+/// Whether this is one of map.repeats, with the values of another one that was used.
 bool is_repeated(const NameMap& map, const HubWeights& weights, const std::set<std::string>& used,
                  const std::string& name) {
   const auto is_repeat = [&](const std::string& one) {
@@ -193,7 +193,7 @@ bool is_repeated(const NameMap& map, const HubWeights& weights, const std::set<s
          });
 }
 
-/// One tensor of theirs out of our parameters.
+/// One of their tensors, made from our parameters.
 Tensor joined(const Bound& bound) {
   Tensor x = bound.parameters[0].detach();
   if (bound.parameters.size() > 1) {

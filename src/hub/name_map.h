@@ -7,65 +7,65 @@
 #include "attend/models/model.h"
 #include "hub/hub_weights.h"
 
-// Which tensor of a file is which parameter of ours: a list of rules, read forwards to load a model and backwards to
-// write one.
+// Maps the tensors of a file to our parameters: a list of rules, applied forwards to load a model and backwards to
+// export one.
 namespace attend::hub {
 
 enum class Layout {
   as_is,
-  transposed,   ///< matrices are [in, out] where ours are [out, in]; vectors are as they are
-  interleaved,  ///< rows of a head come as pairs (2i, 2i + 1) of rotary positions, where ours are (i, i + half)
-  reshaped,     ///< as many values in the same order, in whatever shape
-  one_row       ///< the same, and written as a matrix of one row
+  transposed,   ///< matrices are [in, out], ours are [out, in]; vectors are unchanged
+  interleaved,  ///< rotary positions pair rows (2i, 2i + 1) of a head, ours pair (i, i + half)
+  reshaped,     ///< the same values in the same order, in any shape
+  one_row       ///< the same, exported as a matrix with one row
 };
 
-/// `{}` in the names stands for the number of a layer. A rule for a parameter that the model has not is passed over: a
-/// model without biases leaves out its rules for biases.
+/// `{}` in a name stands for the layer number. Rules for parameters that the model does not have are skipped, so that a
+/// model without biases ignores the rules for biases.
 struct Rule {
   std::string theirs;             ///< without the map's prefix
-  std::vector<std::string> ours;  ///< several: theirs holds them one behind the other, along the outputs
+  std::vector<std::string> ours;  ///< several: their tensor concatenates them along the outputs
   Layout layout = Layout::as_is;
-  bool is_bare = false;      ///< never has the prefix
-  int64_t skipped_rows = 0;  ///< that theirs begins with and ours has not
+  bool is_bare = false;      ///< the name never has the prefix
+  int64_t skipped_rows = 0;  ///< rows at the start of their tensor that ours does not have
   int64_t head_dim = 0;      ///< rows of a head, for `interleaved`
 };
 
 struct NameMap {
-  /// That names may have or not: the whole model has it, the body alone has not. Written with it.
+  /// Optional prefix of names: files of the whole model have it, files of the body alone do not. Always written on
+  /// export.
   std::string prefix;
   std::vector<Rule> rules;
-  /// Names (after the prefix) of what no model needs; `*` stands for anything.
+  /// Names (without the prefix) of tensors that no model needs; `*` matches any text.
   std::vector<std::string> ignored;
-  /// The same of layers on top of the model, for a task that it does not have: nothing else depends on them.
+  /// The same for the heads of other tasks, on which nothing else depends.
   std::vector<std::string> other_heads;
   struct Copy {
     std::string name, of;
   };
-  /// Whole names under which a tensor is written a second time, and that tensor's.
+  /// Tensors to export a second time: the additional full name, and the full name of the original.
   std::vector<Copy> copies;
-  /// Names (after the prefix) under which files may hold a tensor that is used a second time: not needed if the values
-  /// are those of such a tensor, else a weight that is not used.
+  /// Names (without the prefix) under which files may repeat a tensor: ignored if the values equal those of a used one,
+  /// otherwise an unused weight.
   std::vector<std::string> repeats;
 
   void add(const std::string& theirs, const std::string& ours, Layout layout = Layout::as_is);
   /// The same for theirs.weight and theirs.bias.
   void add_both(const std::string& theirs, const std::string& ours, Layout layout = Layout::as_is);
-  /// Several of ours in one of theirs; weights and biases.
+  /// Maps one of their layers to several of ours, weights and biases.
   void add_joined(const std::string& theirs, const std::vector<std::string>& ours, Layout layout = Layout::as_is);
 };
 
-/// The names of tensors in the files that were not loaded, and are not known to be needless.
+/// The names of tensors in the files that were neither loaded nor ignored.
 struct LeftOver {
   std::vector<std::string> unused;
   std::vector<std::string> other_heads;  ///< see NameMap
 };
 
-/// Puts the weights into the model's parameters, whatever they were: as they lie in the file where they are held as
-/// they are there and laid out as ours, else copied. Throws FormatError that names a tensor which is missing or of
-/// another shape, Error for a parameter the map does not know.
+/// Replaces the model's parameters by the weights: as views of the file if type and layout match, otherwise as copies.
+/// Throws FormatError that names a tensor that is missing or has the wrong shape, Error for a parameter without a rule.
 LeftOver load_weights(Model& model, const NameMap& map, const HubWeights& weights, const HubOptions& options = {});
 
-/// The model's parameters under their names and in their layout. Throws Error for a parameter the map does not know.
+/// The model's parameters with their names and in their layout. Throws Error for a parameter without a rule.
 std::vector<NamedTensor> weights_of(const Model& model, const NameMap& map);
 
 }  // namespace attend::hub

@@ -8,11 +8,11 @@
 namespace attend::hub {
 namespace {
 
-/// Gives the value of a parameter that the model it comes from has not, too.
+/// Returns the value of a parameter; `before` is empty if the original model does not have it.
 using Value = std::function<Tensor(const std::string& name, const Tensor& before)>;
 
-/// The model with other settings. transformers keeps the output layer's bias as a buffer that files must have: it is 0
-/// where the model has none.
+/// The model with other settings. transformers requires the output layer's bias in the files: it is 0 if the model has
+/// none.
 std::unique_ptr<Model> rewritten(const TransformerModel& from, TransformerModelConfig config, const Value& value) {
   config.output_bias = true;
   const BlankParameters scope;
@@ -27,7 +27,7 @@ std::unique_ptr<Model> rewritten(const TransformerModel& from, TransformerModelC
   return result;
 }
 
-/// The axis along which a parameter has the features of the residual stream; −1: none.
+/// The axis of a parameter that holds the features of the residual stream; −1: none.
 int64_t feature_axis(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   if (name == "output.bias") return -1;
@@ -75,7 +75,7 @@ Json pair_json(const TransformerModelConfig& c, Refusals& refusals) {
           {"is_encoder_decoder", true}};
 }
 
-/// Features have no order of their own: the same model with those of every layer reordered has its waves as wanted.
+/// The order of features is arbitrary: permuting them in every layer puts all sines before all cosines.
 std::unique_ptr<Model> with_wave_halves(const TransformerModel& model) {
   TransformerModelConfig config = model.settings;
   std::vector<int64_t> order;

@@ -32,13 +32,13 @@ void expect_architecture(const HubFolder& folder, std::initializer_list<const ch
   if (architecture.empty() || std::ranges::find(known, architecture) != known.end()) return;
   std::string all;
   for (const char* name : known) all += (all.empty() ? "" : ", ") + std::string(name);
-  folder.config.refuse("the model is a " + architecture + ", which is not supported; of its kind " + all + " is");
+  folder.config.refuse("architecture " + architecture + " is not supported; expected one of " + all);
 }
 
 void check_waves(const HubFolder& folder, const TransformerModelConfig& config) {
   constexpr double kMostWaves = 1 << 26;
   if (static_cast<double>(config.context) * static_cast<double>(config.dim) > kMostWaves) {
-    folder.config.refuse("'max_position_embeddings' " + std::to_string(config.context) + " is too long");
+    folder.config.refuse("'max_position_embeddings' " + std::to_string(config.context) + " is too large");
   }
 }
 
@@ -104,7 +104,7 @@ NameMap pair_names(const HubFolder& folder, const TransformerModel& model) {
   map.add_both("decoder.layers.{}.encoder_attn_layer_norm", "decoder.layers.{}.cross_attention_norm");
   if (!model.settings.tied) {
     add_bare_tensor(map, "lm_head.weight", "output.weight");
-    // transformers then takes the tables of both sides for different ones
+    // transformers then expects separate tables for both sides
     if (model.settings.shared) {
       map.copies = {{"model.encoder.embed_tokens.weight", "model.shared.weight"},
                     {"model.decoder.embed_tokens.weight", "model.shared.weight"}};

@@ -3,7 +3,7 @@
 #include "attend/models/transformer_model.h"
 #include "hub/architecture.h"
 
-// What bart, mbart, marian and pegasus have in common: the layers of Fairseq's Transformer.
+// Common parts of bart, mbart, marian and pegasus: the layers of Fairseq's Transformer.
 namespace attend::hub {
 
 /// Sizes, activation and dropout.
@@ -16,12 +16,12 @@ void expect_pair(const HubConfig& config);
 /// The layers, the embedding that both sides share, and the output layer.
 NameMap pair_names(const HubFolder& folder, const TransformerModel& model);
 
-/// Refuses, by name, a folder whose first "architectures" is none of these (or none at all).
+/// Throws FormatError unless the first of "architectures" is one of these or absent.
 void expect_architecture(const HubFolder& folder, std::initializer_list<const char*> known);
-/// Refuses a table of computed positions beyond what any model has.
+/// Throws FormatError if the table of sinusoidal positions would be larger than any real model's.
 void check_waves(const HubFolder& folder, const TransformerModelConfig& config);
 
-/// The name that the files have the embedding of both sides under: it stands there once, or under several names.
+/// The name of the embedding that both sides share; files may have it under one name or several.
 std::string shared_table(const HubFolder& folder, const std::string& prefix);
 
 }  // namespace attend::hub

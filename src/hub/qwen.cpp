@@ -15,14 +15,14 @@ std::unique_ptr<Model> create_qwen2(const HubFolder& folder) {
 
 std::unique_ptr<Model> create_qwen3(const HubFolder& folder) {
   GptConfig config = llama_config(folder);
-  if (config.head_dim == 0) config.head_dim = 128;  // transformers' default, whatever the width
+  if (config.head_dim == 0) config.head_dim = 128;  // transformers' default, independent of the width
   config.attention_bias = folder.config.flag("attention_bias", false) ? AttentionBias::all : AttentionBias::none;
   config.qk_norm = true;
   read_layer_kinds(folder.config, config);
   return create_language_model(folder, config);
 }
 
-/// The layers that see all, and those that do not.
+/// Describes which layers have full attention and which a sliding window.
 void describe_layers(const GptConfig& c, Json& json) {
   json["use_sliding_window"] = c.window > 0;
   json["sliding_window"] = c.window > 0 ? Json(c.window) : Json(nullptr);

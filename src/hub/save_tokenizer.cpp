@@ -15,7 +15,7 @@ using Ordered = Json;
 constexpr const char* kDocument = "/tokenizer.json";
 constexpr const char* kConfig = "/tokenizer_config.json";
 
-/// The ids a text begins and ends with. Our language models put the end between texts, and have no other begin.
+/// The ids at the begin and end of a text. Our language models separate texts by the end token, and begin with it too.
 struct Marks {
   int32_t begin, end, pad;
 };
@@ -26,7 +26,7 @@ Marks marks_of(const Written& written) {
   return {begins_with_end ? special.end : special.begin, special.end, special.pad};
 }
 
-/// What our own search never writes: see Vocabulary::banned.
+/// The tokens that our own search never generates: see Vocabulary::banned.
 Ordered banned_words(const SpecialTokens& special) {
   Ordered lists = Ordered::array();
   for (const int32_t id : {special.pad, special.begin, special.mask, special.unknown}) {
@@ -36,7 +36,7 @@ Ordered banned_words(const SpecialTokens& special) {
   return lists;
 }
 
-/// Which of the marks stand around a text, in the order that the model was trained with.
+/// The special tokens before and after a text, as in training.
 struct Frame {
   int32_t before = -1, behind = -1;
 };
@@ -75,7 +75,7 @@ Ordered frame_json(const Tokenizer& tokenizer, const Frame& frame) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", known}};
 }
 
-/// The files that our tokenizer saves, and as a tokenizer.json where its own are SentencePiece's.
+/// Saves the tokenizer's files; a SentencePiece tokenizer as tokenizer.json if possible.
 void save_files(const Tokenizer& tokenizer, const std::string& to, const std::string& folder) {
   tokenizer.save(folder);
   const auto* pieces = dynamic_cast<const text::SentencePieceTokenizer*>(&tokenizer);
@@ -93,14 +93,14 @@ const char* tokenizer_class(const std::string& to, const std::string& folder) {
   return to == "t5" ? "T5Tokenizer" : "LlamaTokenizer";
 }
 
-/// What AutoTokenizer needs to know beside the tokenizer's own file.
+/// tokenizer_config.json, which AutoTokenizer needs beside the tokenizer's own file.
 Ordered config_json(const Written& written, const std::string& to, const std::string& folder) {
   Ordered json = fs::exists(folder + kConfig) ? Ordered::parse(read_file(folder + kConfig)) : Ordered::object();
   const bool is_document = fs::exists(folder + kDocument);
   if (is_document || !json.contains("tokenizer_class")) json["tokenizer_class"] = tokenizer_class(to, folder);
   json["model_max_length"] = written.model.context();
   const ModelKind kind = written.model.kind();
-  // Models that know no kinds of tokens must not be given any, and which are given by default is not for ever.
+  // Models without token types must not receive any, and transformers' default inputs may change.
   json["model_input_names"] = {"input_ids", "attention_mask"};
   if (kind == ModelKind::classification) json["model_input_names"].push_back("token_type_ids");
   if (written.rules.as_transformers) return json;
@@ -114,7 +114,7 @@ Ordered config_json(const Written& written, const std::string& to, const std::st
   add("pad_token", marks.pad);
   add("unk_token", written.tokenizer.special().unknown);
   add("mask_token", written.tokenizer.special().mask);
-  // They are in the document's template; elsewhere the class puts them there.
+  // tokenizer.json has these in its template; otherwise the tokenizer class adds the tokens.
   for (const char* key : {"add_bos_token", "add_eos_token", "legacy", "do_lower_case"}) {
     if (is_document) json.erase(key);
   }

@@ -7,11 +7,10 @@
 #include "attend/models/model.h"
 #include "attend/text/tokenizer.h"
 
-// What a folder for transformers says of words, beside the weights.
+// The tokenizer and generation files of an exported folder.
 namespace attend::hub {
 
-/// What is written, for whom: the rules are those of the folder that the model came from, if it began as somebody
-/// else's.
+/// The model to export. `rules` are those of the Hugging Face folder that the model was loaded from, if any.
 struct Written {
   const Model& model;
   const Tokenizer& tokenizer;
@@ -20,10 +19,10 @@ struct Written {
 
 /// "bos_token_id", "eos_token_id", "pad_token_id", and for encoder–decoders "decoder_start_token_id".
 Json token_ids(const Written& written);
-/// generation_config.json: with it transformers' generate() writes the words that ours does.
+/// generation_config.json, with which transformers' generate() produces the same text as attend.
 Json generation_json(const Written& written);
-/// Writes tokenizer files into the folder, which AutoTokenizer reads: the ids of a text are then those the model was
-/// trained on.
+/// Writes tokenizer files for AutoTokenizer into the folder, which encode a text to the ids that the model was trained
+/// on.
 void save_tokenizer(const Written& written, const std::string& to, const std::string& folder);
 
 }  // namespace attend::hub

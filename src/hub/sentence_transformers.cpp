@@ -22,7 +22,7 @@ struct Module {
   std::string type, path;
 };
 
-/// A module's folder lies inside: "", "1_Pooling".
+/// Whether a module's path ("", "1_Pooling") stays inside the folder.
 bool is_inside(const std::string& path) {
   const fs::path normal = fs::path(path).lexically_normal();
   return !normal.is_absolute() && (normal.empty() || *normal.begin() != "..");
@@ -43,7 +43,7 @@ std::vector<Module> read_modules(const std::string& folder) {
     modules.push_back({one["type"].string(), one["path"].string()});
     require<FormatError>(is_inside(modules.back().path), file, ": the path ", in_quotes(modules.back().path),
                          " leads out of the folder");
-    // "sentence_transformers.models.Pooling", or further down in newer versions: the last word counts.
+    // "sentence_transformers.models.Pooling", or a longer path in newer versions: the last component counts.
     modules.back().type = modules.back().type.substr(modules.back().type.rfind('.') + 1);
   }
   return modules;
@@ -75,7 +75,7 @@ std::vector<TextPooling> pooling_of(const HubConfig& config) {
   for (const auto& [flag, pooling] : flags) {
     if (config.flag(flag, false)) result.push_back(pooling);
   }
-  if (result.empty()) config.refuse("no way of pooling is chosen");
+  if (result.empty()) config.refuse("no pooling mode is enabled");
   return result;
 }
 
@@ -93,8 +93,8 @@ SentenceFolder read_sentence_folder(const std::string& folder) {
   hub::check_links(folder);
   const std::vector<Module> modules = read_modules(folder);
   const auto inside = [&](const Module& module) { return module.path.empty() ? folder : folder + "/" + module.path; };
-  require<FormatError>(modules[0].type == "Transformer", folder, "/", kModules, ": a first module of type ",
-                       in_quotes(modules[0].type), " is not supported; Transformer is");
+  require<FormatError>(modules[0].type == "Transformer", folder, "/", kModules,
+                       ": the first module must be of type Transformer, got ", in_quotes(modules[0].type));
   SentenceFolder result{.model = inside(modules[0]), .settings = {}, .prompt = {}};
   for (size_t i = 1; i < modules.size(); ++i) {
     if (modules[i].type == "Pooling") {
@@ -106,8 +106,8 @@ SentenceFolder read_sentence_folder(const std::string& folder) {
     } else if (modules[i].type == "Normalize") {
       result.settings.is_normalized = true;
     } else {
-      throw FormatError(folder + "/" + kModules + ": a module of type " + in_quotes(modules[i].type) +
-                        " is not supported; there are Transformer, Pooling and Normalize");
+      throw FormatError(folder + "/" + kModules + ": module type " + in_quotes(modules[i].type) +
+                        " is not supported; expected Transformer, Pooling or Normalize");
     }
   }
   const HubConfig length = HubConfig::read(result.model, "sentence_bert_config.json");

@@ -6,13 +6,13 @@
 #include "hub/tied_output.h"
 #include "io/printable.h"
 
-// T5 (Raffel et al. 2020), its version 1.1 with gates (Shazeer 2020), and mT5.
+// T5 (Raffel et al. 2020), version 1.1 with gates (Shazeer 2020), and mT5.
 namespace attend::hub {
 namespace {
 
-constexpr int64_t kContext = 4096;  // distances have no end; scores need memory for each pair all the same
+constexpr int64_t kContext = 4096;  // relative positions have no limit, but memory grows with the number of pairs
 
-/// "relu", "gated-gelu" …: whether there are gates, and the activation of what is left.
+/// "relu", "gated-gelu" …: whether the layer is gated, and its activation.
 struct FeedForwardKind {
   bool is_gated = false;
   Activation activation = Activation::relu;
@@ -59,7 +59,7 @@ std::unique_ptr<Model> create(const HubFolder& folder) {
                                 .tied = is_output_tied(folder, {"lm_head.weight", "", shared_table(folder, "")}, true),
                                 .dropout = c.number("dropout_rate", 0.1, 0, kMostDropout),
                                 .context = kContext};
-  // Before transformers 5 "tie_word_embeddings" said this, too. mT5 never does it, whatever its files say is tied.
+  // Before transformers 5, "tie_word_embeddings" implied scaling. mT5 never scales, even if its weights are tied.
   const bool is_scaled = c.model_type() != "mt5" && c.flag("tie_word_embeddings", true);
   config.scale_output = c.flag("scale_decoder_outputs", is_scaled);
   expect_pair(c);
@@ -110,7 +110,7 @@ NameMap names(const HubFolder& folder, const Model& model) {
     map.copies = {{"encoder.embed_tokens.weight", "shared.weight"}, {"decoder.embed_tokens.weight", "shared.weight"}};
   }
   map.repeats = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"};
-  // T5's first files carry a bias for attention to the source, which has no distances.
+  // T5's first files have a position bias for cross-attention, which does not use positions.
   map.ignored = {"decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight"};
   return map;
 }
@@ -133,7 +133,7 @@ Json describe(const Model& model) {
                          setting_text(c.decoder_heads), "0");
   refusals.refuse_unless(c.decoder_ffn_dim == 0 || c.decoder_ffn_dim == c.ffn_dim, "decoder_ffn_dim",
                          setting_text(c.decoder_ffn_dim), "0");
-  // "gated-gelu" means the other one there
+  // T5's "gated-gelu" is gelu_tanh
   refusals.refuse_unless(!c.gated || c.activation != Activation::gelu, "activation", "gelu", "gelu_tanh");
   refusals.check();
   const std::string activation =

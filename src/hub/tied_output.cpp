@@ -25,7 +25,7 @@ bool is_output_tied(const HubFolder& folder, const OutputNames& names, bool othe
   if (!weights.contains(embedding)) return false;
   const Tensor head = weights.tensor(names.head);
   const bool result = is_same(head, weights.tensor(embedding));
-  if (result && head.storage()->is_read_only()) {  // it is not read again
+  if (result && head.storage()->is_read_only()) {  // the head is not read again
     drop_pages({static_cast<const std::byte*>(head.raw()), head.storage()->bytes()});
   }
   return result;

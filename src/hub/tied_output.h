@@ -6,16 +6,16 @@
 
 namespace attend::hub {
 
-/// Where a model's output matrix would be, and the embedding that may serve as one.
+/// The names of a model's output matrix, and of the embedding that may replace it.
 struct OutputNames {
-  std::string head;       ///< the whole name
-  std::string prefix;     ///< that the embedding's name may have
+  std::string head;       ///< the full name
+  std::string prefix;     ///< optional prefix of the embedding's name
   std::string embedding;  ///< without the prefix
 };
 
-/// Whether the embedding is the output matrix, too: where the files have no other, whatever "tie_word_embeddings" says
-/// (`otherwise` where it says nothing), or where it says so and the files have the same matrix twice. A matrix that is
-/// in the files and differs is never passed over, as transformers 5 has it.
+/// Whether the embedding is also the output matrix: if the files have no output matrix, or if "tie_word_embeddings"
+/// (default: `otherwise`) is true and the output matrix equals the embedding. An output matrix that differs is always
+/// used, as in transformers 5.
 bool is_output_tied(const HubFolder& folder, const OutputNames& names, bool otherwise);
 
 }  // namespace attend::hub

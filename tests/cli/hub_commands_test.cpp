@@ -127,7 +127,7 @@ TEST(HubCommands, InfoListsConfigValuesThatAreNotFollowed) {
   files.save(folder.path());
   std::ofstream(folder.file("generation_config.json")) << R"({"penalty_alpha": 0.6})";
   const Finished info = attend_command({"info", folder.path()});
-  EXPECT_NE(info.out.find("'tie_word_embeddings' is false, but there is no output matrix"), std::string::npos);
+  EXPECT_NE(info.out.find("'tie_word_embeddings' is false, but the weights have no output matrix"), std::string::npos);
   EXPECT_NE(info.out.find("the generation setting 'penalty_alpha' is not supported and ignored"), std::string::npos);
   EXPECT_EQ(json::parse(attend_command({"info", folder.path(), "--json"}).out)["notes"].size(), 2u);
 }
@@ -199,9 +199,10 @@ TEST(HubCommands, DamagedWeightsAreOneLine) {
   }
   const Finished converted = attend_command({"convert", folder.path(), "-o", folder.file("ours")});
   EXPECT_EQ(converted.code, 1);
-  EXPECT_EQ(converted.err, "attend: " + folder.path() +
-                               ": parameter embedding.weight holds NaN or infinity: the weights are damaged; nothing "
-                               "was written\n");
+  EXPECT_EQ(converted.err,
+            "attend: " + folder.path() +
+                ": parameter embedding.weight contains NaN or infinity: the weights are damaged; nothing "
+                "was written\n");
   EXPECT_FALSE(std::filesystem::exists(folder.file("ours")));
 }
 
@@ -219,7 +220,8 @@ TEST(HubCommands, UnknownArchitecturesAndPickles) {
   const Finished unknown = attend_command({"generate", folder.path(), "a"});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(
-      unknown.err.find("architecture 'MambaForCausalLM' (model_type 'mamba') is not supported; there are gpt2, llama"),
+      unknown.err.find(
+          "architecture 'MambaForCausalLM' (model_type 'mamba') is not supported; supported model types: gpt2, llama"),
       std::string::npos)
       << unknown.err;
   EXPECT_EQ(std::ranges::count(unknown.err, '\n'), 1);
@@ -252,8 +254,8 @@ TEST(HubCommands, ConversionErrorsAreOneLine) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(refused.err,
             "attend: " + folder.file("m") +
-                ": bert: this architecture has no norm_first=yes, pooling=mean, pooler=none; a model trained with "
-                "--norm-first no --pooling first --pooler tanh can be written\n");
+                ": bert: this architecture does not support norm_first=yes, pooling=mean, pooler=none; a model trained "
+                "with --norm-first no --pooling first --pooler tanh can be exported\n");
   EXPECT_FALSE(std::filesystem::exists(folder.file("theirs")));
 }
 
@@ -271,8 +273,8 @@ TEST(HubCommands, TasksOfATranslator) {
   };
   const Finished open = translated({});
   EXPECT_EQ(open.code, 0);
-  EXPECT_EQ(open.err,
-            "attend: " + folder.file("hf") + " has several tasks; choose one with --task: translation_a, translation_b\n");
+  EXPECT_EQ(open.err, "attend: " + folder.file("hf") +
+                          " has several tasks; choose one with --task: translation_a, translation_b\n");
   const Finished chosen = translated({"--task", "translation_b"});
   EXPECT_EQ(chosen.err, "");
   EXPECT_EQ(chosen.out, translated({"--prefix", "park "}).out);
@@ -282,7 +284,7 @@ TEST(HubCommands, TasksOfATranslator) {
   EXPECT_EQ(
       none.err,
       "attend: --task: " + folder.file("hf") +
-          ": there is no task 'poetry'; there are 'translation_a', 'translation_b'; see attend translate --help\n");
+          ": unknown task 'poetry'; expected one of 'translation_a', 'translation_b'; see attend translate --help\n");
 }
 
 }  // namespace

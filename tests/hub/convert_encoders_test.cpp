@@ -85,9 +85,8 @@ TEST(ConvertEncoders, RefusesByName) {
       [&] {
         default_hub_target(*small_encoder(*tokenizer, {{"labels", R"(["a", "b"])"}, {"positions", "rotary"}}));
       },
-      "bert: this architecture has no norm_first=yes, positions=rotary, pooling=mean, pooler=none; a model trained "
-      "with "
-      "--norm-first no --positions learned --pooling first --pooler tanh can be written");
+      "bert: this architecture does not support norm_first=yes, positions=rotary, pooling=mean, pooler=none; a model "
+      "trained with --norm-first no --positions learned --pooling first --pooler tanh can be exported");
 }
 
 }  // namespace

@@ -147,11 +147,10 @@ TEST(ConvertPairs, ChoosesTheTargetForTheSettings) {
       [&] {
         target({{"positions", "rotary"}, {"gated", "yes"}, {"key_heads", "1"}});
       },
-      "marian: this architecture has no gated=yes, key_heads=1, positions=rotary; a model trained with "
-      "--gated no --key-heads 0 --positions sinusoidal can be written");
+      "marian: this architecture does not support gated=yes, key_heads=1, positions=rotary; a model trained with "
+      "--gated no --key-heads 0 --positions sinusoidal can be exported");
   expect_error<Error>([&] { default_hub_target(*testing::random_model("rnn", *tokenizer, {})); },
-                      "a model of architecture rnn cannot be written for transformers; a transformer, a gpt and an "
-                      "encoder can");
+                      "architecture rnn cannot be exported to Hugging Face format; transformer, gpt and encoder can");
 }
 
 TEST(ConvertPairs, RefusesEachSettingByName) {
@@ -162,7 +161,7 @@ TEST(ConvertPairs, RefusesEachSettingByName) {
       save_hub_model(*small_pair(*tokenizer, settings), *tokenizer, to, folder.file("out"));
     } catch (const Error& error) {
       EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
-      const std::string what = error.what(), mark = "this architecture has no ";
+      const std::string what = error.what(), mark = "this architecture does not support ";
       const size_t begin = what.find(mark);
       return begin == std::string::npos ? what : what.substr(begin + mark.size(), what.find(';') - begin - mark.size());
     }

@@ -79,8 +79,8 @@ TEST(Convert, ListsTheTargetsForTheSettings) {
       [&] {
         default_hub_target(*small_gpt(*tokenizer, {{"positions", "alibi"}}));
       },
-      "gpt2: this architecture has no positions=alibi; a model trained with --positions learned "
-      "can be written");
+      "gpt2: this architecture does not support positions=alibi; a model trained with --positions learned can be "
+      "exported");
 }
 
 TEST(Convert, RefusesByName) {
@@ -96,20 +96,20 @@ TEST(Convert, RefusesByName) {
     }
   };
   EXPECT_EQ(refusal("gpt2", kLlama),
-            "gpt2: this architecture has no positions=rotary, rms_norm=yes, gated=yes, bias=no; a model trained with "
-            "--positions learned --rms-norm no --gated no --bias yes can be written");
+            "gpt2: this architecture does not support positions=rotary, rms_norm=yes, gated=yes, bias=no; a model "
+            "trained with --positions learned --rms-norm no --gated no --bias yes can be exported");
   EXPECT_EQ(refusal("gpt2", {{"gated", "yes"}}),
-            "gpt2: this architecture has no gated=yes; a model trained with --gated no can be written");
+            "gpt2: this architecture does not support gated=yes; a model trained with --gated no can be exported");
   EXPECT_EQ(refusal("gpt2", {{"key_heads", "1"}}),
-            "gpt2: this architecture has no key_heads=1; a model trained with --key-heads 0 can be written");
+            "gpt2: this architecture does not support key_heads=1; a model trained with --key-heads 0 can be exported");
   EXPECT_EQ(refusal("llama", llama_with({{"window", "5"}})),
-            "llama: this architecture has no window=5; a model trained with --window 0 can be written");
-  EXPECT_EQ(refusal("bert", {}), "bert: a model of architecture gpt cannot be written as this");
+            "llama: this architecture does not support window=5; a model trained with --window 0 can be exported");
+  EXPECT_EQ(refusal("bert", {}), "bert: cannot export a model of architecture gpt to this architecture");
   EXPECT_TRUE(
-      refusal("palm", {}).starts_with("convert: there is no architecture 'palm' to write; there are gpt2, llama"));
+      refusal("palm", {}).starts_with("convert: cannot export to architecture 'palm'; expected one of gpt2, llama"));
   std::filesystem::create_directories(folder.file("full/x"));
   testing::expect_error<Error>([&] { save_hub_model(*small_gpt(*tokenizer), *tokenizer, "gpt2", folder.file("full")); },
-                               folder.file("full") + ": is there already; nothing was overwritten");
+                               folder.file("full") + " already exists; choose another folder");
 }
 
 }  // namespace

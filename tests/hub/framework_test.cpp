@@ -40,8 +40,8 @@ TEST(Hub, NamesUnknownArchitectures) {
   files.save(folder.path());
   const std::string said = complaint_about(folder.path());
   EXPECT_TRUE(
-      said.starts_with("config.json: a model of architecture 'MambaForCausalLM' (model_type 'mamba') is not "
-                       "supported; there are gpt2"))
+      said.starts_with("config.json: architecture 'MambaForCausalLM' (model_type 'mamba') is not "
+                       "supported; supported model types: gpt2"))
       << said;
 }
 
@@ -81,7 +81,7 @@ TEST(Hub, ShardsAreOneModel) {
   parts[1].push_back(parts[0][0]);
   write_safetensors(folder.file("shards/model-00002-of-00002.safetensors"), parts[1]);
   EXPECT_EQ(complaint_about(folder.file("shards")),
-            "model-00002-of-00002.safetensors: tensor '" + parts[0][0].first + "' is in another shard, too");
+            "model-00002-of-00002.safetensors: tensor '" + parts[0][0].first + "' is also in another shard");
   index["weight_map"][parts[0][0].first] = "../model.safetensors";
   std::ofstream(folder.file("shards/model.safetensors.index.json")) << index.dump();
   EXPECT_EQ(complaint_about(folder.file("shards")),
@@ -169,10 +169,11 @@ TEST(Hub, RefusesPickles) {
   tiny_gpt2().save(folder.path());
   std::filesystem::rename(folder.file("model.safetensors"), folder.file("pytorch_model.bin"));
   EXPECT_EQ(complaint_about(folder.path()),
-            "pytorch_model.bin is a pickle, and reading one runs whatever code its author put there; convert it where "
-            "you trust it with transformers: from_pretrained(FOLDER).save_pretrained(FOLDER)");
+            "pytorch_model.bin is a pickle; reading it can run arbitrary code; if you trust it, convert it with "
+            "transformers: from_pretrained(FOLDER).save_pretrained(FOLDER)");
   std::filesystem::remove(folder.file("pytorch_model.bin"));
-  EXPECT_EQ(complaint_about(folder.path()), "there is neither model.safetensors nor model.safetensors.index.json");
+  EXPECT_EQ(complaint_about(folder.path()),
+            "expected model.safetensors or model.safetensors.index.json, found neither");
 }
 
 TEST(Hub, LinksOutOfTheFolderAreNotFollowed) {
@@ -186,7 +187,7 @@ TEST(Hub, LinksOutOfTheFolderAreNotFollowed) {
   std::filesystem::remove(folder.file("a/snapshots/1/model.safetensors"));
   std::filesystem::create_symlink("../../elsewhere/x", folder.file("a/snapshots/1/model.safetensors"));
   EXPECT_EQ(complaint_about(folder.file("a/snapshots/1")),
-            "model.safetensors: is a link out of the folder, which is not followed");
+            "model.safetensors: links that lead out of the folder are not followed");
 }
 
 TEST(Hub, TheReversedNameMapGivesTheOriginalTensors) {

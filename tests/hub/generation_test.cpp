@@ -106,9 +106,9 @@ TEST(GenerationConfig, RefusesByName) {
   EXPECT_EQ(said({{"repetition_penalty", 0}}),
             "generation_config.json: 'repetition_penalty' must be a number from 0.001 to 1000, got 0");
   EXPECT_EQ(said({{"bad_words_ids", {5}}}),
-            "generation_config.json: 'bad_words_ids' must be a list of lists of tokens");
+            "generation_config.json: 'bad_words_ids' must be a list of lists of token ids");
   EXPECT_EQ(said({{"bad_words_ids", {json::array()}}}),
-            "generation_config.json: 'bad_words_ids' must be a list of lists of tokens");
+            "generation_config.json: 'bad_words_ids' must be a list of lists of token ids");
   EXPECT_EQ(said({{"early_stopping", "often"}}),
             "generation_config.json: 'early_stopping': \"often\" is not supported, only \"never\"");
   EXPECT_EQ(said({{"renormalize_logits", 1}}),

@@ -91,10 +91,10 @@ TEST(HostileFolder, DanglingLinks) {
   const TemporaryFolder folder;
   tiny_gpt2().save(folder.path());
   std::filesystem::create_symlink("tokenizer.json", folder.file("tokenizer.json"));
-  EXPECT_TRUE(complaint_about(folder.path()).starts_with("tokenizer.json: is a link to nothing"));
+  EXPECT_TRUE(complaint_about(folder.path()).starts_with("tokenizer.json: broken link: "));
   std::filesystem::remove(folder.file("tokenizer.json"));
   std::filesystem::create_symlink("/etc", folder.file("more"));
-  EXPECT_EQ(complaint_about(folder.path()), "more: is a link out of the folder, which is not followed");
+  EXPECT_EQ(complaint_about(folder.path()), "more: links that lead out of the folder are not followed");
 }
 
 TEST(HostileFolder, PipesDoNotBlock) {

@@ -141,20 +141,19 @@ TEST(HubLanguage, OptionsThatAreNotSupportedAreNamed) {
     return complaint_about(folder.path());
   };
   EXPECT_EQ(said({{"rope_scaling", {{"type", "yarn"}, {"factor", 2}}}}),
-            "config.json: rotary positions of type 'yarn' are not supported; there are default, linear, llama3");
+            "config.json: rotary positions of type 'yarn' are not supported; expected default, linear or llama3");
   EXPECT_EQ(said({{"rope_scaling", {{"type", "linear"}}}}),
-            "config.json: rotary positions of type 'linear' need a 'factor'");
-  EXPECT_TRUE(
-      said({{"hidden_act", "swishy"}}).starts_with("config.json: 'hidden_act' 'swishy' is not supported; there are"));
+            "config.json: rotary positions of type 'linear' require a 'factor'");
+  EXPECT_TRUE(said({{"hidden_act", "swishy"}})
+                  .starts_with("config.json: 'hidden_act' 'swishy' is not supported; expected one of"));
   EXPECT_TRUE(said({{"quantization_config", {{"bits", 4}}}})
                   .starts_with("config.json: 'quantization_config': {\"bits\":4} is not supported"));
   EXPECT_EQ(said({{"model_type", "qwen2"}, {"layer_types", {"linear_attention", "full_attention"}}}),
-            "config.json: layers of type 'linear_attention' are not supported; there are full_attention, "
+            "config.json: layers of type 'linear_attention' are not supported; expected full_attention or "
             "sliding_attention");
-  EXPECT_EQ(
-      said({{"architectures", {"LlamaForSequenceClassification"}}}),
-      "config.json: the model is a 'LlamaForSequenceClassification', which is not supported: only language models "
-      "are");
+  EXPECT_EQ(said({{"architectures", {"LlamaForSequenceClassification"}}}),
+            "config.json: architecture 'LlamaForSequenceClassification' is not supported; expected a language model "
+            "(…ForCausalLM)");
   EXPECT_EQ(said({{"num_key_value_heads", 3}}),
             "config.json: MultiheadAttention: heads 4 is not divisible by key_heads 3");
   EXPECT_EQ(said({{"head_dim", 5}}),

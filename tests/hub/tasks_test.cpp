@@ -50,8 +50,8 @@ TEST(Tasks, TheOnlyTranslationNeedsNoName) {
 
 TEST(Tasks, AnUnknownNameListsTheTasks) {
   const LoadedModel loaded = loaded_with({{"task_specific_params", {{"b", kGerman}, {"a", kSummary}}}});
-  testing::expect_error<Error>([&] { rules_for(loaded.tasks, "c"); }, "there is no task 'c'; there are 'a', 'b'");
-  testing::expect_error<Error>([&] { rules_for({}, "c"); }, "there is no task 'c'; there are none");
+  testing::expect_error<Error>([&] { rules_for(loaded.tasks, "c"); }, "unknown task 'c'; expected one of 'a', 'b'");
+  testing::expect_error<Error>([&] { rules_for({}, "c"); }, "unknown task 'c'; the model has no tasks");
 }
 
 TEST(Tasks, DamagedOnesAreRefused) {

@@ -50,8 +50,8 @@ void expect_ties(HubFiles files, const std::string& table) {
   const Loaded without = with_head({}, false);
   EXPECT_EQ(without.logits, tied.logits);
   EXPECT_EQ(without.notes,
-            std::vector<std::string>{"'tie_word_embeddings' is false, but there is no output matrix in the weights: "
-                                     "the embedding serves as one"});
+            std::vector<std::string>{"'tie_word_embeddings' is false, but the weights have no output matrix: "
+                                     "the embedding is used instead"});
 }
 
 TEST(TiedOutput, LanguageModels) {

@@ -1,4 +1,4 @@
-// Weights in the files that the architecture does not need: used, known to be unused, or refused.
+// Weights in the files beyond the model's parameters: used, known to be unnecessary, or rejected.
 
 #include "attend/hub/convert.h"
 #include "attend/models/encoder.h"
@@ -63,9 +63,10 @@ TEST(Unused, TransformersHasNoOutputBias) {
   files.tensors["lm_head.bias"] = random_weights({11}, 77);
   const LoadedModel with = loaded(files);
   EXPECT_TRUE(hub_targets(*with.model).empty());
-  expect_error<Error>([&] { default_hub_target(*with.model); },
-                      "gpt2: this architecture has no output_bias=yes; a model trained with --output-bias no can be "
-                      "written");
+  expect_error<Error>(
+      [&] { default_hub_target(*with.model); },
+      "gpt2: this architecture does not support output_bias=yes; a model trained with --output-bias no can be "
+      "exported");
 }
 
 TEST(Unused, OtherWeightsAreRefused) {
@@ -74,13 +75,13 @@ TEST(Unused, OtherWeightsAreRefused) {
   files.tensors["adapter.weight"] = ones({3});
   files.save(folder.path());
   EXPECT_EQ(complaint_about(folder.path()),
-            "model.safetensors: a model of type 'gpt2' has no place for tensor 'adapter.weight'; results without it "
-            "would be wrong (`attend info` lists all such tensors)");
+            "model.safetensors: model_type 'gpt2' does not use tensor 'adapter.weight'; results without it would be "
+            "wrong (`attend info` lists all such tensors)");
   files.tensors["transformer.h.0.ln_3.bias"] = ones({8});
   files.save(folder.path());
   EXPECT_EQ(complaint_about(folder.path()),
-            "model.safetensors: a model of type 'gpt2' has no place for tensor 'adapter.weight' and 1 more; results "
-            "without it would be wrong (`attend info` lists all such tensors)");
+            "model.safetensors: model_type 'gpt2' does not use tensor 'adapter.weight' and 1 more; results without "
+            "them would be wrong (`attend info` lists all such tensors)");
   expect_error<FormatError>([&] { load_any_model(folder.path()); },
                             folder.path() + "/" + complaint_about(folder.path()));
   const std::vector<std::string> both{"adapter.weight", "transformer.h.0.ln_3.bias"};
@@ -95,7 +96,7 @@ TEST(Unused, HeadsOfOtherTasksChangeNothing) {
   const LoadedModel model = loaded(files);
   EXPECT_TRUE(model.unused.empty());
   EXPECT_EQ(model.notes,
-            std::vector<std::string>{"the weights of another task are not used: qa_outputs.bias, qa_outputs.weight"});
+            std::vector<std::string>{"weights of other tasks are not used: qa_outputs.bias, qa_outputs.weight"});
 }
 
 }  // namespace

@@ -156,11 +156,12 @@ TEST(Pictures, ArePreparedAsTheFolderSays) {
   EXPECT_NEAR(values[47], (0.51 - 0.3) / 4, 1e-6);
   EXPECT_EQ(read(R"({"size": 4, "do_normalize": false, "do_rescale": false})").pixels(image).to_vector()[0], 51);
 
-  const std::string wrong = "preprocessor_config.json: the pictures are not made 4 × 4 pixels, which the model takes";
+  const std::string wrong =
+      "preprocessor_config.json: images are not resized to the 4 × 4 pixels that the model expects";
   EXPECT_EQ(said(R"({"size": {"height": 5, "width": 4}})"), wrong);
   EXPECT_EQ(said(R"({"size": {"shortest_edge": 4}})"), wrong);
   EXPECT_EQ(said(R"({"do_resize": false})"), wrong);
-  EXPECT_EQ(said(R"({"image_std": [1, 0, 1]})"), "preprocessor_config.json: 'image_std' must be above 0");
+  EXPECT_EQ(said(R"({"image_std": [1, 0, 1]})"), "preprocessor_config.json: 'image_std' must be greater than 0");
   EXPECT_EQ(said(R"({"image_mean": [1, 2]})"), "preprocessor_config.json: 'image_mean' must be three numbers");
   EXPECT_EQ(read(R"({"image_mean": 0.25})").mean, std::vector<double>(3, 0.25));
   EXPECT_NE(said(R"({"size": 100000})").find("'size'"), std::string::npos);
@@ -210,10 +211,9 @@ TEST(SentenceTransformers, FoldersDefineThePooling) {
             "1_Pooling/config.json: 'pooling_mode_new': true is an unknown setting: results without it may be wrong; "
             "delete it from the file if it does not change the computation");
   write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": false})");
-  EXPECT_EQ(said(), "1_Pooling/config.json: no way of pooling is chosen");
+  EXPECT_EQ(said(), "1_Pooling/config.json: no pooling mode is enabled");
   modules(R"(,{"idx": 1, "name": "1", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})");
-  EXPECT_EQ(said(),
-            "modules.json: a module of type 'Dense' is not supported; there are Transformer, Pooling and Normalize");
+  EXPECT_EQ(said(), "modules.json: module type 'Dense' is not supported; expected Transformer, Pooling or Normalize");
   modules(R"(,{"idx": 1, "name": "1", "path": "../x", "type": "sentence_transformers.models.Pooling"})");
   EXPECT_EQ(said(), "modules.json: the path '../x' leads out of the folder");
   write("modules.json", "{}");

@@ -195,7 +195,7 @@ TEST(FineTuning, ATasksPrefixIsUsedInTrainingAndSaved) {
   job.task = "poetry";
   testing::expect_error<Error>([&] { TrainingFolder::create(job, folder.file("n"), false); },
                                copy +
-                                   ": there is no task 'poetry'; there are 'summarization', 'translation_en_to_de', "
+                                   ": unknown task 'poetry'; expected one of 'summarization', 'translation_en_to_de', "
                                    "'translation_en_to_fr'");
 }
 
