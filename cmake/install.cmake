@@ -1,5 +1,5 @@
-# `cmake --install build/release --prefix DIR`; afterwards find_package(attend) gives attend::attend, and
-# `pkg-config attend` the flags for other build systems. cmake/package.cmake makes packages of the components.
+# Rules for `cmake --install build/release --prefix DIR`. find_package(attend) then provides attend::attend, and
+# `pkg-config attend` the flags for other build systems. cmake/package.cmake builds packages from the components.
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 

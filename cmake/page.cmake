@@ -12,7 +12,7 @@ if(ATTEND_WEB_PAGE)
     OUTPUT ${packed_page}
     COMMAND ${GZIP_EXECUTABLE} -9 -n -c ${ATTEND_WEB_PAGE} > ${packed_page}
     DEPENDS ${web_target} ${ATTEND_WEB_PAGE}
-    COMMENT "Packing the page")
+    COMMENT "Compressing the page")
   configure_file(${CMAKE_CURRENT_LIST_DIR}/page_data.cpp.in ${ATTEND_PAGE_SOURCE} @ONLY)
   set_source_files_properties(${ATTEND_PAGE_SOURCE} PROPERTIES OBJECT_DEPENDS ${packed_page})
 else()

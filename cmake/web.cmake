@@ -1,6 +1,6 @@
-# The page of web/, bundled into one file. Gives ATTEND_WEB_PAGE, that file, and the target `web` that makes it. A release
-# archive carries the page in web/prebuilt/, which is used as it is: Node is not needed. Without that and without Node,
-# ATTEND_WEB is switched off, with a message.
+# Bundles the page of web/ into one file. Defines ATTEND_WEB_PAGE, the path of that file, and the target `web`. A
+# release archive contains the built page in web/prebuilt/, so that it needs no Node. If there is neither that folder nor
+# Node, prints a message and turns ATTEND_WEB off.
 option(ATTEND_WEB "Build the page that shows what a model attends to (needs Node 18 and npm)" ON)
 set(ATTEND_WEB_PAGE "")
 set(web_folder ${PROJECT_SOURCE_DIR}/web)

@@ -44,7 +44,7 @@ Tensor positions_of(const Model& model, int64_t most) {
   }
   const bool is_computed = model.position_kind() == Positions::sinusoidal;
   require<Error>(is_computed, "embeddings: a model of architecture ", model.architecture(),
-                 " has no vectors of positions");
+                 " has no position embeddings");
   return sinusoidal_positions(std::min(model.context(), most), vocabulary_of(model).dim(1));
 }
 

@@ -54,7 +54,7 @@ int64_t checked_context(const std::string& text) {
     return context;
   } catch (const ShapeError& error) {
     explain(config);
-    throw SettingError("the settings of the model do not fit together: " + without_class(error.what()));
+    throw SettingError("the model's settings do not fit together: " + without_class(error.what()));
   }
 }
 

@@ -38,7 +38,7 @@ struct Plan {
   int64_t dropped = 0;
   std::string prefix;
   int32_t begin = -1;
-  std::string training_text, validation_text;  ///< sums of what the caches were made from, see cache_fingerprint
+  std::string training_text, validation_text;  ///< sums of the cached texts, see cache_fingerprint
 };
 
 /// Plain text is split into training and validation at one position; other corpora are split by examples.
@@ -201,7 +201,7 @@ int32_t label_number(const std::vector<std::string>& labels, const std::string& 
   return static_cast<int32_t>(found - labels.begin());
 }
 
-/// A corpus, and how to turn it into ids.
+/// A corpus and everything needed to turn it into ids.
 struct CacheSource {
   const Corpus& corpus;
   const DatasetOptions& options;
@@ -211,7 +211,7 @@ struct CacheSource {
 };
 
 struct WrittenCache {
-  std::string text;     ///< sum of what was read
+  std::string text;     ///< sum of the text read
   int64_t dropped = 0;  ///< lines with a blank side
 };
 WrittenCache write_cache(const std::string& path, const CacheSource& from, const Progress& progress) {
@@ -260,7 +260,7 @@ std::vector<Example> sample_texts(const Corpus& corpus, const std::vector<int64_
 
 Dataset open_planned(const Plan& plan, const std::string& folder) {
   Dataset data{.kind = plan.kind, .by_line = plan.by_line, .tokenizer = load_tokenizer(folder)};
-  data.lowercase = data.tokenizer->decode(data.tokenizer->encode("Ab")) == "ab";  // a loaded one may lower-case too
+  data.lowercase = data.tokenizer->decode(data.tokenizer->encode("Ab")) == "ab";  // so may a loaded tokenizer
   const auto open_cache = [&, tokenizer = tokenizer_sum(folder)](const char* name, const std::string& text) {
     return TokenCache::open(cache_folder(folder) + name, cache_fingerprint(tokenizer, text));
   };

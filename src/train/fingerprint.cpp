@@ -10,7 +10,7 @@ namespace attend {
 void TextSum::add(std::string_view text) {
   constexpr uint64_t kPrime = 0x100000001b3;
   for (const char c : text) sum_ = (sum_ ^ static_cast<unsigned char>(c)) * kPrime;
-  sum_ = (sum_ ^ 0xff) * kPrime;  // not a byte of UTF-8: "a", "bc" is not "ab", "c"
+  sum_ = (sum_ ^ 0xff) * kPrime;  // a separator that is not a byte of UTF-8: "a", "bc" differs from "ab", "c"
 }
 
 std::string TextSum::hex() const {

@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-// What the ids of a training folder were made from: its token caches carry it, so that ids of another text or tokenizer
-// are never trained on.
+// Fingerprints of text and tokenizer. Token caches store them, so that training never uses ids of another text or
+// tokenizer.
 namespace attend {
 
-/// A 64-bit sum of texts (FNV-1a), in the order they are added. It finds mistakes; it is no proof against malice.
+/// A 64-bit checksum (FNV-1a) of texts in the order they are added. It detects mistakes, not deliberate forgeries.
 class TextSum {
  public:
   void add(std::string_view text);
@@ -21,8 +21,8 @@ class TextSum {
 /// The sum of the files in a folder that Tokenizer::save writes.
 std::string tokenizer_sum(const std::string& folder);
 
-/// The fingerprint of a cache of this text, in ids of this tokenizer. An empty text sum stands for a folder of version
-/// 0.1, whose caches do not say what they were made from.
+/// The fingerprint of a cache of this text in ids of this tokenizer. An empty text sum means a folder of version 0.1,
+/// whose caches have no fingerprint of their text.
 std::string cache_fingerprint(const std::string& tokenizer, const std::string& text);
 
 }  // namespace attend

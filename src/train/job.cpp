@@ -76,7 +76,7 @@ void take_weights(const Model& model, const Model& from) {
   require<Error>(taken > 0, "the model to start from has no weights in common with the new one");
 }
 
-/// Also refuses settings that do not fit.
+/// The context of the new model. Throws SettingError for settings that do not fit together.
 int64_t context_of(const TrainingJob& job, const std::string& base) {
   std::map<std::string, std::string> settings = job.model;
   settings["vocab_size"] = "8";
@@ -90,7 +90,7 @@ bool is_within(const std::string& file, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// The rate at which a model that others trained goes on, where nobody gave one.
+/// The default learning rate for fine-tuning a Hugging Face model.
 double gentle_rate(const Model& model) { return kFineTuningRate / static_cast<double>(model.dim()); }
 
 /// The model to start from, with the generation rules of the job's task. Empty if the job has none.

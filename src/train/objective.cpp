@@ -71,10 +71,10 @@ std::unique_ptr<Objective> made_of_examples(const Model& model, const Dataset& d
       });
     };
     require<SettingError>(!too_long(data.training, data.training_examples), "none of the ",
-                          data.training_examples.size(), " training examples fits into a 'context' of ",
-                          model.context(), " tokens");
+                          data.training_examples.size(), " training examples fit into a 'context' of ", model.context(),
+                          " tokens");
     require<SettingError>(!too_long(data.validation, data.validation_examples), "none of the ",
-                          data.validation_examples.size(), " validation examples fits into a 'context' of ",
+                          data.validation_examples.size(), " validation examples fit into a 'context' of ",
                           model.context(), " tokens");
     throw;
   }

@@ -25,8 +25,8 @@ constexpr double kWidthRate = 0.25;  // a good peak for wide models is lower: 2e
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// `lr` is the rate at the peak; Noam's own without one. A run no longer than the warm-up would never reach it: then a
-/// tenth of the run has to do, up to the same peak.
+/// `lr` is the peak learning rate; if it is 0, Noam's formula gives the peak. A run no longer than the warm-up would
+/// never reach the peak, so its warm-up is a tenth of the run.
 Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t steps) {
   const int64_t warmup = options.warmup < steps ? options.warmup : steps / 10;
   if (options.schedule == ScheduleKind::noam) {

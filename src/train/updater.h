@@ -19,9 +19,9 @@ class Updater {
 
   /// Updates the parameters by their gradients at this learning rate.
   void step(double lr);
-  /// What the optimizer remembers between steps, by name: saved in a checkpoint.
+  /// The optimizer's state between steps, by name. Checkpoints save it.
   std::map<std::string, Tensor> state() const;
-  /// Continues from a state that state() returned, by copying. Throws ShapeError for a name or shape that does not fit.
+  /// Copies a state returned by state(). Throws ShapeError for a name or shape that does not match.
   void load_state(const std::map<std::string, Tensor>& state);
 
  private:

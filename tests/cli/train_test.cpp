@@ -73,8 +73,8 @@ TEST_F(TrainRefuses, InvalidModelSettings) {
   expect_usage(tiny + Words{"--heads", "0"}, "--heads must be at least 1, got 0");
   expect_usage(tiny + Words{"--key-heads", "3"}, "--heads must be a multiple of --key-heads, got 2 and 3");
   expect_usage(tiny + Words{"--positions", "relative", "--buckets", "3"},
-               "the settings of the model do not fit together: buckets must be even and at least 4, got 3");
-  expect_usage(tiny + Words{"--context", "2"}, "none of the 39 training examples fits into a --context of 2 tokens");
+               "the model's settings do not fit together: buckets must be even and at least 4, got 3");
+  expect_usage(tiny + Words{"--context", "2"}, "none of the 39 training examples fit into a --context of 2 tokens");
   expect_usage(tiny + Words{"--bidirectional", "yes"}, "--bidirectional is not a setting of architecture transformer");
   expect_usage(tiny + Words{"--log-every", "0"}, "--log-every must be at least 1, got 0");
   expect_usage(Words{"gpt", file("ten"), "--stop-on", "bleu"} + kTinyGpt + output(),

@@ -126,7 +126,7 @@ TEST(Corpus, AnEmptyFileIsAnError) {
                             empty + ": is empty");
 }
 
-TEST(Corpus, WhatDoesNotFitTogether) {
+TEST(Corpus, RefusesInvalidCombinations) {
   expect_error<ShapeError>([] { read({}); }, "corpus: expected at least one file");
   expect_error<ShapeError>([] { read({.kind = CorpusKind::pairs, .files = {"a"}}); },
                            "corpus: expected 1 target files for 1 source files, got 0");

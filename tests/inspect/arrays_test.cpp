@@ -197,7 +197,7 @@ TEST(Embeddings, ThePlaneIsWhereTheVectorsDifferMost) {
                            "embeddings: limit must be from 1 to 20000, got 0");
   const InspectedModel rotary = tiny_inspected("gpt", {{"positions", "rotary"}});
   expect_error<Error>([&] { position_plane(*rotary.model); },
-                      "embeddings: a model of architecture gpt has no vectors of positions");
+                      "embeddings: a model of architecture gpt has no position embeddings");
 }
 
 TEST(Embeddings, NeighboursHaveTheLargestProducts) {

@@ -132,7 +132,7 @@ TEST(Image, DamagedFilesAreRefusedInOneLine) {
   EXPECT_TRUE(message(jpeg.substr(0, 30)).starts_with("x: cannot read this JPEG: "));
   EXPECT_EQ(message(jpeg_of(std::vector<uint8_t>(256, 9), 8, 8, 4)),
             "x: CMYK JPEGs are not supported; save the image as RGB");
-  // A picture is whole once its last row is there, with or without the mark of the end behind it.
+  // An image is complete once its last row is present, with or without the end marker.
   for (size_t cut = 0; cut + 20 < png.size(); cut += 7) EXPECT_NE(message(png.substr(0, cut)), "") << cut;
   for (size_t cut = 0; cut + 2 < jpeg.size(); cut += 7) EXPECT_NE(message(jpeg.substr(0, cut)), "");
 }

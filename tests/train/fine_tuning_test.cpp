@@ -121,8 +121,8 @@ TEST(FineTuning, LoadsItsModelOnce) {
   EXPECT_EQ(open_events(weights, [&] { TrainingFolder::create(job, folder.file("m"), false); }), once);
 }
 
-/// Its prompts begin with a mark of their own, so the lines it learns from do, too.
-TEST(FineTuning, LlamaWritesLinesFromWhereItsPromptsBegin) {
+/// Llama's prompts begin with a begin token, so its training lines must begin with it too.
+TEST(FineTuning, LlamaLearnsLinesAfterItsBeginToken) {
   const TemporaryFolder folder;
   const std::string llama = pretrained(folder, "llama");
   std::string text;

@@ -1,4 +1,4 @@
-// The ids of a training folder belong to its tokenizer and to the text it was made from.
+// The ids of a training folder must come from its tokenizer and its text.
 #include "train/fingerprint.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using testing::save;
 using testing::TemporaryFolder;
 
-/// The ids of a text and of one to validate with, in a folder of this name.
+/// Prepares a dataset with training and validation text in a folder of this name.
 std::string prepared(const TemporaryFolder& folder, const std::string& name, const std::string& text,
                      const std::string& tokenizer) {
   DatasetOptions options;

@@ -214,7 +214,7 @@ TEST(ModelFolder, AnInvalidJobLeavesNoFiles) {
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "0"; }),
             "'context' must be at least 1, got 0");
   EXPECT_EQ(refused("transformer", CorpusKind::tsv, [](TrainingJob& job) { job.model["context"] = "2"; }),
-            "none of the 39 training examples fits into a 'context' of 2 tokens");
+            "none of the 39 training examples fit into a 'context' of 2 tokens");
   EXPECT_EQ(refused("transformer", CorpusKind::text, [](TrainingJob&) {}),
             "architecture transformer is trained on pairs: two aligned files, or one file with a tab in each line");
   EXPECT_EQ(refused("gpt", CorpusKind::tsv, [](TrainingJob&) {}), "architecture gpt is trained on plain text");
