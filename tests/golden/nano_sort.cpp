@@ -121,7 +121,7 @@ std::string check_nano_sort(const std::string& path) {
                                            {"k", first.k},
                                            {"v", first.v},
                                            {"attSm", first.weights().values},
-                                           {"y", seen(block + ".attention context")},
+                                           {"y", seen(block + ".attention attended")},
                                            {"yProj", seen(block + ".attention projected")},
                                            {"attnResid", seen(block + ".attention residual")},
                                            {"ln2", seen(block + ".feed_forward normed")},
