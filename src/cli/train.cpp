@@ -256,7 +256,8 @@ std::vector<SettingInfo> merged_settings() {
       if (info.name == "vocab_size" || info.name == "labels" || info.name == "scores") continue;  // set by the data
       if (!meanings.contains(info.name)) all.push_back(info);
       Meanings& list = meanings[info.name];
-      const auto known = std::ranges::find(list, info.help, &Meanings::value_type::first);
+      const auto known = std::ranges::find_if(
+          list, [&](const auto& meaning) { return meaning.first.find(info.help) != std::string::npos; });
       if (known == list.end()) {
         list.emplace_back(info.help, architecture.name);
       } else {

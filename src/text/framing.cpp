@@ -10,8 +10,8 @@ namespace {
 /// Number of tokens that the tokenizer's template puts after a text, measured on a text without special tokens.
 size_t template_tail(const Tokenizer& tokenizer) {
   const std::vector<int32_t> plain = tokenizer.encode("a"), framed = tokenizer.encode("a", true);
-  const auto found = std::ranges::search(framed, plain);
-  return static_cast<size_t>(framed.end() - found.end());
+  const auto found = std::search(framed.begin(), framed.end(), plain.begin(), plain.end());
+  return found == framed.end() ? 0 : static_cast<size_t>(framed.end() - found) - plain.size();
 }
 
 std::vector<int32_t> pieces_and_masks(const Tokenizer& tokenizer, std::string_view text) {

@@ -150,7 +150,9 @@ TEST(WeightFormats, AModelWithoutFormatsThrows) {
     std::vector<NamedTensor> parameters() const override { return {}; }
     void visit_parameters(const ParameterVisitor&) override {}
     int64_t vocab_size() const override { return 0; }
+    int64_t dim() const override { return 0; }
     int64_t context() const override { return 0; }
+    Positions position_kind() const override { return Positions::none; }
   };
   Plain model;
   set_weight_format(model, WeightFormat::f32);
