@@ -1,6 +1,5 @@
 #include "text/tokenizers/bpe.h"
 
-#include <chrono>
 #include <map>
 
 #include "testing/gradients.h"
@@ -76,9 +75,7 @@ TEST(Bpe, AMegabyteWithoutABlankIsNotQuadratic) {
   const Json model{
       {"type", "BPE"}, {"vocab", {{"a", 0}, {"aa", 1}, {"aaaa", 2}, {"b", 3}}}, {"merges", {"a a", "aa aa"}}};
   const Bpe bpe(model, true);
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(encoded(bpe, std::string(1 << 20, 'a')), Ids(1 << 18, 2));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(encoded(bpe, std::string(1 << 20, 'a')), Ids(1 << 18, 2));  // quadratic, this would take hours
 }
 
 TEST(Bpe, UnknownCharacters) {

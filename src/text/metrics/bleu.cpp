@@ -13,7 +13,7 @@
 #include "io/printable.h"
 #include "text/metrics/bleu_words.h"
 #include "text/metrics/ngrams.h"
-#include "text/tokenizers/segments.h"
+#include "text/metrics/segments.h"
 
 namespace attend {
 namespace {

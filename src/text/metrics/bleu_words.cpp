@@ -9,7 +9,7 @@
 #include "attend/text/utf8.h"
 #include "io/printable.h"
 #include "text/metrics/bleu_words.h"
-#include "text/tokenizers/segments.h"
+#include "text/metrics/segments.h"
 
 namespace attend {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "attend/base/error.h"
 #include "text/metrics/ngrams.h"
-#include "text/tokenizers/segments.h"
+#include "text/metrics/segments.h"
 
 namespace attend {
 namespace {

@@ -103,16 +103,6 @@ void SentencePieceModel::encode_words(std::string_view text, const Visit& visit)
 }
 
 /// If no piece spans several words, words are encoded independently: sorting each word alone takes less time.
-void SentencePieceModel::encode_merging(std::string_view text, const Visit& visit) const {
-  const SentencePieceBpe bpe(*this);
-  if (pieces_span_words_) return bpe.encode(text, visit);
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(kSpace, 1));
-    bpe.encode(word, visit);
-    text.remove_prefix(word.size());
-  }
-}
-
 void SentencePieceModel::encode(std::string_view text, const Visit& visit) const {
   const std::string prepared = normalize(text);
   std::string_view unknown;  // adjacent unknown pieces that have not been visited yet

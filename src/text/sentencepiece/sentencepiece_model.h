@@ -47,7 +47,6 @@ class SentencePieceModel {
   void emit(std::string_view piece, int32_t id, const Visit& visit) const;
   void encode_characters(std::string_view text, const Visit& visit) const;
   void encode_words(std::string_view text, const Visit& visit) const;
-  void encode_merging(std::string_view text, const Visit& visit) const;
 
   SentencePieceProto proto_;
   Vocabulary vocabulary_;    // all pieces

@@ -1,4 +1,4 @@
-#include "text/tokenizers/segments.h"
+#include "text/metrics/segments.h"
 
 #include <unicode/uchar.h>
 
