@@ -393,7 +393,8 @@ TEST(Registry, ErrorsNameTheSetting) {
   EXPECT_NE(create("gpt", {{"dropout", "2"}}).find("'dropout' must be a number from 0 to 0.99"), std::string::npos);
   EXPECT_NE(create("rnn", {{"bidirectional", "perhaps"}}).find("'bidirectional' must be true or false"),
             std::string::npos);
-  EXPECT_NE(message_of([] { preset_config("lstm", "tiny"); }).find("expected one of rnn, rnn-attention"), std::string::npos);
+  EXPECT_NE(message_of([] { preset_config("lstm", "tiny"); }).find("expected one of rnn, rnn-attention"),
+            std::string::npos);
   EXPECT_NE(message_of([] { preset_config("gpt", "huge"); }).find("tiny, small or base"), std::string::npos);
 }
 
