@@ -24,7 +24,6 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes) : proto_(parse_se
     if (type == Type::unknown) unknown_ = id;
     if (type == Type::normal || type == Type::user_defined || type == Type::unused) segmentable_.set(text, id);
     if (type == Type::user_defined) user_defined_.add(text, id);
-    pieces_span_words_ = pieces_span_words_ || text.find(kSpace, 1) != std::string::npos;
     if (proto_.algorithm != Algorithm::unigram) continue;
     if (type == Type::normal) lattice_.add(text, id, score);
     if (type == Type::user_defined) lattice_.add_preferred(text, id);

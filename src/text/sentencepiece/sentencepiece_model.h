@@ -56,7 +56,6 @@ class SentencePieceModel {
   std::optional<Charsmap> charsmap_;
   std::vector<int32_t> byte_ids_;
   int32_t unknown_ = kNone;
-  bool pieces_span_words_ = false;  // whether a piece has a space inside or at its end
   friend class SentencePieceBpe;
 };
 
