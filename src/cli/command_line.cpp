@@ -214,6 +214,10 @@ bool Command::run(std::vector<std::string> words) {
   try {
     app_->parse(words);
     return true;
+  } catch (const CLI::ExtrasError&) {
+    const std::vector<std::string> extra = app_->remaining(true);
+    const std::string first = extra.empty() ? "" : extra.front();
+    throw UsageError((first.starts_with('-') ? "unknown option '" : "unexpected argument '") + first + "'");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw UsageError(error.what());
     app_->exit(error);  // prints the help or the version

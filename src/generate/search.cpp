@@ -49,8 +49,8 @@ struct Samples {
 
 /// Adds the sequences of one source: one for a search, or one per sample.
 void add(std::vector<Sequence>& sequences, const Sequence& one, int64_t index, const OnHypotheses& on_hypotheses) {
-  sequences.push_back(one);
   if (!one.options.sampling) {
+    sequences.push_back(one);
     sequences.back().on_done = [&on_hypotheses, index](std::vector<Hypothesis> best) {
       on_hypotheses(index, std::move(best));
     };
@@ -59,7 +59,6 @@ void add(std::vector<Sequence>& sequences, const Sequence& one, int64_t index, c
   const auto samples = std::make_shared<Samples>();
   samples->missing = static_cast<size_t>(one.options.n_best);
   samples->all.resize(samples->missing);
-  sequences.pop_back();
   for (uint32_t copy = 0; copy < samples->all.size(); ++copy) {
     sequences.push_back(one);
     sequences.back().copy = copy;

@@ -14,10 +14,10 @@
 namespace attend::hub {
 
 /// A config.json with every value checked as it is read: its kind, and sizes against limits beyond which a file is
-/// damaged or hostile. What is null counts as absent. Errors are FormatErrors that name the file and the key.
+/// damaged or hostile. A null value counts as absent. Errors are FormatErrors that name the file and the key.
 ///
-/// Every key that a method below is asked for counts as read, in all copies of the object. unread() lists the others: a
-/// converter that leaves one has not mapped a setting, which may change what the model computes.
+/// The methods below mark the keys they look up as read, in all copies of the object. unread() lists the other keys:
+/// the settings that no converter maps, which may change what the model computes.
 class HubConfig {
  public:
   /// Errors show `file` as the file's name. Throws FormatError if `text` is not a JSON object or is nested too deeply.

@@ -11,7 +11,7 @@
 // Helpers for the parameters and saved states of optimisers.
 namespace attend {
 
-/// Reads the entries of a saved state, and tracks the entries that have not been read.
+/// Reads the entries of a saved state and remembers which of them were read.
 class StateReader {
  public:
   StateReader(const char* optimizer, const std::map<std::string, Tensor>& state)

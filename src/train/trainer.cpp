@@ -188,7 +188,8 @@ class Run {
     has_shown_ = true;
   }
 
-  /// Validates, and saves the model if it is the best so far. True if `patience` validations have not improved it.
+  /// Validates, and saves the model if it is the best so far. Returns true if the last `patience` validations brought
+  /// no improvement.
   bool validate() {
     const auto start = Clock::now();
     const bool by_bleu = options_.stop_on == StopMetric::bleu;

@@ -108,7 +108,7 @@ TEST_F(TrainRefuses, UnknownArguments) {
   const Words pairs{"transformer", file("pairs.tsv")};
   expect_usage(Words{"lstm", file("pairs.tsv")} + output(),
                "unknown architecture 'lstm'; expected one of rnn, rnn-attention, transformer, gpt, encoder");
-  expect_usage(pairs + output() + Words{"--nonsense"}, "The following argument was not expected: --nonsense");
+  expect_usage(pairs + output() + Words{"--nonsense"}, "unknown option '--nonsense'");
   expect_usage(pairs, "expected -o MODEL (a new model folder) or --resume MODEL");
   expect_usage({}, "expected -o MODEL (a new model folder) or --resume MODEL");
   expect_usage(Words{"transformer"} + output(), "expected training files");

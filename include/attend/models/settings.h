@@ -60,7 +60,7 @@ struct SettingInfo {
   std::vector<std::string> choices;  ///< allowed values if `kind` is "choice"
 };
 
-/// The name of a setting in version 0.1, which is still accepted; empty if the name has not changed.
+/// The former name of a setting, from version 0.1, which configs and options may still use; empty if there is none.
 std::string_view former_name(std::string_view name);
 
 /// The setting with this name or former name; null if there is none.
