@@ -10,6 +10,9 @@
 // The interface of a device. Ops check shapes and dtypes, then call these kernels; kernels trust their arguments. A
 // null entry means that the device does not implement the kernel; calling it throws an error with the kernel's name.
 // Every kernel supports f32 and f64 and is deterministic: the same inputs give the same bits on any number of threads.
+//
+// All views point to memory of the device. The kernels of a device run in the order of the calls. On a GPU a call
+// returns before the kernel has run; only memory.download, memory.synchronize and index.check wait for it.
 namespace attend {
 
 /// A pointer to a kernel. Calling it throws DeviceError, which names the kernel, if the device does not implement it.
@@ -33,8 +36,10 @@ class Kernel<Result(Args...)> {
 struct MemoryKernels {
   Kernel<void*(size_t bytes)> allocate{"memory.allocate"};  ///< 64-byte aligned; throws DeviceError if out of memory
   Kernel<void(void* data, size_t bytes)> release{"memory.release"};
+  /// The host memory may be reused as soon as the call returns.
   Kernel<void(void* to, const void* from_host, size_t bytes)> upload{"memory.upload"};
   Kernel<void(void* to_host, const void* from, size_t bytes)> download{"memory.download"};
+  Kernel<void()> synchronize{"memory.synchronize"};  ///< waits for all kernels; throws DeviceError if one failed
   Kernel<size_t()> live_bytes{"memory.live_bytes"};  ///< bytes held by tensors and by scratch memory of kernels
   Kernel<size_t()> peak_bytes{"memory.peak_bytes"};  ///< the largest live_bytes since reset_peak
   Kernel<void()> reset_peak{"memory.reset_peak"};
@@ -58,7 +63,8 @@ struct ElementwiseKernels {
 
 struct ReduceKernels {
   Kernel<void(ConstView x, View y)> sum{"reduce.sum"};  ///< y has the rank of x, with size 1 on the summed axes
-  Kernel<double(ConstRows x)> sum_of_squares{"reduce.sum_of_squares"};
+  /// total (one f64) = the sum of the squares of all elements of all parts, which have one dtype
+  Kernel<void(std::span<const ConstRows> parts, Rows total)> sum_of_squares{"reduce.sum_of_squares"};
 };
 
 struct MatmulOptions {
@@ -129,13 +135,17 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   int64_t ignore_index = -100;
 };
+/// target is i64 [rows]: a class, or ignore_index. lse has the logits' dtype, f32 for 16-bit logits.
 struct CrossEntropyKernels {
-  /// The mean loss over the rows that are not ignored, and the log-sum-exp of each row. target is i64 [rows]. Returns
-  /// the number of rows that are not ignored.
-  Kernel<int64_t(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse)> forward{
+  /// count (one i64) = the number of rows that are not ignored
+  Kernel<void(ConstRows target, int64_t ignore_index, Rows count)> count{"cross_entropy.count"};
+  /// The loss (f64, 0 on ignored rows) and the log-sum-exp of each row.
+  Kernel<void(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse)> forward{
       "cross_entropy.forward"};
+  /// loss (one element) = the sum of losses / count; 0 if count is 0
+  Kernel<void(ConstRows losses, ConstRows count, Rows loss)> mean{"cross_entropy.mean"};
   /// dloss is one element; dx = dloss / count · (softmax − smoothed target), 0 on ignored rows. dx may be x itself.
-  Kernel<void(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
+  Kernel<void(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
               const CrossEntropyOptions& options, Rows dx)>
       backward{"cross_entropy.backward"};
 };
@@ -219,23 +229,35 @@ struct AttentionKernels {
       weights{"attention.weights"};
 };
 
+/// Scales all gradients of an update by min(1, max_norm / (√squares + 1e-6)). If `squares` is not finite, the update
+/// changes nothing.
+struct GradientClip {
+  ConstRows squares;  ///< one f64 on the device: the sum of the squares of all gradients; empty: no scaling
+  double max_norm = 0;
+};
+struct AdamSlot {
+  ConstRows grad;
+  Rows param, m, v;
+  double weight_decay = 0;
+  int64_t step = 1;  ///< counted from 1
+};
 struct AdamOptions {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
-  double weight_decay = 0;
   bool decoupled = false;  ///< AdamW: decay the parameter itself rather than the gradient
-  int64_t step = 1;        ///< counted from 1
-  double grad_scale = 1;   ///< multiplies the gradient (for clipping)
+};
+struct SgdSlot {
+  ConstRows grad;
+  Rows param, buffer;  ///< buffer empty: no momentum
+  bool first = false;  ///< first step: the buffer has no history yet
 };
 struct SgdOptions {
   double lr = 0, momentum = 0, weight_decay = 0, dampening = 0;
   bool nesterov = false;
-  bool first = false;  ///< first step: the buffer has no history yet
-  double grad_scale = 1;
 };
 struct OptimKernels {
-  Kernel<void(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v)> adam{"optim.adam"};
-  Kernel<void(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer)> sgd{
-      "optim.sgd"};  ///< buffer empty: no momentum
+  Kernel<void(std::span<const AdamSlot> slots, const AdamOptions& options, const GradientClip& clip)> adam{
+      "optim.adam"};
+  Kernel<void(std::span<const SgdSlot> slots, const SgdOptions& options, const GradientClip& clip)> sgd{"optim.sgd"};
 };
 
 struct Kernels {

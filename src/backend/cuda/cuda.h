@@ -1,0 +1,73 @@
+#pragma once
+
+#include "backend/kernels.h"
+
+// The CUDA kernels. Their contracts are in backend/kernels.h. x may be f32, f64, bf16 or f16 wherever it is a float;
+// sums, exponentials and statistics are f32 for the 16-bit types, and f64 for f64.
+namespace attend::cuda {
+
+void* allocate(size_t bytes);
+void release(void* data, size_t bytes);
+void upload(void* to, const void* from_host, size_t bytes);
+void download(void* to_host, const void* from, size_t bytes);
+void synchronize();
+size_t live_bytes();
+size_t peak_bytes();
+void reset_peak();
+
+void copy(ConstView x, View y);
+void fill(View y, double value);
+void affine(ConstView x, double scale, double shift, View y);
+void accumulate(ConstView x, View y);
+void binary(BinaryKind kind, ConstView a, ConstView b, View y);
+void unary(UnaryKind kind, ConstRows x, Rows y);
+void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);
+
+void sum(ConstView x, View y);
+void sum_of_squares(std::span<const ConstRows> parts, Rows total);
+
+void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
+bool has_bf16();
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
+void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums);
+void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y);
+
+void softmax(ConstRows x, Rows y);
+void softmax_backward(ConstRows dy, ConstRows y, Rows dx);
+void log_softmax(ConstRows x, Rows y);
+void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx);
+void log_softmax_terms(ConstRows x, Rows terms);
+
+void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd);
+void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
+                         Rows dweight, Rows dbias);
+void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd);
+void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight);
+
+void count_targets(ConstRows target, int64_t ignore_index, Rows count);
+void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse);
+void mean_loss(ConstRows losses, ConstRows count, Rows loss);
+void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
+                            const CrossEntropyOptions& options, Rows dx);
+
+void check_index(ConstRows index, int64_t limit, const char* op);
+void take_rows(ConstRows table, ConstRows index, Rows y);
+void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
+void gather_last(ConstRows x, ConstRows index, Rows y);
+void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
+
+void uniform(RandomStream stream, double low, double high, Rows y);
+void normal(RandomStream stream, double mean, double deviation, Rows y);
+void dropout(RandomStream stream, double p, ConstRows x, Rows y);
+
+void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y);
+
+void adam(std::span<const AdamSlot> slots, const AdamOptions& options, const GradientClip& clip);
+void sgd(std::span<const SgdSlot> slots, const SgdOptions& options, const GradientClip& clip);
+
+void attention_forward(const AttentionProblem& problem, View y, View lse);
+void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+                       View places);
+
+}  // namespace attend::cuda
