@@ -43,6 +43,7 @@ Variable::~Variable() {
 namespace {
 
 thread_local bool recording = true;
+thread_local const Storage* seed = nullptr;  // of the running backward()
 std::atomic<uint64_t> next_sequence{1};
 
 /// A tensor that may be written in place: the tensor itself if it is dense and owns its storage alone, else a copy.
@@ -160,7 +161,11 @@ void backward(const Tensor& y, const Tensor& dy) {
                        " but the tensor is on ", y.device());
   const NoGrad no_grad;
   Pending pending;
-  deliver(y.variable(), dy ? dy.detach() : ones(y.shape(), {y.dtype(), y.device()}), pending);
+  const Tensor first = dy ? dy.detach() : ones(y.shape(), {y.dtype(), y.device()});
+  const Storage* const outer = std::exchange(seed, dy ? nullptr : first.storage().get());
+  const auto restore = [&](void*) { seed = outer; };
+  const std::unique_ptr<void, decltype(restore)> scope(&pending, restore);
+  deliver(y.variable(), first, pending);
   while (!pending.empty()) {
     const auto [node, gradient] = std::move(pending.begin()->second);
     pending.erase(pending.begin());
@@ -180,6 +185,8 @@ void backward(const Tensor& y, const Tensor& dy) {
     node->inputs.clear();
   }
 }
+
+bool is_seed(const Tensor& dy) { return dy.storage().get() == seed && seed != nullptr; }
 
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }

@@ -56,6 +56,8 @@ struct ElementwiseKernels {
   Kernel<void(ConstView x, View y)> accumulate{"elementwise.accumulate"};  ///< y += x; x may broadcast (stride 0)
   Kernel<void(BinaryKind kind, ConstView a, ConstView b, View y)> binary{
       "elementwise.binary"};  ///< a, b broadcast by stride 0
+  /// x and y are dense [batch, length, width]; y = x at the first lengths[b] (i64) positions of row b, and 0 after.
+  Kernel<void(ConstView x, ConstRows lengths, View y)> zero_padding{"elementwise.zero_padding"};
   Kernel<void(UnaryKind kind, ConstRows x, Rows y)> unary{"elementwise.unary"};
   Kernel<void(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx)> unary_backward{
       "elementwise.unary_backward"};  ///< dx = dy · f'(x)

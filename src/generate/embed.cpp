@@ -76,7 +76,7 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   size_t width = 0;
   for (const Batch& batch : group_by_length(lengths, {.tokens = options.batch_tokens})) {
     if (lengths[static_cast<size_t>(batch[0])] == 0) continue;
-    const Tensor hidden = contiguous(to(read(pad_rows(rows, batch)), DType::f32));
+    const Tensor hidden = to(contiguous(to(read(pad_rows(rows, batch)), DType::f32)), kCpu);
     const auto values = hidden.data<const float>();
     const int64_t dim = hidden.dim(2), row_values = hidden.dim(1) * dim;
     for (size_t row = 0; row < batch.size(); ++row) {

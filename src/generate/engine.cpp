@@ -71,7 +71,7 @@ struct Engine::Group {
   std::unique_ptr<Decoding> decoding;
   std::vector<Slot> slots;
   AttentionRecorder recorder;
-  Tensor logits;               // of the last step, f32
+  Tensor logits, terms;        // of the last step, f32
   std::vector<int64_t> trace;  // row of each slot in the batch of the last step
   int64_t trace_width = 1, trace_batch = 1;
   bool is_first = true;  // the last step read the prompts
@@ -93,11 +93,17 @@ struct Engine::Group {
     is_first = false;
     trace_width = width;
     trace_batch = std::ssize(ids);
-    logits = to(decoding->step(tensor<int64_t>(ids, {trace_batch, 1}), {}, pass()), DType::f32);
+    set_logits(decoding->step(tensor<int64_t>(ids, {trace_batch, 1}), {}, pass()));
+  }
+
+  /// Sets the logits of a step and the terms of their log-softmax, both on the host.
+  void set_logits(const Tensor& values) {
+    const Tensor narrow = to(values, DType::f32);
+    terms = to(log_softmax_terms(narrow), kCpu);
+    logits = to(narrow, kCpu);
   }
 
   void advance() {
-    const Tensor terms = log_softmax_terms(logits);
     const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(width);
     const auto view = [&](size_t s) {
       return StepRows{.logits = logits.data<const float>().subspan(s * rows * stride, rows * stride),
@@ -237,7 +243,7 @@ std::unique_ptr<Engine::Group> Engine::read(std::vector<Slot> slots) const {
     group->decoding->spread(group->width);
     logits = select_rows(logits, repeated_rows(std::ssize(order), group->width));
   }
-  group->logits = to(logits, DType::f32);
+  group->set_logits(logits);
   return group;
 }
 

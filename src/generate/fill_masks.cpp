@@ -59,7 +59,7 @@ void add_candidates(const Head& head, const Tensor& hidden, std::span<const Mask
   std::vector<int64_t> rows;
   for (const MaskPlace& place : places) rows.push_back(place.row);
   const Tensor chosen = embedding(tensor<int64_t>(rows, {std::ssize(rows)}), hidden);
-  const Tensor shares = contiguous(to(softmax(head.logits(chosen)), DType::f32));  // [places, words]
+  const Tensor shares = to(contiguous(to(softmax(head.logits(chosen)), DType::f32)), kCpu);  // [places, words]
   const auto words = static_cast<size_t>(tokenizer.size()), stride = static_cast<size_t>(shares.dim(1));
   std::vector<Continuation> best;
   for (size_t i = 0; i < places.size(); ++i) {

@@ -73,7 +73,7 @@ struct Projection {
 /// each component is chosen so that its entry of largest magnitude is positive.
 Projection principal_plane(const Tensor& table) {
   const int64_t dim = table.dim(1);
-  const Tensor all = to(contiguous(table), DType::f64);
+  const Tensor all = to(to(contiguous(table), kCpu), DType::f64);
   const Tensor x = all - mean(all, 0, true);
   std::vector<double> v(static_cast<size_t>(dim * kBlock));
   for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(uniform_from_bits(philox(7, i, 0)[0])) - 0.5;

@@ -109,7 +109,7 @@ Tensor rollout(const Run& run, std::string_view stack) {
     if (attention.stack != stack || attention.is_cross) continue;
     const int64_t length = attention.queries();
     require<ShapeError>(length <= kRolloutTokens, "rollout: at most ", kRolloutTokens, " tokens, got ", length);
-    const Tensor mean_weights = select(mean(to(attention.weights({}, {0, length}), DType::f32), 1), 0, 0);
+    const Tensor mean_weights = select(mean(to(to(attention.weights({}, {0, length}), DType::f32), kCpu), 1), 0, 0);
     const Tensor mixed = mean_weights * 0.5 + identity(length) * 0.5;
     const Tensor rows = mixed / sum(mixed, 1, true);
     result = result ? matmul(rows, result) : rows;

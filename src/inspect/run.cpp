@@ -153,7 +153,7 @@ class Capture {
   }
 
   void show_rows(const Tensor& logits, int64_t first) {
-    const Tensor shares = log_softmax(logits);
+    const Tensor shares = to(log_softmax(logits), kCpu);
     const auto values = shares.data<const float>();
     const auto words = static_cast<size_t>(shares.dim(1));
     for (int64_t row = 0; row < shares.dim(0); ++row) {
@@ -197,7 +197,8 @@ Tensor RunAttention::weights(const std::vector<int64_t>& heads, RowRange rows) c
   if (!additive) return trace.weights({.heads = heads, .rows = numbers(rows)}).values;
   // With q = k = 0 the attention op computes softmax(bias). Row by row, as in the forward pass, so that the bits are
   // the same.
-  const Tensor q = zeros({1, 1, 1, 1}), k = zeros({1, 1, keys(), 1});
+  const TensorOptions kind{.device = trace.lse.device()};
+  const Tensor q = zeros({1, 1, 1, 1}, kind), k = zeros({1, 1, keys(), 1}, kind);
   std::vector<Tensor> parts;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     AttentionOptions options = trace.options;

@@ -152,7 +152,7 @@ void sweep_rows(const RunAttention& attention, const std::vector<int64_t>& heads
   const int64_t step = std::clamp<int64_t>(kSweepWeights / std::max<int64_t>(count * attention.keys(), 1), 1, 768);
   for (int64_t begin = rows.begin; begin < rows.end; begin += step) {
     const RowRange part{begin, std::min(begin + step, rows.end)};
-    const Tensor weights = to(attention.weights(heads, part), DType::f32);
+    const Tensor weights = to(to(attention.weights(heads, part), DType::f32), kCpu);
     visit(part, weights.data<const float>());
   }
 }

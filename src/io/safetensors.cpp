@@ -112,7 +112,8 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
   AtomicFile file(path);
   file.write(prefix.data(), prefix.size());
   for (size_t i = 0; i < in_order.size(); ++i) {
-    file.write(in_order[i].second.raw(), header.tensors[i].end - header.tensors[i].begin);
+    const Tensor host = to(in_order[i].second, kCpu);
+    file.write(host.raw(), header.tensors[i].end - header.tensors[i].begin);
   }
   file.commit();
 }

@@ -37,7 +37,8 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
   if (!lengths) return mean(x, 1);
   std::vector<float> shares;
   for (const int64_t length : lengths.to_vector<int64_t>()) shares.push_back(1.0f / static_cast<float>(length));
-  return sum(zero_padding(x, lengths), 1) * tensor<float>(shares, {x.dim(0), 1});
+  return sum(zero_padding(x, lengths), 1) *
+         on_device(tensor<float>(shares, {x.dim(0), 1}), x.device());
 }
 
 /// The tokens of a padded batch without the padding.
@@ -72,7 +73,7 @@ Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPas
   const Tensor table = position_rows(model.positions, model.waves, longest);
   Tensor x = pass.show("tokens", model.embedding.forward(ids));
   if (model.types) x = x + model.types->forward(types ? types : indices({0}));
-  x = table && positions ? x + embedding(positions, table) : add_positions(x, table);
+  x = table && positions ? x + embedding(positions, on_device(table, x.device())) : add_positions(x, table);
   return pass.show("embedded", model.embedding_norm.forward(x));
 }
 
@@ -81,7 +82,7 @@ Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPas
 Tensor hidden_packed(const Encoder& model, const TextInputs& inputs, const ForwardPass& pass) {
   const int64_t rows = inputs.ids.dim(0), longest = inputs.ids.dim(1);
   const Packed packed(inputs.lengths, longest);
-  if (packed.tokens() == 0) return zeros({rows, longest, model.settings.dim});
+  if (packed.tokens() == 0) return zeros({rows, longest, model.settings.dim}, {.device = model.device()});
   const auto pick = [&](const Tensor& ids) {
     const std::vector<int64_t> all = ids.to_vector<int64_t>();
     std::vector<int64_t> real;

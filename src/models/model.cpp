@@ -1,5 +1,7 @@
 #include "attend/models/model.h"
 
+#include <map>
+
 #include "attend/ops/activation.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/linear_cross_entropy.h"
@@ -10,6 +12,21 @@ namespace attend {
 
 std::vector<Tensor*> Model::matrices() {
   throw Error("architecture " + architecture() + " does not support bf16 or int8 weights");
+}
+
+void Model::to(Device device) {
+  // Parameters that share a matrix, such as a tied embedding, must share it afterwards too.
+  std::map<std::pair<const Storage*, int64_t>, Tensor> moved;
+  visit_parameters([&](const std::string&, Tensor& parameter) {
+    Tensor& copy = moved[{parameter.storage().get(), parameter.offset()}];
+    if (!copy || copy.shape() != parameter.shape()) copy = moved_parameter(parameter, device);
+    parameter = copy;
+  });
+}
+
+Device Model::device() const {
+  const std::vector<NamedTensor> all = parameters();
+  return all.empty() ? kCpu : all[0].second.device();
 }
 
 void set_weight_format(Model& model, WeightFormat format) {

@@ -6,6 +6,7 @@
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/embedding.h"
 #include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 
 namespace attend {
 
@@ -23,9 +24,10 @@ Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveT
 
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step) {
   if (!table) return x;
-  if (step && !step->is_even()) return x + embedding(step->positions(), table);
+  const Tensor rows = on_device(table, x.device());
+  if (step && !step->is_even()) return x + embedding(step->positions(), rows);
   const int64_t offset = step ? step->held[0] : 0;
-  return x + slice(table, 0, offset, offset + x.dim(1));
+  return x + slice(rows, 0, offset, offset + x.dim(1));
 }
 
 void check_length(const char* name, int64_t length, int64_t context) {

@@ -160,7 +160,8 @@ class TransformerDecoding final : public Decoding {
     }
     const int64_t room = distance_row_.dim(3);
     if (step_.is_even()) return slice(distance_row_, 3, room - longest, room);
-    const Tensor result = zeros({std::ssize(step_.held), distance_row_.dim(1), 1, longest});  // 0 past a row's end
+    const Tensor result = zeros({std::ssize(step_.held), distance_row_.dim(1), 1, longest},  // 0 past a row's end
+                                {.device = distance_row_.device()});
     for (int64_t row = 0; row < result.dim(0); ++row) {
       const int64_t keys = step_.held[static_cast<size_t>(row)] + 1;
       copy_values(slice(distance_row_, 3, room - keys, room), slice(slice(result, 0, row, row + 1), 3, 0, keys));

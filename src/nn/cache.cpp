@@ -83,7 +83,7 @@ void KeyValueCache::move(const RowMoves& moves) {
     return moves.is_in_place ? x : empty({moves.rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
   };
   const Tensor keys = target(keys_), values = target(values_);
-  parallel_for(2 * std::ssize(moves.copies), [&](int64_t index) {
+  const auto copy_one = [&](int64_t index) {
     const NoGrad scope;
     const RowMoves::Copy& copy = moves.copies[static_cast<size_t>(index / 2)];
     const auto part = [&copy](const Tensor& x, int64_t row) {
@@ -91,7 +91,13 @@ void KeyValueCache::move(const RowMoves& moves) {
     };
     const bool is_key = index % 2 == 0;
     copy_values(part(is_key ? keys_ : values_, copy.from), part(is_key ? keys : values, copy.to));
-  });
+  };
+  const int64_t copies = 2 * std::ssize(moves.copies);
+  if (keys_.device() == kCpu) {
+    parallel_for(copies, copy_one);
+  } else {
+    for (int64_t i = 0; i < copies; ++i) copy_one(i);
+  }
   keys_ = keys;
   values_ = values;
 }

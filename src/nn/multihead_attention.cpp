@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
@@ -57,6 +59,16 @@ Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0
 Tensor append_row(const Tensor& x, const Tensor& row) {
   const Tensor heads = reshape(row, {1, x.dim(1), 1, x.dim(3)});
   return concat({x, expand(heads, {x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
+}
+
+/// alibi_slopes(), computed and copied to a device once.
+Tensor slopes_of(int64_t heads, const Tensor& q) {
+  static std::mutex mutex;
+  static std::map<std::pair<int64_t, DType>, Tensor> known;
+  const std::lock_guard lock(mutex);
+  Tensor& slopes = known[{heads, q.dtype()}];
+  if (!slopes) slopes = alibi_slopes(heads, q.dtype());
+  return on_device(slopes, q.device());
 }
 
 /// [batch, keys] as [batch, 1, 1, keys].
@@ -134,7 +146,7 @@ TracedAttention attend_heads(const MultiheadAttention& module, const Heads& head
                              const ForwardPass& pass) {
   const auto& [q, k, v] = heads;
   const MultiheadAttentionConfig& config = module.config;
-  if (config.alibi) options.alibi = to(alibi_slopes(config.heads, q.dtype()), q.device());
+  if (config.alibi) options.alibi = slopes_of(config.heads, q);
   if (pass.rng && config.dropout > 0) options.dropout = config.dropout, options.random = pass.rng->stream();
   TracedAttention result = observed_attention(q, k, v, options, pass);
   const Tensor joined = pass.show("attended", join_heads(result.output));

@@ -22,7 +22,7 @@ Tensor without_heads(const Tensor& output, const std::vector<int64_t>& heads) {
                         output.dim(1), ", counted from 0");
     gates[static_cast<size_t>(head)] = 0;
   }
-  return output * tensor<float>(gates, {1, output.dim(1), 1, 1});
+  return output * on_device(tensor<float>(gates, {1, output.dim(1), 1, 1}), output.device());
 }
 
 }  // namespace

@@ -44,14 +44,14 @@ Tensor RelativeBias::forward(const Places& places) const {
     for (int64_t i = 0; i < queries; ++i) {
       for (int64_t j = 0; j < keys; ++j) buckets.push_back(bucket(j - first - i));
     }
-    const Tensor bias = embedding(to(tensor<int64_t>(buckets, {queries, keys}), weight.device()), weight);
+    const Tensor bias = embedding(tensor<int64_t>(buckets, {queries, keys}), weight);
     return unsqueeze(contiguous(transpose(transpose(bias, 1, 2), 0, 1)), 0);
   }
   // Row i is row 0 shifted by i. All rows are therefore views of one row that begins at the smallest distance.
   std::vector<int64_t> buckets;
   for (int64_t d = 1 - queries - first; d < keys - first; ++d) buckets.push_back(bucket(d));
   const auto distances = static_cast<int64_t>(buckets.size());
-  const Tensor by_distance = embedding(to(tensor<int64_t>(buckets, {distances}), weight.device()), weight);
+  const Tensor by_distance = embedding(tensor<int64_t>(buckets, {distances}), weight);
   const Tensor row = contiguous(transpose(by_distance, 0, 1));  // [heads, distances]
   return row.as_strided({1, config.heads, queries, keys}, {0, distances, -1, 1}, queries - 1);
 }

@@ -95,7 +95,7 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
   if (options.mask) {
     require<ShapeError>(options.mask.dtype() == DType::boolean || options.mask.dtype() == DType::u8, op,
                         ": mask must be bool (true = may attend), got ", options.mask.dtype());
-    call.mask = stretched(options.mask, full, op, "mask");
+    call.mask = stretched(on_device(options.mask, q.device()), full, op, "mask");
   }
   if (options.bias) {
     require_same_kind(q, options.bias, op, "bias");
@@ -109,17 +109,18 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
       require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ",
                           k.dim(2));
     }
-    call.lengths = dense(options.lengths);
+    call.lengths = on_device(dense(options.lengths), q.device());
   }
   if (options.alibi) {
-    require_same_kind(q, options.alibi, op, "alibi");
+    require<ShapeError>(options.alibi.dtype() == q.dtype(), op, ": alibi is ", options.alibi.dtype(), " but q is ",
+                        q.dtype());
     require<ShapeError>(options.alibi.shape() == Shape{q.dim(1)}, op, ": alibi must be [", q.dim(1), "], got ",
                         options.alibi.shape());
-    call.alibi = options.alibi;
+    call.alibi = on_device(options.alibi, q.device());
   }
   if (options.q_offsets) {
-    call.q_offsets = dense(options.q_offsets);
-    call.k_offsets = dense(options.k_offsets);
+    call.q_offsets = on_device(dense(options.q_offsets), q.device());
+    call.k_offsets = on_device(dense(options.k_offsets), q.device());
   }
   const double default_scale = q.dim(3) > 0 ? 1 / std::sqrt(static_cast<double>(q.dim(3))) : 1;
   call.problem = {
@@ -225,8 +226,8 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
   require<DeviceError>(lse.device() == q.device(), "attention_weights: q is on ", q.device(), " but lse is on ",
                        lse.device());
   const Tensor sums = dense(lse);
-  const Tensor heads = selection_of(selection.heads, q.dim(1), "head");
-  const Tensor chosen_rows = selection_of(selection.rows, q.dim(2), "row");
+  const Tensor heads = to(selection_of(selection.heads, q.dim(1), "head"), q.device());
+  const Tensor chosen_rows = to(selection_of(selection.rows, q.dim(2), "row"), q.device());
   const Shape shape{q.dim(0), heads.dim(0), chosen_rows.dim(0), selection.top > 0 ? selection.top : k.dim(2)};
   AttentionWeights result{empty(shape, {q.dtype(), q.device()}), {}};
   if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});

@@ -23,6 +23,17 @@ inline void require_same_kind(const Tensor& x, const Tensor& other, const char* 
                        x.device());
 }
 
+/// `index` on x's device. Throws ShapeError, which names `op`, unless all its elements are in [0, limit). An index on
+/// the host is checked there; one on a GPU needs a synchronisation.
+inline Tensor checked_index(const Tensor& index, Device device, int64_t limit, const char* op) {
+  const Tensor dense = index.is_contiguous() ? index.detach() : index.clone();
+  kernels(dense.device()).index.check(rows(dense), limit, op);
+  return on_device(dense, device);
+}
+
+/// `target` on a device. Throws ShapeError unless each element is a class or ignore_index.
+Tensor checked_target(const Tensor& target, Device device, int64_t classes, int64_t ignore_index, const char* op);
+
 /// x itself if it is dense, else a dense copy; not recorded. For kernels that take rows.
 inline Tensor dense(const Tensor& x) { return x.is_contiguous() ? x.detach() : x.clone(); }
 

@@ -3,6 +3,19 @@
 #include "ops/check.h"
 
 namespace attend {
+
+Tensor checked_target(const Tensor& target, Device device, int64_t classes, int64_t ignore_index, const char* op) {
+  require<DeviceError>(target.device() == kCpu || target.device() == device, op, ": target is on ", target.device(),
+                       " but the other inputs are on ", device);
+  const Tensor host = to(dense(target), kCpu);
+  const auto values = host.data<const int64_t>();
+  for (size_t row = 0; row < values.size(); ++row) {
+    require<ShapeError>((values[row] >= 0 && values[row] < classes) || values[row] == ignore_index, op, ": target ",
+                        values[row], " at row ", row, " is not in [0, ", classes, ") nor ignore_index ", ignore_index);
+  }
+  return on_device(dense(target), device);
+}
+
 namespace {
 
 void check(const Tensor& logits, const Tensor& target, const LossOptions& options) {
@@ -14,8 +27,6 @@ void check(const Tensor& logits, const Tensor& target, const LossOptions& option
   const Shape leading(logits.shape().span().first(static_cast<size_t>(logits.rank() - 1)));
   require<ShapeError>(target.shape() == leading, "cross_entropy: logits ", logits.shape(), " need a target of shape ",
                       leading, ", got ", target.shape());
-  require<DeviceError>(target.device() == logits.device(), "cross_entropy: target is on ", target.device(),
-                       " but logits are on ", logits.device());
   require<ShapeError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                       "cross_entropy: label_smoothing must be in [0, 1], got ", options.label_smoothing);
 }
@@ -26,15 +37,19 @@ void check(const Tensor& logits, const Tensor& target, const LossOptions& option
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, LossOptions options) {
   check(logits, target, options);
   const CrossEntropyOptions kernel_options{options.label_smoothing, options.ignore_index};
-  const Tensor x = dense(logits), chosen = dense(target);
-  const Tensor loss = empty({}, {x.dtype(), x.device()});
-  const Tensor lse = empty(target.shape(), {x.dtype(), x.device()});
-  const int64_t count =
-      kernels(x.device()).cross_entropy.forward(rows(x), rows(chosen), kernel_options, rows(loss), rows(lse));
+  const Tensor x = dense(logits);
+  const Tensor chosen = checked_target(target, x.device(), x.dim(-1), options.ignore_index, "cross_entropy");
+  const Tensor loss = empty({}, {x.dtype(), x.device()}), lse = empty(target.shape(), {x.dtype(), x.device()});
+  const Tensor losses = empty(target.shape(), {DType::f64, x.device()}), count = empty({}, {DType::i64, x.device()});
+  const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
+  kernel.count(rows(chosen), options.ignore_index, rows(count));
+  kernel.forward(rows(x), rows(chosen), kernel_options, rows(losses), rows(lse));
+  kernel.mean(rows(losses), rows(count), rows(loss));
   return record("cross_entropy", loss, {logits}, [=](const Tensor& dloss) -> Gradients {
     const Tensor dx = empty_like(x);
     kernels(x.device())
-        .cross_entropy.backward(rows(dense(dloss)), rows(x), rows(chosen), rows(lse), count, kernel_options, rows(dx));
+        .cross_entropy.backward(rows(dense(dloss)), rows(x), rows(chosen), rows(lse), rows(count), kernel_options,
+                                rows(dx));
     return {dx};
   });
 }

@@ -10,8 +10,8 @@ namespace {
 void require_index(const Tensor& x, const Tensor& index, const char* op, const char* argument) {
   require<ShapeError>(static_cast<bool>(index), op, ": ", argument, " is empty");
   require<ShapeError>(index.dtype() == DType::i64, op, ": ", argument, " must be i64, got ", index.dtype());
-  require<DeviceError>(index.device() == x.device(), op, ": ", argument, " is on ", index.device(), " but x is on ",
-                       x.device());
+  require<DeviceError>(index.device() == kCpu || index.device() == x.device(), op, ": ", argument, " is on ",
+                       index.device(), " but x is on ", x.device());
 }
 
 }  // namespace
@@ -21,9 +21,7 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
   if (!is_reduced(weight)) require_float(weight, "embedding", "weight");
   require<ShapeError>(weight.rank() == 2, "embedding: weight must be [vocab_size, dim], got shape ", weight.shape());
   require_index(weight, ids, "embedding", "ids");
-  const Tensor index = dense(ids);
-  const IndexKernels& kernel = kernels(weight.device()).index;
-  kernel.check(rows(index), weight.dim(0), "embedding");
+  const Tensor index = checked_index(ids, weight.device(), weight.dim(0), "embedding");
   Shape shape = ids.shape();
   shape.push_back(weight.dim(1));
   if (is_reduced(weight)) {
@@ -34,7 +32,7 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
     return y;
   }
   const Tensor y = empty(shape, {weight.dtype(), weight.device()});
-  kernel.take_rows(rows(dense(weight)), rows(index), rows(y));
+  kernels(weight.device()).index.take_rows(rows(dense(weight)), rows(index), rows(y));
   return record("embedding", y, {weight}, [index, words = weight.shape()](const Tensor& dy) -> Gradients {
     const Tensor dweight = zeros(words, {dy.dtype(), dy.device()});
     kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
@@ -47,11 +45,9 @@ Tensor gather(const Tensor& x, const Tensor& index) {
   require_index(x, index, "gather", "index");
   require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank() && x.shape().with_last(0) == index.shape().with_last(0),
                       "gather: index must have x's leading shape, got x ", x.shape(), " and index ", index.shape());
-  const Tensor places = dense(index);
-  const IndexKernels& kernel = kernels(x.device()).index;
-  kernel.check(rows(places), x.dim(-1), "gather");
+  const Tensor places = checked_index(index, x.device(), x.dim(-1), "gather");
   const Tensor y = empty(index.shape(), {x.dtype(), x.device()});
-  kernel.gather_last(rows(dense(x)), rows(places), rows(y));
+  kernels(x.device()).index.gather_last(rows(dense(x)), rows(places), rows(y));
   return record("gather", y, {x}, [places, shape = x.shape()](const Tensor& dy) -> Gradients {
     const Tensor dx = zeros(shape, {dy.dtype(), dy.device()});
     kernels(dy.device()).index.gather_last_backward(rows(dense(dy)), rows(places), rows(dx));

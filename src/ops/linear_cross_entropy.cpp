@@ -13,9 +13,12 @@ namespace attend {
 namespace {
 
 /// Number of rows per chunk; only one chunk's logits are in memory. Each chunk packs the weights once, and reads and
-/// writes the weights' gradient once: from 512 rows on, both cost a few percent. With very many classes, a limit of
-/// kElements logits (128 MiB of f32) makes the chunks smaller.
-constexpr int64_t kMostRows = 512, kFewestRows = 64, kElements = int64_t{1} << 25;
+/// writes the weights' gradient once: on a CPU, from 512 rows on, both cost a few percent. A GPU needs larger products.
+/// With very many classes, a limit on the logits (128 MiB of f32; 1 GiB on a GPU) makes the chunks smaller.
+int64_t rows_per_chunk(int64_t classes, Device device) {
+  return device == kCpu ? std::clamp<int64_t>((int64_t{1} << 25) / classes, 64, 512)
+                        : std::clamp<int64_t>((int64_t{1} << 28) / classes, 1024, 32768);
+}
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& target,
            const LossOptions& options) {
@@ -37,32 +40,33 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tens
   const Shape leading(x.shape().span().first(static_cast<size_t>(x.rank() - 1)));
   require<ShapeError>(target.shape() == leading, kOp, ": x ", x.shape(), " needs a target of shape ", leading, ", got ",
                       target.shape());
-  require<DeviceError>(target.device() == x.device(), kOp, ": target is on ", target.device(), " but x is on ",
-                       x.device());
   require<ShapeError>(options.label_smoothing >= 0 && options.label_smoothing <= 1, kOp,
                       ": label_smoothing must be in [0, 1], got ", options.label_smoothing);
 }
 
-/// The rows that are not ignored, and their indices in x.
+/// The rows for which logits are computed, and their indices in x.
 struct Counted {
   Tensor x;       // [count, dim]
   Tensor target;  // [count]
-  Tensor places;  // row indices [count], or empty if no row is ignored
+  Tensor places;  // row indices [count], or empty if these are all rows
 };
 
+/// Leaves out the ignored rows. On a GPU they are left out only if they are at least half of the rows: a few more rows
+/// cost less there than shapes that change from batch to batch.
 Counted counted_rows(const Tensor& x, const Tensor& target, int64_t classes, int64_t ignore_index) {
+  const Tensor on_x = checked_target(target, x.device(), classes, ignore_index, "linear_cross_entropy");
   std::vector<int64_t> chosen, places;
   const std::vector<int64_t> all = target.to_vector<int64_t>();
   for (size_t row = 0; row < all.size(); ++row) {
     if (all[row] == ignore_index) continue;
-    require<ShapeError>(all[row] >= 0 && all[row] < classes, "linear_cross_entropy: target ", all[row], " at row ", row,
-                        " is not in [0, ", classes, ") nor ignore_index ", ignore_index);
     chosen.push_back(all[row]);
     places.push_back(static_cast<int64_t>(row));
   }
   const Tensor matrix = as_matrix(x.detach());
   const auto count = static_cast<int64_t>(chosen.size());
-  if (count == matrix.dim(0)) return {matrix, reshaped(target, {count}), {}};
+  if (count == matrix.dim(0) || (x.device() != kCpu && 2 * count > matrix.dim(0))) {
+    return {matrix, reshaped(on_x, {matrix.dim(0)}), {}};
+  }
   const Tensor index = to(tensor(places, {count}), x.device());
   const Tensor kept = empty({count, x.dim(-1)}, {x.dtype(), x.device()});
   kernels(x.device()).index.take_rows(rows(dense(matrix)), rows(index), rows(kept));
@@ -91,18 +95,21 @@ class ChunkedLoss {
     if (wanted.x) dx = empty(in_.x.shape(), kind);
     if (wanted.weight) dweight = in_.x.dim(0) > 0 ? empty(weight.shape(), kind) : zeros(weight.shape(), kind);
     if (wanted.bias) dbias = zeros(bias.shape(), kind);
+    loss = empty({}, kind);
     run();
   }
 
-  double sum = 0;             ///< sum of the counted rows' losses
+  Tensor loss;                ///< mean over the rows that are not ignored
   Tensor dx, dweight, dbias;  ///< gradients of the mean loss; dx has only the counted rows
 
  private:
   void run() {
-    const int64_t count = in_.x.dim(0);
-    const int64_t most = std::clamp(kElements / weight_.dim(0), kFewestRows, kMostRows);
+    const int64_t count = in_.x.dim(0), most = rows_per_chunk(weight_.dim(0), weight_.device());
     const int64_t chunks = (count + most - 1) / most;
+    const CrossEntropyKernels& kernel = kernels(weight_.device()).cross_entropy;
+    kernel.count(rows(in_.target), options_.ignore_index, rows(count_));
     for (int64_t chunk = 0; chunk < chunks; ++chunk) add_rows(count * chunk / chunks, count * (chunk + 1) / chunks);
+    kernel.mean(rows(losses_), rows(count_), rows(loss));
   }
 
   void add_rows(int64_t begin, int64_t end) {
@@ -112,13 +119,12 @@ class ChunkedLoss {
                               ? linear(x, weight_, bias_)
                               : product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
     const TensorOptions kind{x.dtype(), x.device()};
-    const Tensor loss = empty({}, kind), lse = empty({end - begin}, kind);
+    const Tensor lse = empty({end - begin}, kind);
     const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
-    kernel.forward(rows(logits), rows(target), options_, rows(loss), rows(lse));
-    sum += loss.item() * static_cast<double>(end - begin);
+    kernel.forward(rows(logits), rows(target), options_, rows(row_range(losses_, begin, end)), rows(lse));
     if (!wanted_.any()) return;
     // The gradient overwrites the logits.
-    kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), in_.x.dim(0), options_, rows(logits));
+    kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), rows(count_), options_, rows(logits));
     add_gradients(x, logits, begin);
   }
 
@@ -141,6 +147,8 @@ class ChunkedLoss {
   const Tensor& bias_;
   const CrossEntropyOptions options_;
   const Wanted wanted_;
+  const Tensor losses_ = empty({in_.x.dim(0)}, {DType::f64, in_.x.device()});
+  const Tensor count_ = empty({}, {DType::i64, in_.x.device()});
   const Precision precision_ = current_precision();
 };
 
@@ -152,11 +160,14 @@ Tensor spread_out(const Tensor& dx, const Tensor& places, const Shape& shape) {
   return all;
 }
 
-/// Multiplies `gradient` by `factor` in place.
-Tensor scaled(const Tensor& gradient, double factor) {
-  if (gradient && factor != 1) {
-    kernels(gradient.device()).elementwise.affine(gradient.view(), factor, 0, gradient.view());
-  }
+/// Multiplies `gradient` by the scalar `factor` in place.
+Tensor scaled(const Tensor& gradient, const Tensor& factor) {
+  if (!gradient || is_seed(factor)) return gradient;
+  Strides strides = gradient.strides();
+  for (int64_t axis = 0; axis < gradient.rank(); ++axis) strides[axis] = 0;
+  const Tensor spread = factor.as_strided(gradient.shape(), strides, factor.offset());
+  kernels(gradient.device())
+      .elementwise.binary(BinaryKind::multiply, gradient.view(), spread.view(), gradient.view());
   return gradient;
 }
 
@@ -170,14 +181,11 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const ChunkedLoss chunks(counted, weight.detach(), bias ? bias.detach() : Tensor{},
                            {options.label_smoothing, options.ignore_index},
                            {.x = needs_grad(x), .weight = needs_grad(weight), .bias = needs_grad(bias)});
-  const auto count = static_cast<double>(std::max<int64_t>(1, counted.x.dim(0)));
-  const Tensor loss = full({}, chunks.sum / count, {x.dtype(), x.device()});
-  return record("linear_cross_entropy", loss, {x, weight, bias},
+  return record("linear_cross_entropy", chunks.loss, {x, weight, bias},
                 [dx = chunks.dx, dweight = chunks.dweight, dbias = chunks.dbias, places = counted.places,
                  shape = x.shape()](const Tensor& dloss) -> Gradients {
-                  const double factor = dloss.item();
-                  return {dx ? spread_out(scaled(dx, factor), places, shape) : Tensor{}, scaled(dweight, factor),
-                          scaled(dbias, factor)};
+                  return {dx ? spread_out(scaled(dx, dloss), places, shape) : Tensor{}, scaled(dweight, dloss),
+                          scaled(dbias, dloss)};
                 });
 }
 

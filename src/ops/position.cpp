@@ -31,8 +31,8 @@ void check(const Tensor& x, const RopeOptions& options) {
 Tensor turn(const Tensor& x, const RopeOptions& options, bool inverse) {
   const Tensor y = empty_like(x);
   const Tensor in = x.dim(-1) <= 1 || x.strides()[x.rank() - 1] == 1 ? x.detach() : x.clone();
-  const Tensor frequencies = options.frequencies ? dense(options.frequencies) : Tensor{};
-  const Tensor positions = options.positions ? dense(options.positions) : Tensor{};
+  const Tensor frequencies = options.frequencies ? on_device(dense(options.frequencies), x.device()) : Tensor{};
+  const Tensor positions = options.positions ? on_device(dense(options.positions), x.device()) : Tensor{};
   kernels(x.device())
       .position.rotary(in.view(), rows_or_empty(frequencies), rows_or_empty(positions),
                        {.base = options.base,

@@ -18,23 +18,29 @@ Adam::Adam(std::vector<NamedTensor> parameters, const AdamConfig& config) : conf
   }
 }
 
-void Adam::step() {
+void Adam::step(const GradNormLimit& limit) {
+  std::vector<AdamSlot> updates;
   for (Slot& slot : slots_) {
     const Tensor gradient = grad(slot.parameter);
     if (!gradient) continue;
     if (!slot.m) slot.m = zeros_like(slot.parameter), slot.v = zeros_like(slot.parameter);
     const bool decays = !config_.decay_matrices_only || slot.parameter.rank() > 1;
-    kernels(slot.parameter.device())
-        .optim.adam(rows(gradient),
-                    {.lr = config_.lr,
-                     .beta1 = config_.beta1,
-                     .beta2 = config_.beta2,
-                     .eps = config_.eps,
-                     .weight_decay = decays ? config_.weight_decay : 0,
-                     .decoupled = config_.decoupled,
-                     .step = ++slot.steps},
-                    rows(slot.parameter), rows(slot.m), rows(slot.v));
+    updates.push_back({.grad = rows(gradient),
+                       .param = rows(slot.parameter),
+                       .m = rows(slot.m),
+                       .v = rows(slot.v),
+                       .weight_decay = decays ? config_.weight_decay : 0,
+                       .step = ++slot.steps});
   }
+  if (updates.empty()) return;
+  const Device device = slots_[0].parameter.device();
+  kernels(device).optim.adam(updates,
+                             {.lr = config_.lr,
+                              .beta1 = config_.beta1,
+                              .beta2 = config_.beta2,
+                              .eps = config_.eps,
+                              .decoupled = config_.decoupled},
+                             clip_of(limit, device));
 }
 
 std::map<std::string, Tensor> Adam::state() const {

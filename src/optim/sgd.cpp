@@ -18,22 +18,27 @@ Sgd::Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config) : config_
   }
 }
 
-void Sgd::step() {
+void Sgd::step(const GradNormLimit& limit) {
+  std::vector<SgdSlot> updates;
   for (Slot& slot : slots_) {
     const Tensor gradient = grad(slot.parameter);
     if (!gradient) continue;
     const bool first = config_.momentum > 0 && !slot.buffer;
     if (first) slot.buffer = zeros_like(slot.parameter);
-    kernels(slot.parameter.device())
-        .optim.sgd(rows(gradient),
-                   {.lr = config_.lr,
-                    .momentum = config_.momentum,
-                    .weight_decay = config_.weight_decay,
-                    .dampening = config_.dampening,
-                    .nesterov = config_.nesterov,
-                    .first = first},
-                   rows(slot.parameter), rows_or_empty(slot.buffer));
+    updates.push_back({.grad = rows(gradient),
+                       .param = rows(slot.parameter),
+                       .buffer = rows_or_empty(slot.buffer),
+                       .first = first});
   }
+  if (updates.empty()) return;
+  const Device device = slots_[0].parameter.device();
+  kernels(device).optim.sgd(updates,
+                            {.lr = config_.lr,
+                             .momentum = config_.momentum,
+                             .weight_decay = config_.weight_decay,
+                             .dampening = config_.dampening,
+                             .nesterov = config_.nesterov},
+                            clip_of(limit, device));
 }
 
 std::map<std::string, Tensor> Sgd::state() const {

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "attend/nn/parameters.h"
+#include "attend/optim/clip.h"
 #include "attend/tensor/creation.h"
+#include "backend/kernels.h"
 
 // Helpers for the parameters and saved states of optimisers.
 namespace attend {
@@ -55,6 +57,14 @@ inline std::vector<NamedTensor> without_repeats(std::vector<NamedTensor> paramet
     return entry.second.variable() && !seen.insert(entry.second.variable().get()).second;
   });
   return parameters;
+}
+
+/// The limit as the kernels take it. The views are valid as long as `limit` lives.
+inline GradientClip clip_of(const GradNormLimit& limit, Device device) {
+  if (!limit.squared_norm) return {};
+  require<DeviceError>(limit.squared_norm.device() == device, "step: the norm is on ", limit.squared_norm.device(),
+                       " but the parameters are on ", device);
+  return {.squares = rows(limit.squared_norm), .max_norm = limit.max_norm};
 }
 
 /// Throws ShapeError if the parameter is empty, or in a mapped file and therefore read-only.

@@ -16,6 +16,22 @@ size_t byte_size(const Shape& shape, DType dtype) {
   return static_cast<size_t>(bytes);
 }
 
+/// Copies between devices. From one GPU to another, the bytes take the way over the host.
+void move_bytes(void* to, Device target, const void* from, Device source, size_t bytes) {
+  if (bytes == 0) return;
+  if (source == kCpu) return kernels(target).memory.upload(to, from, bytes);
+  if (target == kCpu) return kernels(source).memory.download(to, from, bytes);
+  std::vector<std::byte> between(bytes);
+  kernels(source).memory.download(between.data(), from, bytes);
+  kernels(target).memory.upload(to, between.data(), bytes);
+}
+
+std::shared_ptr<Storage> moved(const Storage& storage, Device device) {
+  auto result = std::make_shared<Storage>(storage.bytes(), device);
+  move_bytes(result->data(), device, storage.data(), storage.device(), storage.bytes());
+  return result;
+}
+
 }  // namespace
 
 Tensor empty(const Shape& shape, TensorOptions options) {
@@ -82,15 +98,22 @@ Tensor to(const Tensor& tensor, Device device) {
   if (tensor.device() == device) return tensor;
   const Tensor dense = tensor.is_contiguous() ? tensor : tensor.clone();
   Tensor result = empty(tensor.shape(), {tensor.dtype(), device});
-  const size_t bytes = static_cast<size_t>(dense.numel()) * size_of(dense.dtype());
-  if (tensor.device() == kCpu) {
-    kernels(device).memory.upload(result.raw(), dense.raw(), bytes);
-  } else {
-    require<DeviceError>(device == kCpu, "to: expected the cpu as source or target, got ", tensor.device(), " to ",
-                         device);
-    kernels(tensor.device()).memory.download(result.raw(), dense.raw(), bytes);
+  move_bytes(result.raw(), device, dense.raw(), tensor.device(), byte_size(dense.shape(), dense.dtype()));
+  if (const auto& scales = tensor.storage()->scales()) {
+    require<ShapeError>(result.storage()->bytes() == tensor.storage()->bytes(), "to: expected a whole int8 matrix");
+    result.storage()->set_scales(moved(*scales, device));
   }
   return result;
+}
+
+Tensor on_device(const Tensor& tensor, Device device) {
+  if (!tensor || tensor.device() == device) return tensor;
+  std::shared_ptr<Storage> twin = tensor.storage()->twin();
+  if (!twin || twin->device() != device) {
+    twin = moved(*tensor.storage(), device);
+    tensor.storage()->set_twin(twin);
+  }
+  return {std::move(twin), tensor.dtype(), tensor.shape(), tensor.strides(), tensor.offset()};
 }
 
 void copy_values(const Tensor& source, const Tensor& target) {
@@ -100,6 +123,7 @@ void copy_values(const Tensor& source, const Tensor& target) {
                       "copy_values: expected tensors without scales, got an int8 matrix");
   require<ShapeError>(!target.storage()->is_read_only(),
                       "copy_values: the target is in a mapped file and read-only; clone() it first");
+  target.storage()->set_twin(nullptr);
   kernels(target.device()).elementwise.copy(to(source, target.device()).view(), target.view());
 }
 

@@ -41,6 +41,7 @@ void Tensor::check_host_access(DType wanted, bool for_writing) const {
                       wanted, " was requested, but the elements are ", dtype_);
   require<ShapeError>(!for_writing || !storage_->is_read_only(), "tensor: a tensor in a mapped file is read-only; ",
                       "use data<const T>() or clone() it");
+  if (for_writing) storage_->set_twin(nullptr);
   require<ShapeError>(is_contiguous(), "tensor: data() needs a contiguous tensor; shape ", shape_, " has strides ",
                       strides_);
 }
@@ -54,6 +55,10 @@ Tensor Tensor::as_strided(Shape shape, Strides strides, int64_t offset) const {
 Tensor Tensor::clone() const {
   Tensor copy = empty_like(*this);
   kernels(device()).elementwise.copy(view(), copy.view());
+  if (storage_->scales()) {
+    require<ShapeError>(copy.storage()->bytes() == storage_->bytes(), "clone: expected a whole int8 matrix");
+    copy.storage()->set_scales(storage_->scales());
+  }
   return copy;
 }
 

@@ -10,8 +10,10 @@
 #include "attend/models/setting_error.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/precision.h"
+#include "attend/ops/shape.h"
 #include "attend/optim/clip.h"
 #include "attend/optim/schedule.h"
+#include "attend/tensor/creation.h"
 #include "train/checkpoint.h"
 #include "train/journal.h"
 #include "train/updater.h"
@@ -21,6 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kCheckpointSeconds = 300;
+constexpr std::ptrdiff_t kMostUnread = 256;  // losses and norms that a GPU keeps before the host reads them
 constexpr double kWidthRate = 0.25;  // a good peak for wide models is lower: 2e-3 at width 128, 3e-4 at 768
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -126,7 +129,7 @@ class Run {
   /// One update with the gradient of the mean loss over all tokens of `accumulate` batches.
   void one_step() {
     const auto start = Clock::now();
-    const PrecisionScope precision(options_.precision);
+    const PrecisionScope precision(options_.precision, model_.device());
     std::vector<MicroBatch> batches;
     int64_t tokens = 0, counted = 0;
     for (int64_t i = 0; i < options_.accumulate; ++i) {
@@ -135,26 +138,48 @@ class Run {
       tokens += batch.tokens;
       counted += batch.counted > 0 ? batch.counted : batch.tokens;
     }
-    double loss = 0;
+    ++state_.step;
     for (const MicroBatch& batch : batches) {
       const double share = static_cast<double>(batch.tokens) / static_cast<double>(std::max<int64_t>(tokens, 1));
       const Tensor value = batch.loss({.rng = &rng_});
-      loss += value.item() * share;
+      unread_.push_back({state_.step, value.detach(), static_cast<double>(batch.tokens)});
       backward(options_.accumulate == 1 ? value : value * share);
     }
-    ++state_.step;
-    require_finite(loss, "loss");
-    norm_ = clip_grad_norm(parameters_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
-    require_finite(norm_, "gradient");
-    updater_.step(schedule_.at(state_.step));
+    const Tensor squares = squared_grad_norm(parameters_);
+    unread_.push_back({state_.step, squares, 0});
+    if (model_.device() == kCpu || std::ssize(unread_) > kMostUnread) read_values();
+    updater_.step(schedule_.at(state_.step),
+                  {squares, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity()});
     for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
-    const double seconds = since(start);
-    state_.seconds += seconds;
     state_.tokens += static_cast<double>(counted);
-    state_.window.weighted_loss += loss * static_cast<double>(tokens);
     state_.window.tokens += static_cast<double>(tokens);
     state_.window.counted += static_cast<double>(counted);
+    add_seconds(since(start));
+  }
+
+  void add_seconds(double seconds) {
+    state_.seconds += seconds;
     state_.window.seconds += seconds;
+  }
+
+  /// Reads the losses and norms of the steps since the last call from the device, which finishes these steps first. On a
+  /// GPU a step reads nothing back by itself. A step whose norm is not finite has changed nothing.
+  void read_values() {
+    if (unread_.empty()) return;
+    const auto start = Clock::now();
+    std::vector<Tensor> values;
+    for (const Unread& entry : unread_) values.push_back(reshape(to(entry.value, DType::f64), {1}));
+    const std::vector<double> read = concat(values, 0).to_vector<double>();
+    const std::vector<Unread> entries = std::exchange(unread_, {});
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const bool is_norm = entries[i].tokens == 0;
+      if (is_norm) norm_ = std::sqrt(read[i]);
+      require<Error>(std::isfinite(read[i]), "the ", is_norm ? "gradient" : "loss", " is not finite at step ",
+                     entries[i].step, "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0),
+                     " is kept");
+      state_.window.weighted_loss += read[i] * entries[i].tokens;
+    }
+    if (model_.device() != kCpu) add_seconds(since(start));
   }
 
   StepReport report_so_far() const {
@@ -173,6 +198,7 @@ class Run {
   }
 
   void report() {
+    read_values();
     const StepReport report = report_so_far();
     state_.window = {};
     journal_.add(report);
@@ -183,6 +209,7 @@ class Run {
   /// Shows progress once a second; the first time already after 0.4 seconds.
   void show_progress() {
     if (!observer_.progress || since(told_) < (has_shown_ ? 1.0 : 0.4)) return;
+    read_values();
     observer_.progress(report_so_far());
     told_ = Clock::now();
     has_shown_ = true;
@@ -191,6 +218,7 @@ class Run {
   /// Validates, and saves the model if it is the best so far. Returns true if the last `patience` validations brought
   /// no improvement.
   bool validate() {
+    read_values();
     const auto start = Clock::now();
     const bool by_bleu = options_.stop_on == StopMetric::bleu;
     ValidationReport report{.step = state_.step, .result = objective_.evaluate(by_bleu)};
@@ -215,6 +243,7 @@ class Run {
   bool is_stale() const { return options_.patience > 0 && state_.stale >= options_.patience; }
 
   void save_checkpoint() {
+    read_values();
     state_.random = rng_.next;
     write_checkpoint(checkpoint_path(), model_, updater_, state_);
     draw();
@@ -284,6 +313,14 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
+  /// A value that a step has computed and the host has not read yet: the loss of a batch of `tokens`, or the squared norm
+  /// of the gradients (`tokens` is 0).
+  struct Unread {
+    int64_t step = 0;
+    Tensor value;
+    double tokens = 0;
+  };
+  std::vector<Unread> unread_;
   int64_t first_step_ = 0;  // the step at which this process started
   bool has_shown_ = false, has_curve_failed_ = false;
   Clock::time_point saved_ = Clock::now(), told_ = saved_;
@@ -297,7 +334,7 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
   require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
   require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
-  require<Error>(options.precision == Precision::f32 || has_bf16(),
+  require<Error>(options.precision == Precision::f32 || has_bf16(model.device()),
                  "this processor has no bf16 instructions: use --precision f32");
   steps_ = options.steps;
   if (steps_ == 0) {

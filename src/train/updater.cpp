@@ -15,9 +15,9 @@ Updater::Updater(std::vector<NamedTensor> parameters, const TrainingOptions& opt
                                                   .decay_matrices_only = true});
 }
 
-void Updater::step(double lr) {
-  if (adam_) adam_->config().lr = lr, adam_->step();
-  if (sgd_) sgd_->config().lr = lr, sgd_->step();
+void Updater::step(double lr, const GradNormLimit& limit) {
+  if (adam_) adam_->config().lr = lr, adam_->step(limit);
+  if (sgd_) sgd_->config().lr = lr, sgd_->step(limit);
 }
 
 std::map<std::string, Tensor> Updater::state() const { return adam_ ? adam_->state() : sgd_->state(); }

@@ -18,7 +18,7 @@ class Updater {
   Updater(std::vector<NamedTensor> parameters, const TrainingOptions& options);
 
   /// Updates the parameters by their gradients at this learning rate.
-  void step(double lr);
+  void step(double lr, const GradNormLimit& limit);
   /// The optimizer's state between steps, by name. Checkpoints save it.
   std::map<std::string, Tensor> state() const;
   /// Copies a state returned by state(). Throws ShapeError for a name or shape that does not match.

@@ -13,15 +13,14 @@ struct State {
 };
 
 /// torch.optim.Adam / AdamW, one element.
-State adam_by_hand(State s, double g, const AdamOptions& o) {
-  g *= o.grad_scale;
+State adam_by_hand(State s, double g, const AdamOptions& o, double weight_decay, int64_t steps) {
   if (o.decoupled)
-    s.p -= o.lr * o.weight_decay * s.p;
+    s.p -= o.lr * weight_decay * s.p;
   else
-    g += o.weight_decay * s.p;
+    g += weight_decay * s.p;
   s.m = o.beta1 * s.m + (1 - o.beta1) * g;
   s.v = o.beta2 * s.v + (1 - o.beta2) * g * g;
-  const double step = static_cast<double>(o.step);
+  const double step = static_cast<double>(steps);
   const double root = std::sqrt(s.v) / std::sqrt(1 - std::pow(o.beta2, step)) + o.eps;
   s.p -= o.lr / (1 - std::pow(o.beta1, step)) * s.m / root;
   return s;
@@ -34,20 +33,19 @@ TEST(Optim, AdamMatchesFormula) {
         const Tensor param = uniform({size}, -1, 1, {1, 0}, {dtype}), grad = uniform({size}, -1, 1, {2, 0}, {dtype});
         const Tensor m = zeros({size}, {dtype}), v = zeros({size}, {dtype});
         const auto before = param.to_vector<double>(), slopes = grad.to_vector<double>();
-        AdamOptions options{.lr = 0.01,
-                            .beta1 = 0.9,
-                            .beta2 = 0.999,
-                            .eps = 1e-8,
-                            .weight_decay = 0.1,
-                            .decoupled = decoupled,
-                            .grad_scale = 0.5};
-        for (options.step = 1; options.step <= 3; ++options.step) {
-          kernels(kCpu).optim.adam(rows(grad), options, rows(param), rows(m), rows(v));
+        const AdamOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decoupled = decoupled};
+        const double norm = 7, most = 3.5;  // the gradients are halved
+        const Tensor squares = full({}, norm * norm, {DType::f64});
+        AdamSlot slot{
+            .grad = rows(grad), .param = rows(param), .m = rows(m), .v = rows(v), .weight_decay = 0.1, .step = 1};
+        for (; slot.step <= 3; ++slot.step) {
+          kernels(kCpu).optim.adam(std::span(&slot, 1), options, {rows(squares), most});
         }
         const auto after = param.to_vector<double>();
         for (size_t i = 0; i < after.size(); ++i) {
           State s{before[i], 0, 0};
-          for (options.step = 1; options.step <= 3; ++options.step) s = adam_by_hand(s, slopes[i], options);
+          const double scale = most / (norm + 1e-6);
+          for (int64_t t = 1; t <= 3; ++t) s = adam_by_hand(s, slopes[i] * scale, options, 0.1, t);
           ASSERT_NEAR(after[i], s.p, dtype == DType::f32 ? 3e-7 : 1e-14);
         }
       }
@@ -59,21 +57,21 @@ TEST(Optim, SgdMatchesFormula) {
   for (double momentum : {0.0, 0.9}) {
     for (double dampening : {0.0, 0.3}) {
       for (bool nesterov : {false, true}) {
-        SgdOptions options{.lr = 0.1,
+        const SgdOptions options{.lr = 0.1,
                            .momentum = momentum,
                            .weight_decay = 0.01,
                            .dampening = dampening,
-                           .nesterov = nesterov,
-                           .grad_scale = 2};
+                           .nesterov = nesterov};
         const Tensor param = random_f64({33}, 1), grad = random_f64({33}, 2);
         const Tensor buffer = momentum > 0 ? full({33}, std::nan(""), {DType::f64}) : Tensor{};
         auto expected = param.to_vector<double>();
         std::vector<double> history(33, 0);
         for (int step = 0; step < 3; ++step) {
-          options.first = step == 0;
-          kernels(kCpu).optim.sgd(rows(grad), options, rows(param), rows_or_empty(buffer));
+          const SgdSlot slot{
+              .grad = rows(grad), .param = rows(param), .buffer = rows_or_empty(buffer), .first = step == 0};
+          kernels(kCpu).optim.sgd(std::span(&slot, 1), options, {});
           for (size_t i = 0; i < 33; ++i) {
-            double g = 2 * grad.data<double>()[i] + 0.01 * expected[i];
+            double g = grad.data<double>()[i] + 0.01 * expected[i];
             if (momentum > 0) {
               history[i] = step == 0 ? g : momentum * history[i] + (1 - dampening) * g;
               g = nesterov ? g + momentum * history[i] : history[i];
@@ -85,6 +83,23 @@ TEST(Optim, SgdMatchesFormula) {
       }
     }
   }
+}
+
+/// A norm below the limit scales nothing, and one that is not finite stops the update.
+TEST(Optim, ANormThatIsNotFiniteChangesNothing) {
+  const Tensor param = ones({5}), grad = ones({5}), m = zeros({5}), v = zeros({5});
+  const AdamSlot adam{.grad = rows(grad), .param = rows(param), .m = rows(m), .v = rows(v)};
+  const SgdSlot sgd{.grad = rows(grad), .param = rows(param)};
+  for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
+    const Tensor squares = full({}, bad, {DType::f64});
+    kernels(kCpu).optim.adam(std::span(&adam, 1), {.lr = 1, .beta1 = 0.9, .beta2 = 0.9}, {rows(squares), 1});
+    kernels(kCpu).optim.sgd(std::span(&sgd, 1), {.lr = 1}, {rows(squares), 1});
+    expect_close(param, std::vector<double>(5, 1.0), 0);
+    expect_close(m, std::vector<double>(5, 0.0), 0);
+  }
+  const Tensor squares = full({}, 0.25, {DType::f64});
+  kernels(kCpu).optim.sgd(std::span(&sgd, 1), {.lr = 1}, {rows(squares), 1});
+  expect_close(param, std::vector<double>(5, 0.0), 0);
 }
 
 }  // namespace

@@ -59,6 +59,10 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
 /// `y` throws ShapeError.
 void backward(const Tensor& y, const Tensor& dy = {});
 
+/// Whether `dy` is the 1 with which the backward() that is running on this thread started. Multiplying by it changes
+/// nothing.
+bool is_seed(const Tensor& dy);
+
 /// While a NoGrad is alive, nothing is recorded on this thread. Scopes may be nested.
 class NoGrad {
  public:

@@ -64,6 +64,10 @@ class Model {
   /// The matrices of the linear layers and embeddings, for set_weight_format. Throws Error if the model does not
   /// support other weight formats.
   virtual std::vector<Tensor*> matrices();
+  /// Moves the parameters to a device; all calls then compute there. Token ids, lengths and masks may stay on the host.
+  /// Existing handles, such as an optimizer's, keep the old data: move the model before creating the optimizer.
+  void to(Device device);
+  Device device() const;  ///< where the parameters are
   virtual int64_t vocab_size() const = 0;
   virtual int64_t dim() const = 0;      ///< width of the embedding and of the last layer's input
   virtual int64_t context() const = 0;  ///< maximum sequence length in tokens

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/nn/parameters.h"
+#include "attend/optim/clip.h"
 
 namespace attend {
 
@@ -27,7 +28,7 @@ class Adam {
   Adam(std::vector<NamedTensor> parameters, const AdamConfig& config);
 
   /// Updates each parameter that has a gradient.
-  void step();
+  void step(const GradNormLimit& limit = {});
   /// May be changed between steps: config().lr = schedule.at(n).
   AdamConfig& config() { return config_; }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/nn/parameters.h"
+#include "attend/optim/clip.h"
 
 namespace attend {
 
@@ -24,7 +25,7 @@ class Sgd {
   Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config);
 
   /// Updates each parameter that has a gradient.
-  void step();
+  void step(const GradNormLimit& limit = {});
   SgdConfig& config() { return config_; }
 
   /// `<parameter>.momentum` of each parameter that has been updated. The tensors share the optimiser's data. Empty

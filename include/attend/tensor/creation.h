@@ -43,9 +43,15 @@ Tensor uniform(const Shape& shape, double low, double high, RandomStream stream,
 Tensor normal(const Shape& shape, double mean, double deviation, RandomStream stream, TensorOptions options = {});
 
 /// A dense copy with another dtype or on another device. Returns the tensor itself if it already has this dtype or
-/// device. Not recorded.
+/// device. Not recorded. An int8 matrix with scales can be moved whole, not in part.
 Tensor to(const Tensor& tensor, DType dtype);
 Tensor to(const Tensor& tensor, Device device);
+
+/// The tensor on a device, for inputs that stay on the host and are read by many ops: token ids, targets, lengths,
+/// masks, tables. Ops call it, so that such inputs may be on the host whatever the device of the data. The first call
+/// copies the whole storage and keeps the copy with it; later calls, also for other views of the storage, use that
+/// copy. data<T>() for writing and copy_values() drop the copy: do not write through a span that was taken before.
+Tensor on_device(const Tensor& tensor, Device device);
 
 /// Copies the elements of `source` into `target`, converting the dtype and moving between devices. Not recorded. Throws
 /// ShapeError if the shapes differ, if either tensor is an int8 matrix with scales, or if `target` is read-only.

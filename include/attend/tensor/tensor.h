@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,12 +36,17 @@ class Storage {
   const std::shared_ptr<const Storage>& scales() const { return scales_; }
   void set_scales(std::shared_ptr<const Storage> scales) { scales_ = std::move(scales); }
 
+  /// The copy of this storage on another device that on_device() keeps; null if there is none.
+  std::shared_ptr<Storage> twin() const { return twin_.load(); }
+  void set_twin(std::shared_ptr<Storage> twin) { twin_.store(std::move(twin)); }
+
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Device device_;
   std::shared_ptr<const void> owner_;  // empty: the destructor releases data_
   std::shared_ptr<const Storage> scales_;
+  std::atomic<std::shared_ptr<Storage>> twin_;
 };
 
 /// A cheap handle to shared, strided, typed storage on one device. Copies of a Tensor share its data; clone() copies

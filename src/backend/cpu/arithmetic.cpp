@@ -1,3 +1,4 @@
+#include <cstring>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
@@ -114,6 +115,18 @@ void binary(BinaryKind kind, ConstView a, ConstView b, View y) {
       case BinaryKind::divide:
         return combine<T>(a, b, y, [](T p, T q) { return p / q; });
     }
+  });
+}
+
+void zero_padding(ConstView x, ConstRows lengths, View y) {
+  const auto* counts = static_cast<const int64_t*>(lengths.data);
+  const auto position = static_cast<size_t>(x.shape[2]) * size_of(x.dtype);
+  const size_t row = position * static_cast<size_t>(x.shape[1]);
+  parallel_for(x.shape[0], [&](int64_t b) {
+    const size_t kept = position * static_cast<size_t>(counts[b]), begin = row * static_cast<size_t>(b);
+    std::byte* const to = static_cast<std::byte*>(y.data) + begin;
+    std::memcpy(to, static_cast<const std::byte*>(x.data) + begin, kept);
+    std::memset(to + kept, 0, row - kept);  // 0 has these bits in every float type
   });
 }
 

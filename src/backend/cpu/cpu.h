@@ -12,9 +12,10 @@ void fill(View y, double value);
 void affine(ConstView x, double scale, double shift, View y);
 void accumulate(ConstView x, View y);
 void binary(BinaryKind kind, ConstView a, ConstView b, View y);
+void zero_padding(ConstView x, ConstRows lengths, View y);
 
 void sum(ConstView x, View y);
-double sum_of_squares(ConstRows x);
+void sum_of_squares(std::span<const ConstRows> parts, Rows total);
 
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
 bool has_bf16();
@@ -38,8 +39,10 @@ void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows 
 void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd);
 void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight);
 
-int64_t cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse);
-void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
+void count_targets(ConstRows target, int64_t ignore_index, Rows count);
+void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse);
+void mean_loss(ConstRows losses, ConstRows count, Rows loss);
+void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
                             const CrossEntropyOptions& options, Rows dx);
 
 void uniform(RandomStream stream, double low, double high, Rows y);
@@ -48,8 +51,8 @@ void dropout(RandomStream stream, double p, ConstRows x, Rows y);
 
 void rotary(ConstView x, ConstRows frequencies, ConstRows positions, const RotaryOptions& options, View y);
 
-void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v);
-void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer);
+void adam(std::span<const AdamSlot> slots, const AdamOptions& options, const GradientClip& clip);
+void sgd(std::span<const SgdSlot> slots, const SgdOptions& options, const GradientClip& clip);
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);

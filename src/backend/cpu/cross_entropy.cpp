@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/dispatch.h"
@@ -80,10 +82,9 @@ RowSums SumRow(const T* x, int64_t count) {
 }
 
 // With smoothed targets t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
-int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse) {
+void CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse) {
   const auto* targets = static_cast<const int64_t*>(target.data);
-  const Scratch<double> losses(x.rows);
-  int64_t counted = 0;
+  auto* const all = static_cast<double*>(losses.data);
   WithFloat(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
     const double smoothing = options.label_smoothing;
@@ -91,21 +92,14 @@ int64_t CrossEntropy(ConstRows x, ConstRows target, const CrossEntropyOptions& o
       const T* logits = row_of<T>(x, row);
       const bool ignored = targets[row] == options.ignore_index;
       static_cast<T*>(lse.data)[row] = 0;
+      all[row] = 0;
       if (ignored) return;
       const RowSums sums = smoothing > 0 ? SumRow<true>(logits, x.cols) : SumRow<false>(logits, x.cols);
       static_cast<T*>(lse.data)[row] = static_cast<T>(sums.log_sum_exp);
-      losses.data()[row] = sums.log_sum_exp - (1 - smoothing) * static_cast<double>(logits[targets[row]]);
-      if (smoothing > 0) losses.data()[row] -= smoothing * sums.plain / static_cast<double>(x.cols);
+      all[row] = sums.log_sum_exp - (1 - smoothing) * static_cast<double>(logits[targets[row]]);
+      if (smoothing > 0) all[row] -= smoothing * sums.plain / static_cast<double>(x.cols);
     });
-    double sum = 0;
-    for (int64_t row = 0; row < x.rows; ++row) {
-      if (targets[row] == options.ignore_index) continue;
-      sum += losses.data()[row];
-      ++counted;
-    }
-    *static_cast<T*>(loss.data) = static_cast<T>(counted == 0 ? 0 : sum / static_cast<double>(counted));
   });
-  return counted;
 }
 
 /// Gradients of at least this size are written past the caches: they would be evicted before their next use anyway.
@@ -131,12 +125,13 @@ void GradientRow(const T* x, T lse, GradientScale<T> by, T* dx, int64_t count) {
     Sweep(d, count, [&](auto place) { place.store(value(place), dx); });
 }
 
-void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
+void CrossEntropyBackward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
                           const CrossEntropyOptions& options, Rows dx) {
   const auto* targets = static_cast<const int64_t*>(target.data);
   WithFloat(x.dtype, "cross_entropy", [&](auto type) {
     using T = decltype(type);
-    const double upstream = static_cast<double>(*static_cast<const T*>(dloss.data)) / static_cast<double>(count);
+    const double upstream = static_cast<double>(*static_cast<const T*>(dloss.data)) /
+                            static_cast<double>(*static_cast<const int64_t*>(count.data));
     const GradientScale<T> by{.factor = static_cast<T>(upstream),
                               .spread = static_cast<T>(options.label_smoothing / static_cast<double>(x.cols)),
                               .streaming = x.numel() * static_cast<int64_t>(sizeof(T)) >= kStreamingBytes};
@@ -160,24 +155,24 @@ namespace attend::cpu {
 HWY_EXPORT(CrossEntropy);
 HWY_EXPORT(CrossEntropyBackward);
 
-namespace {
-
-void check_targets(ConstRows target, int64_t classes, int64_t ignore_index) {
+void count_targets(ConstRows target, int64_t ignore_index, Rows count) {
   const auto* targets = static_cast<const int64_t*>(target.data);
-  for (int64_t i = 0; i < target.numel(); ++i) {
-    require<ShapeError>((targets[i] >= 0 && targets[i] < classes) || targets[i] == ignore_index,
-                        "cross_entropy: target ", targets[i], " at row ", i, " is not in [0, ", classes,
-                        ") nor ignore_index ", ignore_index);
-  }
+  *static_cast<int64_t*>(count.data) =
+      target.numel() - std::count(targets, targets + target.numel(), ignore_index);
 }
-
-}  // namespace
-
-int64_t cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows loss, Rows lse) {
-  check_targets(target, x.cols, options.ignore_index);
-  return ATTEND_DISPATCH(x.dtype, CrossEntropy)(x, target, options, loss, lse);
+void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse) {
+  ATTEND_DISPATCH(x.dtype, CrossEntropy)(x, target, options, losses, lse);
 }
-void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, int64_t count,
+void mean_loss(ConstRows losses, ConstRows count, Rows loss) {
+  const auto* all = static_cast<const double*>(losses.data);
+  const int64_t counted = *static_cast<const int64_t*>(count.data);
+  const double mean = counted == 0 ? 0 : std::accumulate(all, all + losses.numel(), 0.0) / static_cast<double>(counted);
+  with_float(loss.dtype, "cross_entropy", [&](auto type) {
+    using T = decltype(type);
+    *static_cast<T*>(loss.data) = static_cast<T>(mean);
+  });
+}
+void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
                             const CrossEntropyOptions& options, Rows dx) {
   ATTEND_DISPATCH(x.dtype, CrossEntropyBackward)(dloss, x, target, lse, count, options, dx);
 }

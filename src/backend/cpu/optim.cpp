@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/dispatch.h"
@@ -25,8 +27,8 @@ struct AdamStep {
   T beta1, beta2, rest1, rest2, eps, step_size, inverse_root, decay_gradient, keep_parameter, grad_scale;
 
   // m̂ = m / (1 − β1ᵗ), v̂ = v / (1 − β2ᵗ); p −= lr m̂ / (√v̂ + ε). AdamW first shrinks p by lr · decay.
-  explicit AdamStep(const AdamOptions& o) {
-    const auto t = static_cast<double>(o.step);
+  AdamStep(const AdamOptions& o, const AdamSlot& slot, double scale) {
+    const auto t = static_cast<double>(slot.step);
     const double correction1 = 1 - std::pow(o.beta1, t), correction2 = 1 - std::pow(o.beta2, t);
     beta1 = static_cast<T>(o.beta1);
     beta2 = static_cast<T>(o.beta2);
@@ -35,9 +37,9 @@ struct AdamStep {
     eps = static_cast<T>(o.eps);
     step_size = static_cast<T>(o.lr / correction1);
     inverse_root = static_cast<T>(1 / std::sqrt(correction2));
-    decay_gradient = static_cast<T>(o.decoupled ? 0 : o.weight_decay);
-    keep_parameter = static_cast<T>(o.decoupled ? 1 - o.lr * o.weight_decay : 1);
-    grad_scale = static_cast<T>(o.grad_scale);
+    decay_gradient = static_cast<T>(o.decoupled ? 0 : slot.weight_decay);
+    keep_parameter = static_cast<T>(o.decoupled ? 1 - o.lr * slot.weight_decay : 1);
+    grad_scale = static_cast<T>(scale);
   }
 };
 
@@ -61,11 +63,12 @@ void AdamPiece(const AdamStep<T>& s, const T* HWY_RESTRICT grad, T* HWY_RESTRICT
   });
 }
 
-void Adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
+void Adam(const AdamSlot& slot, const AdamOptions& options, double scale) {
+  const auto& [grad, param, m, v, decay, count] = slot;
   const auto dense = [](const auto&... matrices) { return ((matrices.stride == matrices.cols) && ...); };
   WithFloat(param.dtype, "adam", [&](auto type) {
     using T = decltype(type);
-    const AdamStep<T> step(options);
+    const AdamStep<T> step(options, slot, scale);
     for_each_piece(param.rows, param.cols, dense(grad, param, m, v), [&](const Piece& piece) {
       AdamPiece<T>(step, piece.of<T>(grad), piece.of<T>(param), piece.of<T>(m), piece.of<T>(v), piece.count);
     });
@@ -82,16 +85,16 @@ HWY_EXPORT(Adam);
 namespace {
 
 template <class T>
-void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict param, T* __restrict buffer,
-               int64_t count) {
-  const T lr = static_cast<T>(o.lr), decay = static_cast<T>(o.weight_decay), scale = static_cast<T>(o.grad_scale);
-  const T momentum = static_cast<T>(o.first ? 0 : o.momentum), fresh = static_cast<T>(o.first ? 1 : 1 - o.dampening);
+void sgd_piece(const SgdOptions& o, T scale, bool first, const T* __restrict grad, T* __restrict param,
+               T* __restrict buffer, int64_t count) {
+  const T lr = static_cast<T>(o.lr), decay = static_cast<T>(o.weight_decay);
+  const T momentum = static_cast<T>(first ? 0 : o.momentum), fresh = static_cast<T>(first ? 1 : 1 - o.dampening);
   if (buffer == nullptr) {
     for (int64_t i = 0; i < count; ++i) param[i] -= lr * (grad[i] * scale + decay * param[i]);
     return;
   }
   // The first step sets the buffer to the gradient, without dampening, whatever the buffer held (even NaN).
-  if (o.first) std::fill(buffer, buffer + count, T{0});
+  if (first) std::fill(buffer, buffer + count, T{0});
   const T ahead = static_cast<T>(o.nesterov ? o.momentum : 1), own = static_cast<T>(o.nesterov ? 1 : 0);
   for (int64_t i = 0; i < count; ++i) {
     const T g = grad[i] * scale + decay * param[i];
@@ -100,21 +103,36 @@ void sgd_piece(const SgdOptions& o, const T* __restrict grad, T* __restrict para
   }
 }
 
-}  // namespace
-
-void adam(ConstRows grad, const AdamOptions& options, Rows param, Rows m, Rows v) {
-  ATTEND_DISPATCH(param.dtype, Adam)(grad, options, param, m, v);
+/// The factor that clipping applies to the gradients; nothing if the update must change nothing.
+std::optional<double> gradient_scale(const GradientClip& clip) {
+  if (!clip.squares) return 1;
+  const double squares = *static_cast<const double*>(clip.squares.data);
+  if (!std::isfinite(squares)) return {};
+  return std::min(1.0, clip.max_norm / (std::sqrt(squares) + 1e-6));  // PyTorch's guard against a norm of 0
 }
 
-void sgd(ConstRows grad, const SgdOptions& options, Rows param, Rows buffer) {
-  with_float(param.dtype, "sgd", [&](auto type) {
-    using T = decltype(type);
-    const bool dense =
-        grad.stride == grad.cols && param.stride == param.cols && (!buffer || buffer.stride == buffer.cols);
-    for_each_piece(param.rows, param.cols, dense, [&](const Piece& piece) {
-      sgd_piece<T>(options, piece.of<T>(grad), piece.of<T>(param), buffer ? piece.of<T>(buffer) : nullptr, piece.count);
+}  // namespace
+
+void adam(std::span<const AdamSlot> slots, const AdamOptions& options, const GradientClip& clip) {
+  const auto scale = gradient_scale(clip);
+  if (!scale) return;
+  for (const AdamSlot& slot : slots) ATTEND_DISPATCH(slot.param.dtype, Adam)(slot, options, *scale);
+}
+
+void sgd(std::span<const SgdSlot> slots, const SgdOptions& options, const GradientClip& clip) {
+  const auto scale = gradient_scale(clip);
+  if (!scale) return;
+  for (const auto& [grad, param, buffer, first] : slots) {
+    with_float(param.dtype, "sgd", [&](auto type) {
+      using T = decltype(type);
+      const bool dense =
+          grad.stride == grad.cols && param.stride == param.cols && (!buffer || buffer.stride == buffer.cols);
+      for_each_piece(param.rows, param.cols, dense, [&](const Piece& piece) {
+        sgd_piece<T>(options, static_cast<T>(*scale), first, piece.of<T>(grad), piece.of<T>(param),
+                     buffer ? piece.of<T>(buffer) : nullptr, piece.count);
+      });
     });
-  });
+  }
 }
 
 }  // namespace attend::cpu

@@ -194,9 +194,13 @@ void sum(ConstView x, View y) {
   if (x.shape.numel() == 0) return fill(y, 0);
   ATTEND_DISPATCH(y.dtype, Sum)(x, y);
 }
-double sum_of_squares(ConstRows x) {
-  if (x.stride == x.cols) x = {x.data, x.dtype, 1, x.numel(), x.numel()};  // dense: cut evenly instead of by rows
-  return ATTEND_DISPATCH(x.dtype, SumOfSquares)(x);
+void sum_of_squares(std::span<const ConstRows> parts, Rows total) {
+  double sum = 0;
+  for (ConstRows x : parts) {
+    if (x.stride == x.cols) x = {x.data, x.dtype, 1, x.numel(), x.numel()};  // dense: cut evenly instead of by rows
+    sum += ATTEND_DISPATCH(x.dtype, SumOfSquares)(x);
+  }
+  *static_cast<double*>(total.data) = sum;
 }
 }  // namespace attend::cpu
 #endif

@@ -11,12 +11,15 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+void nothing_to_await() {}  // kernels have finished when they return
+
 /// All kernels of the CPU backend. The compiler checks their signatures.
 constexpr Kernels kTable{
     .memory = {.allocate = allocate,
                .release = release,
                .upload = copy_bytes,
                .download = copy_bytes,
+               .synchronize = nothing_to_await,
                .live_bytes = live_bytes,
                .peak_bytes = peak_bytes,
                .reset_peak = reset_peak},
@@ -25,6 +28,7 @@ constexpr Kernels kTable{
                     .affine = affine,
                     .accumulate = accumulate,
                     .binary = binary,
+                    .zero_padding = zero_padding,
                     .unary = unary,
                     .unary_backward = unary_backward},
     .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
@@ -39,7 +43,10 @@ constexpr Kernels kTable{
              .layer_backward = layer_norm_backward,
              .rms_forward = rms_norm,
              .rms_backward = rms_norm_backward},
-    .cross_entropy = {.forward = cross_entropy, .backward = cross_entropy_backward},
+    .cross_entropy = {.count = count_targets,
+                      .forward = cross_entropy,
+                      .mean = mean_loss,
+                      .backward = cross_entropy_backward},
     .index = {.check = check_index,
               .take_rows = take_rows,
               .take_rows_backward = take_rows_backward,

@@ -20,6 +20,7 @@ void fill(View y, double value);
 void affine(ConstView x, double scale, double shift, View y);
 void accumulate(ConstView x, View y);
 void binary(BinaryKind kind, ConstView a, ConstView b, View y);
+void zero_padding(ConstView x, ConstRows lengths, View y);
 void unary(UnaryKind kind, ConstRows x, Rows y);
 void unary_backward(UnaryKind kind, ConstRows dy, ConstRows x, Rows dx);
 
