@@ -18,7 +18,7 @@ namespace {
 struct BenchOptions {
   std::vector<std::string> names;
   bool json = false, list = false, all = false;
-  int64_t threads = 0;
+  ComputeOptions compute;
 };
 
 std::vector<Workload> all_workloads() {
@@ -101,7 +101,7 @@ void run_bench(const BenchOptions& options) {
     if (options.json) std::cout << list.dump(2) << '\n';
     return;
   }
-  use_threads(options.threads);
+  const Device device = use(options.compute);
   Machine machine{cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
   Json results = Json::array();
   if (!options.json) print_heading();
@@ -138,7 +138,7 @@ void add_bench(Command& app) {
   command->add_flag("--list", options->list,
                     "Print the names of the workloads and exit; --json also marks the slow ones");
   command->add_flag("--all", options->all, "Include the slow workloads");
-  add_threads(*command, options->threads);
+  add_compute_options(*command, options->compute);
   command->footer(
       "\nThe share is the fraction of the machine's peak, as the median of several rounds. The peak is measured before "
       "and after\n"

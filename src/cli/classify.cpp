@@ -86,9 +86,9 @@ void classify_pictures(const ClassifyArguments& arguments, const ModelFolder& fo
 }
 
 void run_classify(const ClassifyArguments& arguments) {
-  use_threads(arguments.common.threads);
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const PrecisionScope precision(arguments.common.weights.precision());
+  const Device device = use(arguments.common.compute);
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
+  const PrecisionScope precision(arguments.common.weights.precision(device), device);
   if (folder.model->kind() == ModelKind::pictures) return classify_pictures(arguments, folder);
   const EncoderModel& model = labelled_model(folder);
   const std::vector<std::string> labels = model.labels();

@@ -34,7 +34,8 @@ struct CompareArguments {
   Files files, test, validation, architectures, settings;
   std::string output, resume, tokenizer;
   ComparisonJob job;
-  int64_t vocabulary = 0, threads = 0;
+  int64_t vocabulary = 0;
+  ComputeOptions compute;
   std::optional<int64_t> beam;
   double held_out = 0;
   bool lowercase = false, lossy = false, overwrite = false, quiet = false, json = false;
@@ -102,7 +103,7 @@ void check_usage(const CompareArguments& arguments) {
 
 void run_compare(const CompareArguments& arguments) {
   check_usage(arguments);
-  use_threads(arguments.threads);
+  const Device device = use(arguments.compute);
   survive_file_limits();
   if (!arguments.quiet) acknowledge_signals();
   std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
@@ -114,7 +115,7 @@ void run_compare(const CompareArguments& arguments) {
         arguments.resume.empty()
             ? ComparisonFolder::create(job_of(arguments), path, arguments.overwrite, stoppable(printer.progress()))
             : ComparisonFolder::open(path);
-    result = folder.run(observer_of(printer), &stop_after_saving());
+    result = folder.run(observer_of(printer), &stop_after_saving(), device);
   } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();
@@ -192,7 +193,7 @@ void add_compare(Command& app) {
   command->add_option("--resume", arguments->resume, "Folder of a comparison to continue")->type_name("FOLDER");
   add_model_choices(*command, *arguments);
   command->add_flag("--overwrite", arguments->overwrite, "Replace an existing comparison");
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   add_quiet(*command, arguments->quiet);
   add_json(*command, arguments->json, "Print the contents of compare.json instead of the table");
   command->footer(kCompareExamples);

@@ -38,7 +38,8 @@ constexpr const char *kMark = "/demo.json", *kMarkText = "{\"made_by\": \"attend
 
 struct DemoArguments {
   std::string output = "date-model";
-  int64_t seed = 1, steps = 0, threads = 0;
+  int64_t seed = 1, steps = 0;
+  ComputeOptions compute;
   bool json = false;
 };
 
@@ -254,11 +255,12 @@ void check_output(const std::string& path) {
 }
 
 /// Trains like `attend train`: a signal saves a checkpoint, prints how to continue, and ends the process.
-TrainingFolder train_dates(const DemoArguments& arguments) {
+TrainingFolder train_dates(const DemoArguments& arguments, Device device) {
   TrainingPrinter printer(std::cerr, arguments.json);
   if (!arguments.json) acknowledge_signals();
   try {
     TrainingFolder folder = prepare(arguments, printer);
+    folder.to(device);
     if (!arguments.json) printer.start(folder);
     const TrainingOutcome outcome = folder.run(printer.observer(), &stop_after_saving());
     if (outcome.end != TrainingOutcome::End::interrupted) return folder;
@@ -270,7 +272,7 @@ TrainingFolder train_dates(const DemoArguments& arguments) {
 }
 
 void run_demo(const DemoArguments& arguments) {
-  use_threads(arguments.threads);
+  const Device device = use(arguments.compute);
   check_output(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   const auto seed = static_cast<uint64_t>(arguments.seed);
@@ -279,7 +281,7 @@ void run_demo(const DemoArguments& arguments) {
     std::cout << "Training a small Transformer to read dates in English, German and Chinese:\n"
               << "   " << date_pair(seed, 0).text << " → " << date_pair(seed, 0).iso << std::endl;
   }
-  const TrainingFolder folder = train_dates(arguments);
+  const TrainingFolder folder = train_dates(arguments, device);
   const auto& model = dynamic_cast<const PairModel&>(folder.model());
   const Exam exam = examine(model, *folder.data().tokenizer, seed);
   const std::string page = write_page(folder, arguments.output);
@@ -303,7 +305,7 @@ void add_demo(Command& app) {
   command->add_option("--steps", arguments->steps, "Training steps (default: 2600)")
       ->check(whole_number(1, 1000000))
       ->type_name("N");
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   add_json(*command, arguments->json, "Print only a JSON object: {\"seconds\", \"accuracy\", \"model\"}");
   command->footer("\nExample:\n  attend demo -o dates\n");
   command->callback([arguments] { run_demo(*arguments); });

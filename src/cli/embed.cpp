@@ -49,10 +49,10 @@ std::string text_line(const std::vector<float>& vector) {
 /// Embeds chunk by chunk.
 class EmbedCommand {
  public:
-  explicit EmbedCommand(const EmbedArguments& arguments) : arguments_(arguments) {
+  EmbedCommand(const EmbedArguments& arguments, Device device) : arguments_(arguments) {
     const std::string& path = arguments.common.model;
     if (is_sentence_folder(path)) sentence_ = read_sentence_folder(path);
-    folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights);
+    folder_ = open_model(sentence_.model.empty() ? path : sentence_.model, arguments.common.weights, device);
     require<Error>(folder_.tokenizer != nullptr, folder_.path,
                    ": this is an image classifier, which cannot embed texts: use attend classify");
     options_ = {.sentence = sentence_.settings, .rules = folder_.rules, .batch_tokens = arguments.batch_tokens};
@@ -127,15 +127,15 @@ class EmbedCommand {
 };
 
 void run_embed(const EmbedArguments& arguments) {
-  use_threads(arguments.common.threads);
+  const Device device = use(arguments.common.compute);
   if (arguments.npy && (arguments.common.json || arguments.similarity)) {
     throw UsageError("--npy cannot be combined with --json or --similarity");
   }
   if (arguments.npy && (arguments.common.output.empty() || arguments.common.output == "-")) {
     throw UsageError("--npy requires a file: --output FILE");
   }
-  const PrecisionScope precision(arguments.common.weights.precision());
-  EmbedCommand(arguments).run();
+  const PrecisionScope precision(arguments.common.weights.precision(device), device);
+  EmbedCommand(arguments, device).run();
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct EvaluateArguments {
   std::optional<int64_t> beam;
   std::optional<double> length_penalty;
   WeightOptions weights;
-  int64_t threads = 0;
+  ComputeOptions compute;
   bool lowercase = false, json = false, lossy = false, by_line = false;
 };
 
@@ -172,10 +172,10 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
   report(arguments, {{"model", folder.path}}, measures);
 }
 
-void evaluate_model(const EvaluateArguments& arguments) {
+void evaluate_model(const EvaluateArguments& arguments, Device device) {
   if (arguments.files.size() < 2) throw UsageError("expected a model and evaluation files");
-  ModelFolder folder = open_model(arguments.files[0], arguments.weights);
-  const PrecisionScope precision(arguments.weights.precision());
+  ModelFolder folder = open_model(arguments.files[0], arguments.weights, device);
+  const PrecisionScope precision(arguments.weights.precision(device), device);
   choose_task(folder, arguments.task);
   const Lines files(arguments.files.begin() + 1, arguments.files.end());
   const ModelKind kind = folder.model->kind();
@@ -197,8 +197,7 @@ void evaluate_model(const EvaluateArguments& arguments) {
 }
 
 void run_evaluate(const EvaluateArguments& arguments) {
-  use_threads(arguments.threads);
-  if (arguments.hypotheses.empty()) return evaluate_model(arguments);
+  if (arguments.hypotheses.empty()) return evaluate_model(arguments, use(arguments.compute));
   if (arguments.files.empty()) throw UsageError("--hypotheses requires one or more reference files");
   if (!arguments.output.empty()) throw UsageError("--hypotheses cannot be combined with --output");
   evaluate_hypotheses(arguments);
@@ -242,7 +241,7 @@ void add_evaluate(Command& app) {
   add_by_line(*command, arguments->by_line);
   add_lossy(*command, arguments->lossy);
   add_weight_options(*command, arguments->weights);
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kEvaluateExamples);
   command->callback([arguments] { run_evaluate(*arguments); });

@@ -66,8 +66,8 @@ void require_masks(const FilledText& result, const std::string& text, const std:
 }
 
 void run_fill(const FillArguments& arguments) {
-  use_threads(arguments.common.threads);
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+  const Device device = use(arguments.common.compute);
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const EncoderModel& model = masked_model(folder);
   const int32_t mask = folder.tokenizer->special().mask;
   require<FormatError>(mask >= 0, folder.path, ": the tokenizer has no mask token, which attend fill needs");

@@ -186,14 +186,14 @@ void check_usage(const GenerateArguments& arguments) {
 }
 
 void run_generate(GenerateArguments& arguments) {
-  use_threads(arguments.common.threads);
+  const Device device = use(arguments.common.compute);
   check_usage(arguments);
   GenerateOptions& options = arguments.options;
   const bool is_greedy = arguments.greedy || (arguments.beam == 1 && !arguments.is_sampling_given());
   if (is_greedy) options.sampling.temperature = 0;
   options.use_cache = !arguments.no_cache;
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const PrecisionScope precision(arguments.common.weights.precision());
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
+  const PrecisionScope precision(arguments.common.weights.precision(device), device);
   language_model(folder);  // throws if this is another kind of model
   take_rules(arguments, folder.rules);
   warn_unfollowed(folder);

@@ -41,7 +41,8 @@ constexpr const char* kRollout = "rollout";
 struct InspectArguments {
   std::string model, text, output, layer, query;
   std::string target, second;
-  int64_t head = -1, threads = 0;
+  int64_t head = -1;
+  ComputeOptions compute;
   Option *target_option = nullptr, *second_option = nullptr;
 };
 
@@ -157,8 +158,8 @@ void check_arguments(const InspectArguments& arguments) {
 
 void run_inspect(const InspectArguments& arguments) {
   check_arguments(arguments);
-  use_threads(arguments.threads);
-  InspectedModel model = open_inspected(arguments.model);
+  const Device device = use(arguments.compute);
+  InspectedModel model = open_inspected(arguments.model, device);
   const Run run = capture(model, run_options(model, arguments));
   const std::string content = content_of(model, run, arguments);
   const std::string& name = arguments.output;
@@ -200,7 +201,7 @@ void add_inspect(Command& app) {
       ->add_option("--query", arguments->query,
                    ".svg and .png of image classifiers: patch whose attention is drawn (default: [CLS])")
       ->type_name("NAME");
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   command->footer(kInspectExamples);
   command->callback([arguments] { run_inspect(*arguments); });
 }

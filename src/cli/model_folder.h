@@ -10,8 +10,8 @@ namespace attend::cli {
 
 using ModelFolder = OpenedModel;
 
-/// Opens a model with its weights in the requested format; see attend/hub/open_model.h.
-ModelFolder open_model(const std::string& path, const WeightOptions& weights = {});
+/// Opens a model with its weights in the requested format, on a device; see attend/hub/open_model.h.
+ModelFolder open_model(const std::string& path, const WeightOptions& weights = {}, Device device = kCpu);
 /// Applies the generation rules of `task` unless it is "". Throws a usage error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);
 

@@ -177,15 +177,15 @@ void check_model(const ScoreArguments& arguments, const ModelFolder& folder) {
 }
 
 void run_score(const ScoreArguments& arguments) {
-  use_threads(arguments.common.threads);
+  const Device device = use(arguments.common.compute);
   if (arguments.source.empty() != arguments.target.empty()) {
     throw UsageError("--source and --target require each other");
   }
   if (!arguments.source.empty() && !arguments.common.input.texts.empty()) {
     throw UsageError("texts cannot be combined with --source and --target");
   }
-  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
-  const PrecisionScope precision(arguments.common.weights.precision());
+  const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
+  const PrecisionScope precision(arguments.common.weights.precision(device), device);
   check_model(arguments, folder);
   CommonOptions common = arguments.common;
   if (!arguments.source.empty()) common.input.file = arguments.source;

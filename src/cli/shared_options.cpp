@@ -2,20 +2,34 @@
 
 #include <algorithm>
 
+#include <iostream>
+
+#include "attend/backend/devices.h"
 #include "attend/base/threads.h"
 #include "attend/models/generation_rules.h"
 #include "cli/command_line.h"
 
 namespace attend::cli {
 
-void add_threads(Command& command, int64_t& threads) {
-  command.add_option("--threads", threads, "Number of threads (default: all cores)")
+void add_compute_options(Command& command, ComputeOptions& options) {
+  command
+      .add_option("--device", options.device,
+                  "Device: cpu, cuda, cuda:N, or auto: the first GPU, or the CPU if there is none (default: auto)")
+      ->suggest({"auto", "cpu", "cuda"})
+      ->type_name("NAME");
+  command.add_option("--threads", options.threads, "Number of CPU threads (default: all cores)")
       ->check(whole_number(1, 1024))
       ->type_name("N");
 }
 
-void use_threads(int64_t threads) {
-  if (threads > 0) set_threads(static_cast<int>(threads));
+Device use(const ComputeOptions& options) {
+  if (options.threads > 0) set_threads(static_cast<int>(options.threads));
+  const Device device = parse_device(options.device);
+  if (options.device == "auto" && device != kCpu) {
+    const DeviceInfo about = devices()[static_cast<size_t>(device.index) + 1];
+    std::cerr << "Using " << about.name << " (" << device << "); --device cpu uses the processor\n";
+  }
+  return device;
 }
 
 void add_json(Command& command, bool& json, const std::string& help) { command.add_flag("--json", json, help); }
@@ -102,7 +116,9 @@ WeightFormat WeightOptions::format() const {
 
 bool WeightOptions::keeps_bf16() const { return dtype != "f32"; }
 
-Precision WeightOptions::precision() const { return dtype == "bf16" && has_bf16() ? Precision::bf16 : Precision::f32; }
+Precision WeightOptions::precision(Device device) const {
+  return dtype == "bf16" && has_bf16(device) ? Precision::bf16 : Precision::f32;
+}
 
 void add_weight_options(Command& command, WeightOptions& options) {
   command
@@ -121,7 +137,7 @@ void add_weight_options(Command& command, WeightOptions& options) {
 void add_model_options(Command& command, CommonOptions& options) {
   add_model(command, options.model);
   add_weight_options(command, options.weights);
-  add_threads(command, options.threads);
+  add_compute_options(command, options.compute);
   add_json(command, options.json, "Print one JSON object per line");
 }
 

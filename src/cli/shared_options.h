@@ -14,10 +14,15 @@
 // Options that several commands share, each declared once.
 namespace attend::cli {
 
-/// --threads.
-void add_threads(Command& command, int64_t& threads);
-/// Applies --threads; 0 leaves the default.
-void use_threads(int64_t threads);
+/// Where a command computes.
+struct ComputeOptions {
+  std::string device = "auto";
+  int64_t threads = 0;  ///< 0: all cores
+};
+/// --device, --threads.
+void add_compute_options(Command& command, ComputeOptions& options);
+/// Applies --threads and returns the device. If `auto` has found a GPU, names it on standard error.
+Device use(const ComputeOptions& options);
 /// --json; `help` describes its output.
 void add_json(Command& command, bool& json, const std::string& help);
 /// --quiet.
@@ -58,21 +63,21 @@ struct WeightOptions {
   WeightFormat format() const;
   /// Whether matrices stored as bf16 stay bf16 in memory.
   bool keeps_bf16() const;
-  /// Precision of matrix products: bf16 if requested and supported by the processor.
-  Precision precision() const;
+  /// Precision of matrix products: bf16 if requested and supported by the device.
+  Precision precision(Device device) const;
 };
 
 struct CommonOptions {
   std::string model, output;
   TextInputOptions input;
   WeightOptions weights;
-  int64_t threads = 0;
+  ComputeOptions compute;
   bool json = false, bench = false;
 };
 
 /// --dtype, --quantize.
 void add_weight_options(Command& command, WeightOptions& options);
-/// MODEL, --dtype, --quantize, --threads, --json.
+/// MODEL, --dtype, --quantize, --device, --threads, --json.
 void add_model_options(Command& command, CommonOptions& options);
 /// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
 void add_text_options(Command& command, CommonOptions& options);

@@ -37,7 +37,8 @@ Files may be gzip-compressed; - is standard input. Ctrl-C saves a checkpoint and
 struct TrainArguments {
   std::string architecture, output, resume, from, task, preset, tokenizer;
   std::vector<std::string> files, validation;
-  int64_t vocabulary = 0, threads = 0;
+  int64_t vocabulary = 0;
+  ComputeOptions compute;
   double validation_share = 0;
   bool lossy = false, overwrite = false, quiet = false, json = false, by_line = false, masked = false,
        lowercase = false, watch = false;
@@ -198,11 +199,12 @@ std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, c
 
 void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
-  use_threads(arguments.threads);
+  const Device device = use(arguments.compute);
   survive_file_limits();
   if (!arguments.quiet) acknowledge_signals();
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
+  folder.to(device);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
   const auto watch = start_watching(arguments, folder, path);
@@ -353,7 +355,7 @@ void add_train(Command& app) {
   command->add_flag("--masked-words", arguments->masked, "Encoder: train on plain text to predict masked words");
   add_lossy(*command, arguments->lossy);
   command->add_flag("--overwrite", arguments->overwrite, "Replace an existing model folder");
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   command->add_flag("--watch", arguments->watch, "Show the training in the browser, at the printed address");
   command
       ->add_option("--watch-text", arguments->watch_text,

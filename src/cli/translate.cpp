@@ -79,8 +79,8 @@ SearchOptions search_of(const TranslateArguments& arguments, GenerationRules rul
   return search;
 }
 
-ModelFolder open_for(const TranslateArguments& arguments) {
-  ModelFolder folder = open_model(arguments.common.model, arguments.common.weights);
+ModelFolder open_for(const TranslateArguments& arguments, Device device) {
+  ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   choose_task(folder, arguments.task);
   if (!arguments.prefix && folder.rules.prefix.empty() && folder.tasks.size() > 1) {
     std::string names;
@@ -93,9 +93,9 @@ ModelFolder open_for(const TranslateArguments& arguments) {
 /// Translates chunk by chunk.
 class TranslateCommand {
  public:
-  explicit TranslateCommand(const TranslateArguments& arguments)
+  TranslateCommand(const TranslateArguments& arguments, Device device)
       : arguments_(arguments),
-        folder_(open_for(arguments)),
+        folder_(open_for(arguments, device)),
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
         work_("translate", arguments.common, {.chunk = chunk_of(search_)}) {
@@ -198,8 +198,8 @@ class TranslateCommand {
 };
 
 void run_translate(TranslateArguments& arguments) {
-  use_threads(arguments.common.threads);
-  const PrecisionScope precision(arguments.common.weights.precision());
+  const Device device = use(arguments.common.compute);
+  const PrecisionScope precision(arguments.common.weights.precision(device), device);
   SearchOptions& search = arguments.search;
   if (arguments.sample || arguments.is_sampling_given()) search.sampling = arguments.sampling;
   if (search.sampling && arguments.beam.value_or(1) > 1) {
@@ -211,7 +211,7 @@ void run_translate(TranslateArguments& arguments) {
     throw UsageError("--layer and --head require --alignments");
   }
   search.use_cache = !arguments.no_cache;
-  TranslateCommand(arguments).run();
+  TranslateCommand(arguments, device).run();
 }
 
 void add_search_options(Command& command, TranslateArguments& arguments) {

@@ -36,7 +36,8 @@ Press Ctrl-C to stop the server.)";
 struct ViewArguments {
   std::vector<std::string> models;
   std::string host = "127.0.0.1", text, picture;
-  int64_t port = 8757, threads = 0;
+  int64_t port = 8757;
+  ComputeOptions compute;
   bool no_open = false;
   Option* port_option = nullptr;
 };
@@ -78,11 +79,11 @@ void open_browser(const std::string& address) {
 }
 
 void run_view(ViewArguments& arguments) {
-  use_threads(arguments.threads);
+  const Device device = use(arguments.compute);
   arguments.text = text_or_input(arguments.text);
   std::vector<InspectedModel> models;
   for (const std::string& path : arguments.models) {
-    models.push_back(open_inspected(path));
+    models.push_back(open_inspected(path, device));
     begin_with(models.back(), arguments);
   }
   if (!arguments.picture.empty() && std::ranges::none_of(models, reads_pictures)) {
@@ -120,7 +121,7 @@ void add_view(Command& app) {
   command->add_option("--host", arguments->host, "Address to listen on (default: 127.0.0.1, this machine only)")
       ->type_name("ADDRESS");
   command->add_flag("--no-open", arguments->no_open, "Do not open a browser");
-  add_threads(*command, arguments->threads);
+  add_compute_options(*command, arguments->compute);
   command->footer(kViewExamples);
   command->callback([arguments] { run_view(*arguments); });
 }

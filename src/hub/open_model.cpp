@@ -46,6 +46,7 @@ void take_tokenizer(OpenedModel& opened) {
 
 OpenedModel open_model(const std::string& path, const OpenOptions& options) {
   OpenedModel opened = open_weights(path, {.keep_bf16 = options.keep_bf16});
+  opened.model->to(options.device);
   set_weight_format(*opened.model, options.format);
   take_tokenizer(opened);
   return opened;

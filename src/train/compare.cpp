@@ -231,11 +231,13 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
   return result;
 }
 
-std::optional<Comparison> ComparisonFolder::run(const ComparisonObserver& observer, const std::atomic<bool>* stop) try {
+std::optional<Comparison> ComparisonFolder::run(const ComparisonObserver& observer, const std::atomic<bool>* stop,
+                                                Device device) try {
   std::optional<Comparison> comparison;
   for (const std::string& architecture : architectures_) {
     const std::string path = folder_ + "/" + architecture;
     TrainingFolder folder = TrainingFolder::open(path);
+    folder.to(device);
     const TrainingOutcome outcome =
         folder.run(observer.training ? observer.training(folder) : TrainingObserver{}, stop);
     if (outcome.end == TrainingOutcome::End::interrupted) return std::nullopt;

@@ -85,9 +85,10 @@ class ComparisonFolder {
   static ComparisonFolder open(const std::string& folder);
 
   /// Trains the models that are not trained yet, translates the test sentences to ARCHITECTURE.txt, and writes
-  /// compare.svg and compare.json. Setting `stop` to true saves everything and ends the comparison; the result is then
-  /// nullopt.
-  std::optional<Comparison> run(const ComparisonObserver& observer = {}, const std::atomic<bool>* stop = nullptr);
+  /// compare.svg and compare.json, all on one device. Setting `stop` to true saves everything and ends the comparison;
+  /// the result is then nullopt.
+  std::optional<Comparison> run(const ComparisonObserver& observer = {}, const std::atomic<bool>* stop = nullptr,
+                                Device device = kCpu);
 
  private:
   std::string folder_;
