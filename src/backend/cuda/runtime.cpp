@@ -1,0 +1,163 @@
+#include "backend/cuda/runtime.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <vector>
+
+#include "attend/base/error.h"
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/devices.h"
+
+namespace attend::cuda {
+namespace {
+
+/// The state of all devices, made when a device is first selected. Never destroyed: tensors with static lifetime may be
+/// released after the destructors of this library's statics.
+struct Devices {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<DeviceState>> states;
+};
+Devices& devices() {
+  static Devices* instance = new Devices;
+  return *instance;
+}
+
+constexpr int kOldestArchitecture = 80;
+
+constinit thread_local DeviceState* selected = nullptr;
+const PluginHost* host = nullptr;
+
+/// A version as CUDA counts it: 13000 is 13.0.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+int driver_version() {
+  int version = 0;
+  cudaDriverGetVersion(&version);
+  return version;
+}
+
+int runtime_version() {
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  return version;
+}
+
+bool waits_after_launches() {
+  static const bool waits = std::getenv("ATTEND_CUDA_CHECK") != nullptr;
+  return waits;
+}
+
+int attribute(cudaDeviceAttr which, int index) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, index), "cuda: reading the properties of a device");
+  return value;
+}
+
+int architecture_of(int index) {
+  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, index) +
+         attribute(cudaDevAttrComputeCapabilityMinor, index);
+}
+
+std::unique_ptr<DeviceState> new_state(int index) {
+  auto state = std::make_unique<DeviceState>();
+  state->index = index;
+  state->multiprocessors = attribute(cudaDevAttrMultiProcessorCount, index);
+  state->architecture = architecture_of(index);
+  require<DeviceError>(state->architecture >= kOldestArchitecture, "cuda:", index, ": compute capability ",
+                       state->architecture / 10, ".", state->architecture % 10, ", but ", kOldestArchitecture / 10, ".",
+                       kOldestArchitecture % 10, " or later is needed");
+  check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking), "cuda: creating a stream");
+  return state;
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  const char* text = cudaGetErrorString(status);
+  cudaGetLastError();
+  if (status == cudaErrorMemoryAllocation) throw_error<DeviceError>(what, ": out of GPU memory");
+  throw_error<DeviceError>(what, ": ", text);
+}
+
+void check_launch(const char* kernel) {
+  check(cudaGetLastError(), kernel);
+  counters().launches.fetch_add(1, std::memory_order_relaxed);
+  if (!waits_after_launches()) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream(), &status), kernel);
+  if (status == cudaStreamCaptureStatusNone) check(cudaStreamSynchronize(stream()), kernel);
+}
+
+void wait_for_stream(const char* what) {
+  counters().synchronizations.fetch_add(1, std::memory_order_relaxed);
+  check(cudaStreamSynchronize(stream()), what);
+}
+
+void synchronize() { wait_for_stream("memory.synchronize"); }
+
+DeviceState& current() {
+  require<DeviceError>(selected != nullptr, "cuda: no device was selected");
+  return *selected;
+}
+
+cudaStream_t stream() { return current().stream; }
+int device_index() { return current().index; }
+int multiprocessors() { return current().multiprocessors; }
+int architecture() { return current().architecture; }
+
+Counters& counters() {
+  static Counters instance;
+  return instance;
+}
+
+void set_host(const PluginHost* given) { host = given; }
+const Kernels& host_kernels() { return *host->cpu; }
+
+int open_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    require<DeviceError>(driver_version() > 0, "cuda: no NVIDIA driver is installed");
+    throw_error<DeviceError>("cuda: the NVIDIA driver is too old: it supports CUDA ", version_text(driver_version()),
+                             ", but this plug-in was built with CUDA ", version_text(runtime_version()));
+  }
+  require<DeviceError>(status != cudaErrorNoDevice && (status != cudaSuccess || count > 0),
+                       "cuda: there is a driver, but no NVIDIA GPU");
+  check(status, "cuda");
+  open_blas();
+  devices().states.resize(static_cast<size_t>(count));
+  return count;
+}
+
+void select_device(int index) {
+  check(cudaSetDevice(index), "cuda: selecting a device");
+  std::lock_guard lock(devices().mutex);
+  std::unique_ptr<DeviceState>& state = devices().states[static_cast<size_t>(index)];
+  if (state == nullptr) state = new_state(index);
+  selected = state.get();
+}
+
+PluginDevice describe_device(int index) {
+  int before = 0;
+  check(cudaGetDevice(&before), "cuda");
+  check(cudaSetDevice(index), "cuda: selecting a device");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cuda: reading the properties of a device");
+  PluginDevice device{.name = properties.name, .architecture = architecture_of(index)};
+  const cudaError_t status = cudaMemGetInfo(&device.free_memory, &device.total_memory);
+  check(cudaSetDevice(before), "cuda: selecting a device");
+  check(status, "cuda: reading the free memory");
+  std::ifstream in("/sys/module/nvidia/version");
+  std::string number;
+  in >> number;
+  device.driver = (number.empty() ? "" : number + " ") + "(CUDA " + version_text(driver_version()) + ")";
+  return device;
+}
+
+}  // namespace attend::cuda

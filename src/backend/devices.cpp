@@ -1,0 +1,191 @@
+#include "backend/devices.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "attend/backend/devices.h"
+#include "backend/cpu/cpu.h"
+#include "backend/plugin.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPluginFile = "libattend-cuda.so";
+constexpr const char* kPluginVariable = "ATTEND_CUDA_PLUGIN";
+
+/// The opened plug-in, or the reason why there is none.
+struct Cuda {
+  const Plugin* plugin = nullptr;
+  int devices = 0;
+  std::string problem;
+};
+
+/// The plug-in, once something has opened it.
+std::atomic<const Plugin*> used_plugin{nullptr};
+
+/// The folder of this library or program; empty if it is unknown.
+fs::path own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  return fs::absolute(info.dli_fname, ignored).parent_path();
+}
+
+fs::path program_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+/// Where the plug-in is looked for, in this order.
+std::vector<std::string> plugin_places() {
+  std::vector<std::string> places;
+  const auto add = [&](const fs::path& place) {
+    const std::string file = place.lexically_normal().string();
+    if (std::find(places.begin(), places.end(), file) == places.end()) places.push_back(file);
+  };
+  if (const fs::path program = program_folder(); !program.empty()) {
+    add(program / kPluginFile);
+    add(program / "../lib/attend" / kPluginFile);
+  }
+  if (const fs::path own = own_folder(); !own.empty()) {
+    add(own / kPluginFile);
+    add(own / "attend" / kPluginFile);
+  }
+  places.emplace_back(kPluginFile);  // the default path of dlopen
+  return places;
+}
+
+/// Opens a shared library. RTLD_LOCAL keeps its symbols from the program's.
+void* open_library(const std::string& file) { return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); }
+
+void* open_plugin_library() {
+  if (const char* file = std::getenv(kPluginVariable); file != nullptr && *file != '\0') {
+    void* library = open_library(file);
+    require<DeviceError>(library != nullptr, "cuda: ", kPluginVariable, ": ", library == nullptr ? dlerror() : "");
+    return library;
+  }
+  require<DeviceError>(open_library("libcuda.so.1") != nullptr,
+                       "cuda: no NVIDIA driver is installed (libcuda.so.1 was not found)");
+  std::string tried;
+  for (const std::string& place : plugin_places()) {
+    const bool is_file = place.find('/') != std::string::npos;
+    tried += (tried.empty() ? "" : ", ") + (is_file ? fs::path(place).parent_path().string() : "the library path");
+    std::error_code ignored;
+    if (is_file && !fs::exists(place, ignored)) continue;
+    if (void* library = open_library(place)) return library;
+    const std::string reason = dlerror();
+    require<DeviceError>(!is_file, "cuda: cannot open the plug-in: ", reason);
+  }
+  throw_error<DeviceError>("cuda: the plug-in ", kPluginFile, " was not found in ", tried, "; set ", kPluginVariable,
+                           " to its file");
+}
+
+Cuda open_cuda() {
+  Cuda cuda;
+  try {
+    static const PluginHost host{.cpu = &cpu::table()};
+    void* library = open_plugin_library();
+    auto* entry = reinterpret_cast<PluginEntry*>(dlsym(library, kPluginEntry));
+    const Plugin* plugin = entry != nullptr ? entry(kPluginVersion, &host) : nullptr;
+    require<DeviceError>(plugin != nullptr, "cuda: the plug-in belongs to another version of attend");
+    cuda.devices = plugin->open();
+    cuda.plugin = plugin;
+    used_plugin = plugin;
+  } catch (const std::exception& error) {
+    cuda.problem = error.what();
+  }
+  return cuda;
+}
+
+/// Opened at the first use. Never destroyed: tensors with static lifetime may be released later.
+const Cuda& cuda() {
+  static const Cuda& opened = *new Cuda(open_cuda());
+  return opened;
+}
+
+const Plugin& plugin_with(int index) {
+  const Cuda& opened = cuda();
+  require<DeviceError>(opened.plugin != nullptr, opened.problem);
+  require<DeviceError>(index >= 0 && index < opened.devices, "cuda:", index, ": no such device, this machine has ",
+                       opened.devices, opened.devices == 1 ? " GPU (cuda:0)" : " GPUs, counted from cuda:0");
+  return *opened.plugin;
+}
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const size_t value = line.find(": ");
+    if (line.starts_with("model name") && value != std::string::npos) return line.substr(value + 2);
+  }
+  return "CPU";
+}
+
+DeviceInfo cpu_info() {
+  const auto bytes_of = [](int pages) { return static_cast<size_t>(sysconf(pages)) * static_cast<size_t>(getpagesize()); };
+  DeviceInfo info{.name = cpu_name(), .total_memory = bytes_of(_SC_PHYS_PAGES), .free_memory = bytes_of(_SC_AVPHYS_PAGES)};
+  std::ifstream in("/proc/meminfo");  // counts cached files as available, which sysconf does not
+  for (std::string key, rest; in >> key; std::getline(in, rest)) {
+    size_t kilobytes = 0;
+    if (key == "MemAvailable:" && in >> kilobytes) info.free_memory = kilobytes * 1024;
+  }
+  return info;
+}
+
+}  // namespace
+
+const Kernels& select_cuda(int index) {
+  const Plugin& plugin = plugin_with(index);
+  plugin.select(index);
+  return plugin.table();
+}
+
+int cuda_devices() { return cuda().devices; }
+
+std::string cuda_problem() { return cuda().problem; }
+
+std::vector<DeviceInfo> devices() {
+  std::vector<DeviceInfo> all{cpu_info()};
+  for (int index = 0; index < cuda_devices(); ++index) {
+    PluginDevice found = cuda().plugin->describe(index);
+    all.push_back({.device = {Device::Kind::cuda, index},
+                   .name = std::move(found.name),
+                   .total_memory = found.total_memory,
+                   .free_memory = found.free_memory,
+                   .architecture = found.architecture,
+                   .driver = std::move(found.driver)});
+  }
+  return all;
+}
+
+Device parse_device(std::string_view name) {
+  if (name == "cpu") return kCpu;
+  if (name == "auto") return cuda_devices() > 0 ? Device{Device::Kind::cuda, 0} : kCpu;
+  Device device{Device::Kind::cuda, 0};
+  if (name != "cuda") {
+    const std::string_view number = name.starts_with("cuda:") ? name.substr(5) : "";
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), device.index);
+    require<DeviceError>(!number.empty() && error == std::errc() && end == number.data() + number.size() &&
+                             device.index >= 0,
+                         "unknown device '", name, "': expected auto, cpu, cuda or cuda:N");
+  }
+  plugin_with(device.index);
+  return device;
+}
+
+DeviceCounters device_counters() {
+  const Plugin* plugin = used_plugin.load();
+  if (plugin == nullptr) return {};
+  const PluginCounters counters = plugin->counters();
+  return {.launches = counters.launches, .synchronizations = counters.synchronizations};
+}
+
+}  // namespace attend

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backend/kernels.h"
+
+// The interface between the program and a plug-in: a shared library that implements the kernels of the devices
+// cuda:0, cuda:1, …. The plug-in exports one C function, attend_backend(). Both are built by the same compiler from the
+// same sources, so C++ types and the exceptions of attend/base/error.h cross the interface.
+namespace attend {
+
+/// Changes with every change of this file, of backend/kernels.h, or of a type that they use.
+inline constexpr int kPluginVersion = 1;
+
+/// What the program provides to a plug-in.
+struct PluginHost {
+  const Kernels* cpu = nullptr;  ///< the kernels of the CPU
+};
+
+struct PluginDevice {
+  std::string name;
+  size_t total_memory = 0, free_memory = 0;  ///< bytes
+  int architecture = 0;                      ///< compute capability: 90 for 9.0
+  std::string driver;                        ///< driver version
+};
+
+/// Counts since the start of the program.
+struct PluginCounters {
+  uint64_t launches = 0;          ///< launched kernels
+  uint64_t synchronizations = 0;  ///< times that the host waited for a device
+};
+
+struct Plugin {
+  /// The number of devices, at least 1. Throws DeviceError, in one line, if none can be used: no driver, a driver that
+  /// is too old, no device, or a missing library.
+  int (*open)() = nullptr;
+  PluginDevice (*describe)(int index) = nullptr;
+  void (*select)(int index) = nullptr;  ///< makes the device the current one of the calling thread
+  const Kernels& (*table)() = nullptr;  ///< the kernels; they run on the current device of the calling thread
+  PluginCounters (*counters)() = nullptr;
+};
+
+/// The type of attend_backend. Returns null if the plug-in implements another version of this interface. `host` must
+/// outlive the plug-in.
+using PluginEntry = const Plugin*(int version, const PluginHost* host);
+inline constexpr const char* kPluginEntry = "attend_backend";
+
+}  // namespace attend
