@@ -101,8 +101,10 @@ void run_bench(const BenchOptions& options) {
     if (options.json) std::cout << list.dump(2) << '\n';
     return;
   }
-  const Device device = use(options.compute);
-  Machine machine{cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
+  bench_device() = use(options.compute);
+  const bool on_cpu = bench_device() == kCpu;
+  Machine machine;
+  if (on_cpu) machine = {cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
   Json results = Json::array();
   if (!options.json) print_heading();
   for (const Workload& workload : workloads) {

@@ -218,7 +218,14 @@ Workload memory_workload() {
 
 }  // namespace
 
-Tensor values(const Shape& shape, uint64_t stream) { return normal(shape, 0, 1, {1, stream}); }
+Device& bench_device() {
+  static Device device;
+  return device;
+}
+
+Tensor values(const Shape& shape, uint64_t stream) {
+  return to(normal(shape, 0, 1, {1, stream}), bench_device());
+}
 
 std::vector<Workload> attention_workloads() {
   const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};

@@ -20,8 +20,8 @@ Tensor made_up_ids(const Shape& shape, int64_t words) {
 
 std::shared_ptr<Gpt> gpt2(WeightFormat format) {
   Rng rng{1};
-  std::shared_ptr<Gpt> model = Gpt::create(
-      {.vocab_size = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng);
+  std::shared_ptr<Gpt> model = on_bench_device(Gpt::create(
+      {.vocab_size = kGpt2Words, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0}, rng));
   set_weight_format(*model, format);
   return model;
 }
@@ -97,7 +97,7 @@ Workload prompt_workload(WeightFormat format, Precision precision) {
             Prepared prepared;
             prepared.run = [model = gpt2(format), ids = made_up_ids({1, kTokens}, kGpt2Words), precision] {
               const NoGrad no_grad;
-              const PrecisionScope scope(precision);
+              const PrecisionScope scope(precision, bench_device());
               return Results{model->start()->step(ids)};
             };
             return prepared;
@@ -136,9 +136,9 @@ Workload translate_workload(const char* name, int64_t beam, WeightFormat format)
       .slow = true,
       .prepare = [beam, format] {
         Rng rng{1};
-        std::shared_ptr<TransformerModel> model = TransformerModel::create(
+        std::shared_ptr<TransformerModel> model = on_bench_device(TransformerModel::create(
             {.vocab_size = kVocab, .dim = 512, .heads = 8, .ffn_dim = 2048, .encoder_layers = 6, .decoder_layers = 6},
-            rng);
+            rng));
         set_weight_format(*model, format);
         std::vector<std::vector<int32_t>> sources(kSentences);
         for (int64_t s = 0; s < kSentences; ++s) {
@@ -166,9 +166,9 @@ Workload encoder_workload() {
           .slow = true,
           .prepare = [] {
             Rng rng{1};
-            std::shared_ptr<Encoder> model = Encoder::create(
+            std::shared_ptr<Encoder> model = on_bench_device(Encoder::create(
                 {.vocab_size = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12},
-                rng);
+                rng));
             Prepared prepared;
             prepared.run = [model, ids = made_up_ids({kRows, kLength}, 30522)] {
               const NoGrad no_grad;

@@ -51,7 +51,7 @@ Workload linear_workload(const char* name, Precision precision) {
             const Tensor dy = values({kTokens, kOut}, 4);
             return forward_and_backward({values({kTokens, kIn}, 1), values({kOut, kIn}, 2), values({kOut}, 3)}, dy,
                                         [precision](const auto& in) {
-                                          const PrecisionScope scope(precision);
+                                          const PrecisionScope scope(precision, bench_device());
                                           return linear(in[0], in[1], in[2]);
                                         });
           }};

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "attend/autograd/autograd.h"
+#include "attend/ops/matmul.h"
+#include "attend/tensor/creation.h"
 #include "backend/cpu/machine.h"
+#include "backend/kernels.h"
 #include "cli/bench_workload.h"
 
 namespace attend::cli {
@@ -30,6 +34,7 @@ double time_runs(const Prepared& prepared, const std::function<Results()>& run, 
     prepared.before();
     const auto begin = std::chrono::steady_clock::now();
     const Results results = run();
+    kernels(bench_device()).memory.synchronize();
     total += std::chrono::steady_clock::now() - begin;
   }
   return total.count() / repeats;
@@ -38,14 +43,54 @@ double time_runs(const Prepared& prepared, const std::function<Results()>& run, 
 /// The first run warms caches and allocator and measures memory: the peak less what remains allocated.
 size_t extra_bytes(const Prepared& prepared) {
   prepared.before();
-  reset_peak_memory();
+  reset_peak_memory(bench_device());
   const Results results = prepared.run();
-  const MemoryStats stats = memory_stats();
+  const MemoryStats stats = memory_stats(bench_device());
   return stats.peak_bytes - std::min(stats.peak_bytes, stats.live_bytes);
+}
+
+/// Seconds of one call of `work` on the GPU: the best of a few, as a GPU has no other users here.
+double gpu_seconds(const std::function<void()>& work) {
+  double best = 1e9;
+  for (int i = 0; i < 6; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    kernels(bench_device()).memory.synchronize();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best;
+}
+
+double gpu_bandwidth_gbs() {
+  constexpr int64_t kBytes = int64_t{2} << 30;
+  const Tensor from = zeros({kBytes / 4}, {.device = bench_device()}), target = empty_like(from);
+  return 2e-9 * kBytes / gpu_seconds([&] { copy_values(from, target); });
+}
+
+double gpu_peak_gflops(Precision precision) {
+  constexpr int64_t kSize = 8192;
+  const Tensor a = values({kSize, kSize}, 1), b = values({kSize, kSize}, 2);
+  const PrecisionScope scope(precision, bench_device());
+  const NoGrad no_grad;
+  return 2e-9 * kSize * kSize * kSize / gpu_seconds([&] { matmul(a, b); });
+}
+
+/// The GPU's rate for a workload to be compared with, measured once.
+double gpu_rate(const Workload& workload, Machine& machine) {
+  const auto once = [](double& known, const std::function<double()>& measure_it) {
+    if (known == 0) known = measure_it();
+    return known;
+  };
+  if (workload.bound == Bound::memory) return once(machine.bandwidth_gbs, gpu_bandwidth_gbs);
+  if (workload.precision == Precision::bf16) {
+    return once(machine.bf16_gflops, [] { return gpu_peak_gflops(Precision::bf16); });
+  }
+  return once(machine.peak_gflops, [] { return gpu_peak_gflops(Precision::f32); });
 }
 
 /// Measures the machine's rate for a workload to be compared with, and updates the highest.
 double machine_rate(const Workload& workload, Machine& machine) {
+  if (bench_device() != kCpu) return gpu_rate(workload, machine);
   const auto better = [](double& best, double now) {
     best = std::max(best, now);
     return now;

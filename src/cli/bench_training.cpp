@@ -27,8 +27,7 @@ struct Training {
 
   void step(const Tensor& loss) {
     backward(loss);
-    clip_grad_norm(parameters, 1);
-    optimiser.step();
+    optimiser.step({squared_grad_norm(parameters), 1});
     for (const auto& [name, parameter] : parameters) zero_grad(parameter);
   }
 };
@@ -55,11 +54,11 @@ Workload gpt2_workload(const char* name, Precision precision) {
             Rng rng{1};
             const GptConfig config{
                 .vocab_size = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
-            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{Gpt::create(config, rng)});
+            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{on_bench_device(Gpt::create(config, rng))});
             const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 1);
             const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 2);
             const auto step = [training, ids, labels](Precision wanted) {
-              const PrecisionScope scope(wanted);
+              const PrecisionScope scope(wanted, bench_device());
               const Gpt& model = *training->model;
               const Tensor loss = model.head().loss(model.hidden(ids), labels);
               training->step(loss);
@@ -82,9 +81,9 @@ Workload transformer_workload() {
       .name = "train_transformer", .tokens = kBatch.rows * kBatch.length - shorter * kPadding, .prepare = [] {
         Rng rng{1};
         auto training = std::make_shared<
-            Training<TransformerModel>>(Training<TransformerModel>{TransformerModel::create(
+            Training<TransformerModel>>(Training<TransformerModel>{on_bench_device(TransformerModel::create(
             {.vocab_size = kVocab, .dim = 128, .heads = 4, .ffn_dim = 256, .encoder_layers = 4, .decoder_layers = 4},
-            rng)});
+            rng))});
         const Shape shape{kBatch.rows, kBatch.length};
         std::vector<int64_t> lengths, labels = made_up_ids(shape, kVocab, 3).to_vector<int64_t>();
         for (int64_t i = 0; i < kBatch.rows; ++i) {

@@ -40,7 +40,15 @@ struct Workload {
   std::function<Prepared()> prepare;
 };
 
-/// Normally distributed numbers, the same in every run.
+/// Where the workloads run. `attend bench` sets it before it prepares the first workload.
+Device& bench_device();
+/// A model on bench_device().
+template <class Model>
+Model on_bench_device(Model model) {
+  model->to(bench_device());
+  return model;
+}
+/// Normally distributed numbers on bench_device(), the same in every run.
 Tensor values(const Shape& shape, uint64_t stream);
 
 std::vector<Workload> attention_workloads();
