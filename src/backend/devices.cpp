@@ -130,8 +130,11 @@ std::string cpu_name() {
 }
 
 DeviceInfo cpu_info() {
-  const auto bytes_of = [](int pages) { return static_cast<size_t>(sysconf(pages)) * static_cast<size_t>(getpagesize()); };
-  DeviceInfo info{.name = cpu_name(), .total_memory = bytes_of(_SC_PHYS_PAGES), .free_memory = bytes_of(_SC_AVPHYS_PAGES)};
+  const auto bytes_of = [](int pages) {
+    return static_cast<size_t>(sysconf(pages)) * static_cast<size_t>(getpagesize());
+  };
+  DeviceInfo info{
+      .name = cpu_name(), .total_memory = bytes_of(_SC_PHYS_PAGES), .free_memory = bytes_of(_SC_AVPHYS_PAGES)};
   std::ifstream in("/proc/meminfo");  // counts cached files as available, which sysconf does not
   for (std::string key, rest; in >> key; std::getline(in, rest)) {
     size_t kilobytes = 0;
@@ -173,9 +176,9 @@ Device parse_device(std::string_view name) {
   if (name != "cuda") {
     const std::string_view number = name.starts_with("cuda:") ? name.substr(5) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), device.index);
-    require<DeviceError>(!number.empty() && error == std::errc() && end == number.data() + number.size() &&
-                             device.index >= 0,
-                         "unknown device '", name, "': expected auto, cpu, cuda or cuda:N");
+    require<DeviceError>(
+        !number.empty() && error == std::errc() && end == number.data() + number.size() && device.index >= 0,
+        "unknown device '", name, "': expected auto, cpu, cuda or cuda:N");
   }
   plugin_with(device.index);
   return device;

@@ -223,9 +223,7 @@ Device& bench_device() {
   return device;
 }
 
-Tensor values(const Shape& shape, uint64_t stream) {
-  return to(normal(shape, 0, 1, {1, stream}), bench_device());
-}
+Tensor values(const Shape& shape, uint64_t stream) { return to(normal(shape, 0, 1, {1, stream}), bench_device()); }
 
 std::vector<Workload> attention_workloads() {
   const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};

@@ -160,22 +160,22 @@ Workload translate_workload(const char* name, int64_t beam, WeightFormat format)
 Workload encoder_workload() {
   static constexpr int64_t kRows = 32, kLength = 128;
   constexpr double kLayers = 12.0 * 12 * 768 * 768, kAttention = 12.0 * 4 * 768 * kLength;
-  return {.name = "encoder_bert",
-          .operations = kRows * kLength * (2 * kLayers + kAttention),
-          .tokens = kRows * kLength,
-          .slow = true,
-          .prepare = [] {
-            Rng rng{1};
-            std::shared_ptr<Encoder> model = on_bench_device(Encoder::create(
-                {.vocab_size = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12},
-                rng));
-            Prepared prepared;
-            prepared.run = [model, ids = made_up_ids({kRows, kLength}, 30522)] {
-              const NoGrad no_grad;
-              return Results{model->hidden({.ids = ids})};
-            };
-            return prepared;
-          }};
+  return {
+      .name = "encoder_bert",
+      .operations = kRows * kLength * (2 * kLayers + kAttention),
+      .tokens = kRows * kLength,
+      .slow = true,
+      .prepare = [] {
+        Rng rng{1};
+        std::shared_ptr<Encoder> model = on_bench_device(Encoder::create(
+            {.vocab_size = 30522, .labels = {"a", "b"}, .context = 512, .dim = 768, .heads = 12, .layers = 12}, rng));
+        Prepared prepared;
+        prepared.run = [model, ids = made_up_ids({kRows, kLength}, 30522)] {
+          const NoGrad no_grad;
+          return Results{model->hidden({.ids = ids})};
+        };
+        return prepared;
+      }};
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr int64_t kNoLabel = -100;
 class Grid {
  public:
   Grid(int64_t rows, int64_t columns, int64_t fill)
-      : tensor_(full({rows, columns}, static_cast<double>(fill), {.dtype = DType::i64})),
+      : tensor_(full({rows, columns}, static_cast<double>(fill), {DType::i64, kCpu})),
         cells_(tensor_.data<int64_t>()),
         columns_(columns) {}
   std::span<int64_t> row(size_t index) const {

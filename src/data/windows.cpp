@@ -14,8 +14,8 @@ constexpr int64_t kNoLabel = -100;
 
 /// Splits each row of context + 1 tokens into ids and labels. Shorter rows are filled with kNoLabel.
 TextBatch make_batch(std::span<const int64_t> tokens, int64_t rows, int64_t context) {
-  TextBatch batch{.ids = empty({rows, context}, {.dtype = DType::i64}),
-                  .labels = empty({rows, context}, {.dtype = DType::i64})};
+  TextBatch batch{.ids = empty({rows, context}, {DType::i64, kCpu}),
+                  .labels = empty({rows, context}, {DType::i64, kCpu})};
   const auto ids = batch.ids.data<int64_t>(), labels = batch.labels.data<int64_t>();
   const auto width = static_cast<size_t>(context);
   for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {

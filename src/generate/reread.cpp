@@ -76,7 +76,7 @@ class PairRereading final : public Decoding {
 
  private:
   Tensor real_lengths() const {
-    return lengths_ ? lengths_ : full({source_.dim(0)}, static_cast<double>(source_.dim(1)), {DType::i64});
+    return lengths_ ? lengths_ : full({source_.dim(0)}, static_cast<double>(source_.dim(1)), {DType::i64, kCpu});
   }
 
   const PairModel& model_;

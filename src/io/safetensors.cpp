@@ -88,7 +88,7 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
     auto storage = std::make_shared<Storage>(bytes.data(), bytes.size(), kCpu, owner_);
     return {std::move(storage), entry.dtype, entry.shape, contiguous_strides(entry.shape)};
   }
-  Tensor copy = empty(entry.shape, {.dtype = entry.dtype});
+  Tensor copy = empty(entry.shape, {entry.dtype, kCpu});
   if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
   return copy;
 }

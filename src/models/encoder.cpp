@@ -37,8 +37,7 @@ Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
   if (!lengths) return mean(x, 1);
   std::vector<float> shares;
   for (const int64_t length : lengths.to_vector<int64_t>()) shares.push_back(1.0f / static_cast<float>(length));
-  return sum(zero_padding(x, lengths), 1) *
-         on_device(tensor<float>(shares, {x.dim(0), 1}), x.device());
+  return sum(zero_padding(x, lengths), 1) * on_device(tensor<float>(shares, {x.dim(0), 1}), x.device());
 }
 
 /// The tokens of a padded batch without the padding.

@@ -149,7 +149,7 @@ class RnnDecoding final : public Decoding {
 
   /// The mask of the memory, also where there is no padding.
   static Tensor whole_mask(const Memory& memory) {
-    return memory.mask ? memory.mask : ones({memory.states.dim(0), memory.states.dim(1)}, {DType::boolean});
+    return memory.mask ? memory.mask : ones({memory.states.dim(0), memory.states.dim(1)}, {DType::boolean, kCpu});
   }
 
   Tensor one(const Tensor& word, const ForwardPass& pass) {

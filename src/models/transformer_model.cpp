@@ -143,7 +143,8 @@ class TransformerDecoding final : public Decoding {
   /// The lengths of the sources, also where no padding made them necessary: i64 [sentences].
   Tensor real_lengths() const {
     const Tensor& keys = caches_[0].memory.keys;
-    return memory_lengths_ ? memory_lengths_ : full({keys.dim(0)}, static_cast<double>(keys.dim(2)), {DType::i64});
+    return memory_lengths_ ? memory_lengths_
+                           : full({keys.dim(0)}, static_cast<double>(keys.dim(2)), {DType::i64, kCpu});
   }
   static Tensor select_last(const Tensor& y) { return attend::select(y, 1, y.dim(1) - 1); }
 

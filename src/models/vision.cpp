@@ -77,7 +77,8 @@ Tensor Vision::hidden(const Tensor& pixels, const ForwardPass& pass) const {
   require<ShapeError>(pixels.shape() == expected, "vision: expected pixels of shape ", expected, ", got ",
                       pixels.shape());
   const Tensor front = expand(unsqueeze(whole, 0), {pixels.dim(0), 1, settings.dim});
-  const Tensor tokens = pass.show("tokens", concat({front, patches.forward(cut(on_device(pixels, whole.device()), settings.patch))}, 1));
+  const Tensor tokens =
+      pass.show("tokens", concat({front, patches.forward(cut(on_device(pixels, whole.device()), settings.patch))}, 1));
   const Tensor x = pass.show("embedded", positions.forward(tokens));
   const ObservedPart part(pass.observer, "stack");
   return layers.forward(drop(x, settings.dropout, pass), {}, pass);

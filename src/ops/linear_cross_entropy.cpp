@@ -166,8 +166,7 @@ Tensor scaled(const Tensor& gradient, const Tensor& factor) {
   Strides strides = gradient.strides();
   for (int64_t axis = 0; axis < gradient.rank(); ++axis) strides[axis] = 0;
   const Tensor spread = factor.as_strided(gradient.shape(), strides, factor.offset());
-  kernels(gradient.device())
-      .elementwise.binary(BinaryKind::multiply, gradient.view(), spread.view(), gradient.view());
+  kernels(gradient.device()).elementwise.binary(BinaryKind::multiply, gradient.view(), spread.view(), gradient.view());
   return gradient;
 }
 

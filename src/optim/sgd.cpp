@@ -25,10 +25,8 @@ void Sgd::step(const GradNormLimit& limit) {
     if (!gradient) continue;
     const bool first = config_.momentum > 0 && !slot.buffer;
     if (first) slot.buffer = zeros_like(slot.parameter);
-    updates.push_back({.grad = rows(gradient),
-                       .param = rows(slot.parameter),
-                       .buffer = rows_or_empty(slot.buffer),
-                       .first = first});
+    updates.push_back(
+        {.grad = rows(gradient), .param = rows(slot.parameter), .buffer = rows_or_empty(slot.buffer), .first = first});
   }
   if (updates.empty()) return;
   const Device device = slots_[0].parameter.device();

@@ -1,11 +1,14 @@
 #include "attend/tensor/creation.h"
 
+#include <atomic>
 #include <numeric>
 
 #include "backend/kernels.h"
 
 namespace attend {
 namespace {
+
+std::atomic<Device> default_place{kCpu};
 
 size_t byte_size(const Shape& shape, DType dtype) {
   for (int64_t dim : shape) require<ShapeError>(dim >= 0, "empty: negative size in shape ", shape);
@@ -33,6 +36,9 @@ std::shared_ptr<Storage> moved(const Storage& storage, Device device) {
 }
 
 }  // namespace
+
+Device default_device() { return default_place.load(std::memory_order_relaxed); }
+void set_default_device(Device device) { default_place.store(device, std::memory_order_relaxed); }
 
 Tensor empty(const Shape& shape, TensorOptions options) {
   auto storage = std::make_shared<Storage>(byte_size(shape, options.dtype), options.device);

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kCheckpointSeconds = 300;
 constexpr std::ptrdiff_t kMostUnread = 256;  // losses and norms that a GPU keeps before the host reads them
-constexpr double kWidthRate = 0.25;  // a good peak for wide models is lower: 2e-3 at width 128, 3e-4 at 768
+constexpr double kWidthRate = 0.25;          // a good peak for wide models is lower: 2e-3 at width 128, 3e-4 at 768
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -162,8 +162,8 @@ class Run {
     state_.window.seconds += seconds;
   }
 
-  /// Reads the losses and norms of the steps since the last call from the device, which finishes these steps first. On a
-  /// GPU a step reads nothing back by itself. A step whose norm is not finite has changed nothing.
+  /// Reads the losses and norms of the steps since the last call from the device, which finishes these steps first. On
+  /// a GPU a step reads nothing back by itself. A step whose norm is not finite has changed nothing.
   void read_values() {
     if (unread_.empty()) return;
     const auto start = Clock::now();
@@ -313,8 +313,8 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
-  /// A value that a step has computed and the host has not read yet: the loss of a batch of `tokens`, or the squared norm
-  /// of the gradients (`tokens` is 0).
+  /// A value that a step has computed and the host has not read yet: the loss of a batch of `tokens`, or the squared
+  /// norm of the gradients (`tokens` is 0).
   struct Unread {
     int64_t step = 0;
     Tensor value;

@@ -45,7 +45,7 @@ std::vector<double> naive(const Tensor& a, const Tensor& b) {
 
 Tensor multiplied(const Tensor& a, const Tensor& b, const MatmulOptions& options = {}, double before = NAN) {
   const Tensor c = full({a.dim(0), a.dim(1), b.dim(2)}, before, {a.dtype()});
-  kernels(kCpu).matmul.multiply(a.view(), b.view(), c.view(), options);
+  kernels(default_device()).matmul.multiply(a.view(), b.view(), c.view(), options);
   return c;
 }
 

@@ -12,7 +12,7 @@ using testing::host_values;
 double sum_of_squares(Rows x) {
   const ConstRows part = x;
   const Tensor total = empty({}, {DType::f64});
-  kernels(kCpu).reduce.sum_of_squares(std::span(&part, 1), rows(total));
+  kernels(default_device()).reduce.sum_of_squares(std::span(&part, 1), rows(total));
   return total.item();
 }
 
@@ -33,9 +33,9 @@ TEST(SumOfSquares, AddsAllParts) {
   const Tensor a = host_values({70}, 1, DType::f32), b = host_values({3, 5}, 2, DType::f32);
   const std::vector<ConstRows> parts{rows(a), rows(b), rows(a)};
   const Tensor total = empty({}, {DType::f64});
-  kernels(kCpu).reduce.sum_of_squares(parts, rows(total));
+  kernels(default_device()).reduce.sum_of_squares(parts, rows(total));
   EXPECT_NEAR(total.item(), 2 * sum_of_squares(rows(a)) + sum_of_squares(rows(b)), 1e-12);
-  kernels(kCpu).reduce.sum_of_squares({}, rows(total));
+  kernels(default_device()).reduce.sum_of_squares({}, rows(total));
   EXPECT_EQ(total.item(), 0);
 }
 

@@ -64,7 +64,7 @@ Tensor Case::tensor(const std::string& group, const std::string& name) {
   read_.insert(full);
   const Tensor stored = file_.tensor(full);
   if (!is_floating(stored.dtype())) return stored;
-  const Tensor value = to(stored.clone(), DType::f32);
+  const Tensor value = to(to(stored.clone(), DType::f32), default_device());
   const std::string gradient = group == "in." ? "grad." + name : "grad." + full;
   if (!file_.contains(gradient)) return value;
   if (!leaves_.contains(gradient)) leaves_[gradient] = attend::parameter(value);
@@ -100,7 +100,7 @@ void Case::run_backward() {
     const bool given = file_.contains(upstream) && !leaves_.contains(upstream);
     if (given) read_.insert(upstream);
     if (!value.variable() || !(given || (outputs_.size() == 1 && value.numel() == 1))) continue;
-    const Tensor dy = given ? to(file_.tensor(upstream).clone(), DType::f32) : ones(value.shape());
+    const Tensor dy = given ? to(to(file_.tensor(upstream).clone(), DType::f32), value.device()) : ones(value.shape());
     require<ShapeError>(dy.numel() == value.numel(), upstream, ": has shape ", dy.shape(), " but the output has ",
                         value.shape());
     const Tensor term = sum(value * dy.as_strided(value.shape(), contiguous_strides(value.shape()), 0));

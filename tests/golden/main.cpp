@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "attend/backend/devices.h"
+#include "attend/tensor/creation.h"
 #include "backend/cpu/instruction_set.h"
 #include "metrics.h"
 #include "model.h"
@@ -91,7 +93,9 @@ int run(const std::vector<std::string>& places) {
     failed += outcome == Outcome::failed;
   }
   if (passed + failed == 0) std::cout << "no reference cases found\n";
-  std::cout << passed << " passed, " << failed << " failed on " << cpu::name_of(cpu::instruction_set()) << std::endl;
+  std::cout << passed << " passed, " << failed << " failed on ";
+  default_device() == kCpu ? std::cout << cpu::name_of(cpu::instruction_set()) : std::cout << default_device();
+  std::cout << std::endl;
   return failed == 0 && passed > 0 ? 0 : 1;
 }
 
@@ -99,17 +103,21 @@ int run(const std::vector<std::string>& places) {
 }  // namespace attend::golden
 
 int main(int count, char** arguments) {
-  const std::vector<std::string> places(arguments + 1, arguments + count);
-  const bool help = count == 2 && (places[0] == "--help" || places[0] == "-h");
-  const bool set = count == 2 && places[0] == "--instruction-set";
+  std::vector<std::string> places(arguments + 1, arguments + count);
+  const bool has_device = places.size() > 1 && places[0] == "--device";
+  const std::string device = has_device ? places[1] : "cpu";
+  if (has_device) places.erase(places.begin(), places.begin() + 2);
+  const bool help = places.size() == 1 && (places[0] == "--help" || places[0] == "-h");
+  const bool set = places.size() == 1 && places[0] == "--instruction-set";
   if (places.empty() || help || (places[0].starts_with("--") && !set)) {
     (help ? std::cout : std::cerr)
-        << "usage: goldens DIR…              check every reference case below DIR\n"
-           "       goldens --instruction-set  print the instruction set that ATTEND_CPU leaves\n";
+        << "usage: goldens [--device NAME] DIR…  check every reference case below DIR\n"
+           "       goldens --instruction-set      print the instruction set that ATTEND_CPU leaves\n";
     return help ? 0 : 2;
   }
   try {
     if (set) return std::cout << attend::cpu::name_of(attend::cpu::instruction_set()) << std::endl, 0;
+    attend::set_default_device(attend::parse_device(device));
     return attend::golden::run(places);
   } catch (const std::exception& error) {
     std::cerr << "goldens: " << error.what() << '\n';

@@ -10,7 +10,9 @@ namespace attend::golden {
 ModelCase::ModelCase(const std::string& path)
     : folder_(std::filesystem::path(path).parent_path()),
       file_(SafetensorsFile::open(path)),
-      loaded_(load_hub_model(folder_)) {}
+      loaded_(load_hub_model(folder_)) {
+  loaded_.model->to(default_device());
+}
 
 std::string ModelCase::metadata(const std::string& key) const {
   const auto found = file_.metadata().find(key);

@@ -102,7 +102,7 @@ TEST(MultiheadAttention, LaterInputsDoNotReachEarlierOutputsWhenCausal) {
   const auto module = in_f64(create({.dim = 4, .heads = 2, .bias_kv = true}));
   const Tensor x = random_f64({1, 5, 4}, 3);
   Tensor changed = x.clone();
-  changed.data<double>()[17] += 1;  // position 4
+  testing::set_element(changed, 17, testing::element(changed, 17) + 1);  // position 4
   const Tensor before = module.forward(x, {.causal = true}), after = module.forward(changed, {.causal = true});
   EXPECT_EQ(values(slice(before, 1, 0, 4)), values(slice(after, 1, 0, 4)));
   EXPECT_NE(values(before), values(after));

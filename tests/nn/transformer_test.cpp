@@ -57,7 +57,7 @@ TEST(Transformer, TheTargetIsCausalByDefault) {
   const auto module = in_f64(create(false));
   const Tensor source = random_f64({1, 3, 4}, 1), target = random_f64({1, 4, 4}, 2);
   Tensor changed = target.clone();
-  changed.data<double>()[13] += 1;  // position 3
+  testing::set_element(changed, 13, testing::element(changed, 13) + 1);  // position 3
   const Tensor before = module.forward(source, target), after = module.forward(source, changed);
   EXPECT_EQ(values(slice(before, 1, 0, 3)), values(slice(after, 1, 0, 3)));
   EXPECT_NE(values(module.forward(source, target, {.target = {}})), values(before));

@@ -16,6 +16,7 @@ namespace {
 
 using testing::Case;
 using testing::cases;
+using testing::element;
 using testing::expect_close;
 using testing::expect_error;
 using testing::in_f32;
@@ -23,6 +24,7 @@ using testing::Inputs;
 using testing::inputs_of;
 using testing::random_f64;
 using testing::reference_attention;
+using testing::set_element;
 
 class AttentionCase : public ::testing::TestWithParam<Case> {};
 
@@ -141,8 +143,8 @@ TEST(Attention, MaskedValuesNeverLeak) {
       for (bool poisoned : {false, true}) {
         Tensor k = random_f64({1, 1, 9, 4}, 2), v = random_f64({1, 1, 9, 4}, 3);
         for (int64_t c = 0; poisoned && c < 8; ++c) {
-          k.data<double>()[static_cast<size_t>(28 + c)] = c % 2 ? nan : inf;
-          v.data<double>()[static_cast<size_t>(28 + c)] = c % 2 ? -inf : nan;
+          set_element(k, 28 + c, c % 2 ? nan : inf);
+          set_element(v, 28 + c, c % 2 ? -inf : nan);
         }
         AttentionOptions call = options;
         if (call.mask) call.mask = slice(call.mask, 0, 0, queries);
@@ -169,7 +171,7 @@ TEST(Attention, NaNInAQueryDoesNotReachMaskedKeys) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (bool in_query : {true, false}) {
     Tensor q = random_f64({1, 1, 9, 4}, 1), dy = random_f64({1, 1, 9, 4}, 4);
-    (in_query ? q : dy).data<double>()[12] = nan;  // row 3 of a causal head: keys 4 to 8 never meet it
+    set_element(in_query ? q : dy, 12, nan);  // row 3 of a causal head: keys 4 to 8 never meet it
     q = parameter(q);
     const Tensor k = parameter(random_f64({1, 1, 9, 4}, 2)), v = parameter(random_f64({1, 1, 9, 4}, 3));
     backward(attention(q, k, v, {.causal = true}), dy);
@@ -184,7 +186,7 @@ TEST(Attention, NaNInAQueryDoesNotReachMaskedKeys) {
 TEST(Attention, NaNInAKeyPropagatesForAnyNumberOfQueries) {
   for (int64_t queries : {1, 3, 4}) {
     Tensor k = random_f64({1, 1, 5, 4}, 2);
-    k.data<double>()[0] = std::numeric_limits<double>::quiet_NaN();
+    set_element(k, 0, std::numeric_limits<double>::quiet_NaN());
     const Tensor y = attention(random_f64({1, 1, queries, 4}, 1), k, random_f64({1, 1, 5, 4}, 3));
     for (double value : y.to_vector<double>()) EXPECT_TRUE(std::isnan(value)) << queries;
   }
@@ -198,10 +200,10 @@ TEST(Attention, AnUnboundedWindowIsNoWindow) {
 
 TEST(Attention, NaNInAVisibleKeyPropagates) {
   Tensor v = random_f64({1, 1, 5, 4}, 3);
-  v.data<double>()[4] = std::numeric_limits<double>::quiet_NaN();  // key 1
+  set_element(v, 4, std::numeric_limits<double>::quiet_NaN());  // key 1
   const Tensor y = attention(random_f64({1, 1, 5, 4}, 1), random_f64({1, 1, 5, 4}, 2), v, {.causal = true});
-  EXPECT_FALSE(std::isnan(y.data<double>()[0]));
-  EXPECT_TRUE(std::isnan(y.data<double>()[4]));
+  EXPECT_FALSE(std::isnan(element(y, 0)));
+  EXPECT_TRUE(std::isnan(element(y, 4)));
 }
 
 TEST(Attention, LargeScoresStayExact) {
@@ -232,13 +234,12 @@ TEST(AttentionWeights, ChosenHeadsRowsAndTop) {
   }
   const auto top = attention_weights(q, k, result.lse, options, {.heads = {1}, .rows = {20}, .top = 3});
   ASSERT_EQ(top.values.shape(), (Shape{2, 1, 1, 3}));
-  for (size_t b = 0; b < 2; ++b) {
-    std::vector<double> row(all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 20) * 50),
-                            all.begin() + static_cast<int64_t>(((b * 3 + 1) * 40 + 21) * 50));
-    for (size_t n = 0; n < 3; ++n) {
+  for (int64_t b = 0; b < 2; ++b) {
+    std::vector<double> row(all.begin() + ((b * 3 + 1) * 40 + 20) * 50, all.begin() + ((b * 3 + 1) * 40 + 21) * 50);
+    for (int64_t n = 0; n < 3; ++n) {
       const auto best = std::max_element(row.begin(), row.end());
-      EXPECT_EQ(top.values.data<double>()[b * 3 + n], *best);
-      EXPECT_EQ(top.places.data<int64_t>()[b * 3 + n], best - row.begin());
+      EXPECT_EQ(element(top.values, b * 3 + n), *best);
+      EXPECT_EQ(static_cast<int64_t>(element(top.places, b * 3 + n)), best - row.begin());
       *best = -1;
     }
   }

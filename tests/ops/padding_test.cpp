@@ -9,7 +9,7 @@ namespace {
 
 TEST(ZeroPadding, ClearsAnyValue) {
   Tensor x = full({2, 3, 2}, 1);
-  x.data<float>()[4] = x.data<float>()[11] = std::numeric_limits<float>::quiet_NaN();
+  for (const int64_t place : {4, 11}) testing::set_element(x, place, std::numeric_limits<double>::quiet_NaN());
   EXPECT_EQ(zero_padding(x, tensor<int64_t>({2, 0}, {2})).to_vector<float>(),
             (std::vector<float>{1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}));
 }

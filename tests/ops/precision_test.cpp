@@ -42,7 +42,7 @@ Tensor laid_out(Layout layout, int64_t rows, int64_t cols, uint64_t seed) {
 
 Tensor multiplied(const Tensor& a, const Tensor& b, const MatmulOptions& options, double before = NAN) {
   const Tensor c = full({a.dim(0), b.dim(1)}, before, {a.dtype()});
-  kernels(kCpu).matmul.multiply(a.view(), b.view(), c.view(), options);
+  kernels(default_device()).matmul.multiply(a.view(), b.view(), c.view(), options);
   return c;
 }
 
@@ -77,8 +77,8 @@ TEST_P(Bf16, DeeperThanIsPackedAtATime) { expect_product({513, 9000, 40}, Layout
 
 TEST_P(Bf16, SpecialValuesPassThrough) {
   Tensor a = full({40, 64}, 1);
-  a.data<float>()[0] = INFINITY;
-  a.data<float>()[64] = NAN;
+  testing::set_element(a, 0, INFINITY);
+  testing::set_element(a, 64, NAN);
   const auto c = multiplied(a, full({64, 35}, 1), {.bf16 = true}).to_vector<double>();
   EXPECT_EQ(c[0], INFINITY);
   EXPECT_TRUE(std::isnan(c[35]));

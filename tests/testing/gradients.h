@@ -9,6 +9,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/threads.h"
 #include "attend/tensor/creation.h"
+#include "testing/values.h"
 
 namespace attend::testing {
 
@@ -47,12 +48,15 @@ inline void expect_gradients(const TensorFunction& f, const std::vector<Tensor>&
     for (int64_t i = 0; i < inputs[n].numel(); ++i) {
       std::vector<Tensor> moved;
       for (const Tensor& input : inputs) moved.push_back(input.clone());
-      double& value = moved[n].data<double>()[static_cast<size_t>(i)];
+      std::vector<double> values = inputs[n].to_vector<double>();
+      double& value = values[static_cast<size_t>(i)];
       const double before = value;
-      value = before + step;
-      const double up = weigh(f(moved));
-      value = before - step;
-      const double down = weigh(f(moved));
+      const auto moved_to = [&](double place) {
+        value = place;
+        copy_values(tensor(values, inputs[n].shape()), moved[n]);
+        return weigh(f(moved));
+      };
+      const double up = moved_to(before + step), down = moved_to(before - step);
       const double expected = (up - down) / (2 * step);
       ASSERT_NEAR(got[static_cast<size_t>(i)], expected, tolerance * std::max(1.0, std::abs(expected)))
           << "input " << n << ", element " << i;

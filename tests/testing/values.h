@@ -17,6 +17,14 @@ inline Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType
   return to(tensor(values, shape), dtype);
 }
 
+/// Element i of a dense tensor on any device, in row-major order.
+inline double element(const Tensor& x, int64_t i) { return x.to_vector<double>()[static_cast<size_t>(i)]; }
+/// Sets element i of a dense tensor on any device.
+inline void set_element(const Tensor& x, int64_t i, double value) {
+  const Tensor place = x.as_strided({1}, {1}, x.offset() + i);
+  copy_values(tensor<double>({value}, {1}), place);
+}
+
 /// Reads elements of a strided view by index, as doubles. For naive reference implementations.
 class Reader {
  public:

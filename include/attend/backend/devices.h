@@ -27,8 +27,8 @@ int cuda_devices();
 /// Why no GPU can be used, in one line: no driver, no plug-in, a driver that is too old. Empty if there is one.
 std::string cuda_problem();
 
-/// The device of a name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:N`, or `auto`, which is the first GPU if one can be
-/// used and the CPU otherwise. Throws DeviceError, in one line, if the name is unknown or the device cannot be used.
+/// The device of a name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:N`, or `auto`, which is the first GPU if one can
+/// be used and the CPU otherwise. Throws DeviceError, in one line, if the name is unknown or the device cannot be used.
 Device parse_device(std::string_view name);
 
 /// Counts of all GPUs since the start of the program; 0 as long as no GPU was used.

@@ -9,9 +9,14 @@
 
 namespace attend {
 
+/// Where tensors are created if no device is given: the CPU unless set_default_device() chose another. Integers and
+/// masks made from host values stay on the host: ops copy them to the device of their data.
+Device default_device();
+void set_default_device(Device device);
+
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = kCpu;
+  Device device = default_device();
 };
 
 Tensor empty(const Shape& shape, TensorOptions options = {});  ///< uninitialised
@@ -21,10 +26,15 @@ Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones(const Shape& shape, TensorOptions options = {});
 
+/// Where from_span() and tensor() put values of type T: floats on the default device, all others on the host.
+template <class T>
+Device device_for() {
+  return std::is_floating_point_v<T> ? default_device() : kCpu;
+}
 /// Copies host values into a new tensor of dtype dtype_of<T>(). Throws ShapeError unless there are shape.numel()
 /// values.
 template <class T>
-Tensor from_span(std::span<const T> values, const Shape& shape, Device device = kCpu);
+Tensor from_span(std::span<const T> values, const Shape& shape, Device device = device_for<T>());
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape) {
   return from_span<T>(std::span<const T>(values), shape);

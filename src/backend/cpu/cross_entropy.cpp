@@ -157,8 +157,7 @@ HWY_EXPORT(CrossEntropyBackward);
 
 void count_targets(ConstRows target, int64_t ignore_index, Rows count) {
   const auto* targets = static_cast<const int64_t*>(target.data);
-  *static_cast<int64_t*>(count.data) =
-      target.numel() - std::count(targets, targets + target.numel(), ignore_index);
+  *static_cast<int64_t*>(count.data) = target.numel() - std::count(targets, targets + target.numel(), ignore_index);
 }
 void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse) {
   ATTEND_DISPATCH(x.dtype, CrossEntropy)(x, target, options, losses, lse);
