@@ -1,0 +1,292 @@
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backend/cuda/matmul/few_rows.h"
+#include "backend/cuda/runtime.h"
+
+// A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows of
+// weights. Thread t of a team of T takes the pieces t, t + T, t + 2T, … of the rows; a piece is 8 floats or 16 bytes. So
+// the order of a sum depends on the length of the rows alone.
+namespace attend::cuda {
+namespace {
+
+constexpr int kThreads = 128, kWarp = 32, kWarps = kThreads / kWarp;
+constexpr int kLongRow = 2048;  // from this length on a team is a whole block
+constexpr int kMostProducts = 8;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+struct DotProduct {
+  const void* weights;
+  int64_t weight_stride;
+  const float* scales;  // of i8 weights
+  const float* bias;
+  float* y;
+  int64_t y_stride;
+  int columns;
+  int first_block;  // of this product
+};
+struct DotProducts {
+  DotProduct all[kMostProducts];
+  int count;
+};
+
+/// x as floats, or as rounded bytes with a factor per row.
+template <class T>
+struct Input {
+  const T* data;
+  int64_t stride;
+  const float* factors;
+  int rows, cols;
+};
+
+template <class Weight>
+struct Format;
+template <>
+struct Format<float> {
+  using X = float;
+  using Sum = float;
+  static constexpr int kPiece = 8;
+};
+template <>
+struct Format<__nv_bfloat16> : Format<float> {};
+template <>
+struct Format<int8_t> {
+  using X = int8_t;
+  using Sum = int;
+  static constexpr int kPiece = 16;
+};
+
+/// Eight floats.
+struct Floats {
+  float at[8];
+};
+
+__device__ Floats load_piece(const float* from) {
+  const float4 low = __ldg(reinterpret_cast<const float4*>(from)), high = __ldg(reinterpret_cast<const float4*>(from) + 1);
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+__device__ Floats load_piece(const __nv_bfloat16* from) {
+  const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+  const auto low = [](unsigned word) { return __uint_as_float(word << 16); };
+  const auto high = [](unsigned word) { return __uint_as_float(word & 0xffff0000u); };
+  return {{low(words.x), high(words.x), low(words.y), high(words.y), low(words.z), high(words.z), low(words.w),
+           high(words.w)}};
+}
+__device__ int4 load_piece(const int8_t* from) { return __ldg(reinterpret_cast<const int4*>(from)); }
+
+/// The first `count` values of a piece at any address; the rest is 0.
+__device__ Floats load_values(const float* from, int count) {
+  Floats piece;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) piece.at[i] = i < count ? from[i] : 0.0f;
+  return piece;
+}
+__device__ Floats load_values(const __nv_bfloat16* from, int count) {
+  Floats piece;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) piece.at[i] = i < count ? __bfloat162float(from[i]) : 0.0f;
+  return piece;
+}
+__device__ int4 load_values(const int8_t* from, int count) {
+  int words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    unsigned word = 0;
+#pragma unroll
+    for (int byte = 0; byte < 4; ++byte) {
+      if (4 * i + byte < count) word |= static_cast<unsigned>(static_cast<uint8_t>(from[4 * i + byte])) << (8 * byte);
+    }
+    words[i] = static_cast<int>(word);
+  }
+  return make_int4(words[0], words[1], words[2], words[3]);
+}
+
+__device__ float add_products(const Floats& w, const Floats& x, float sum) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum = fmaf(w.at[i], x.at[i], sum);
+  return sum;
+}
+__device__ int add_products(const int4& w, const int4& x, int sum) {
+  return __dp4a(w.w, x.w, __dp4a(w.z, x.z, __dp4a(w.y, x.y, __dp4a(w.x, x.x, sum))));
+}
+
+template <class T>
+__device__ T warp_sum(T value) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
+  return value;
+}
+
+__device__ float finished(float sum, const Input<float>&, const DotProduct& product, int, int column) {
+  return product.bias != nullptr ? sum + product.bias[column] : sum;
+}
+/// The same rounding as on the CPU: int8_finished() in backend/cpu/int8.
+__device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& product, int row, int column) {
+  return fmaf(__int2float_rn(sum), __fmul_rn(x.factors[row], product.scales[column]),
+              product.bias != nullptr ? product.bias[column] : 0.0f);
+}
+
+template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products) {
+  using X = typename Format<Weight>::X;
+  using Sum = typename Format<Weight>::Sum;
+  constexpr int kPiece = Format<Weight>::kPiece, kTeam = kLong ? kThreads : kWarp, kTeams = kThreads / kTeam;
+  int which = 0;
+  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.all[which + 1].first_block) ++which;
+  const DotProduct& product = products.all[which];
+  const int team = static_cast<int>(threadIdx.x) / kTeam, member = static_cast<int>(threadIdx.x) % kTeam;
+  const int column = ((static_cast<int>(blockIdx.x) - product.first_block) * kTeams + team) * kColumns;
+  const int pieces = kAligned ? x.cols / kPiece : (x.cols + kPiece - 1) / kPiece;
+
+  const Weight* weights[kColumns];
+#pragma unroll
+  for (int j = 0; j < kColumns; ++j) {
+    weights[j] = static_cast<const Weight*>(product.weights) +
+                 static_cast<int64_t>(min(column + j, product.columns - 1)) * product.weight_stride;
+  }
+  for (int first = static_cast<int>(blockIdx.y) * kRows; first < x.rows; first += static_cast<int>(gridDim.y) * kRows) {
+    const X* rows[kRows];
+    Sum sums[kColumns][kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      rows[i] = x.data + static_cast<int64_t>(min(first + i, x.rows - 1)) * x.stride;
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) sums[j][i] = 0;
+    }
+    const auto add_values = [&](int piece) {
+      const int at = piece * kPiece, count = x.cols - at;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const auto values = load_values(rows[i] + at, count);
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          sums[j][i] = add_products(load_values(weights[j] + at, count), values, sums[j][i]);
+        }
+      }
+    };
+    if constexpr (kAligned) {
+#pragma unroll(kRows <= 2 ? 4 : 2)
+      for (int piece = member; piece < pieces; piece += kTeam) {
+        const int at = piece * kPiece;
+        decltype(load_piece(weights[0])) held[kColumns];
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) held[j] = load_piece(weights[j] + at);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          const auto values = load_piece(rows[i] + at);
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) sums[j][i] = add_products(held[j], values, sums[j][i]);
+        }
+      }
+      if (x.cols % kPiece != 0 && pieces % kTeam == member) add_values(pieces);
+    } else {
+      for (int piece = member; piece < pieces; piece += kTeam) add_values(piece);
+    }
+
+    __shared__ Sum parts[kWarps][kColumns * kRows];
+    const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const Sum sum = warp_sum(sums[j][i]);
+        if (lane == 0) parts[warp][j * kRows + i] = sum;
+      }
+    }
+    if constexpr (kLong) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+    if (member < kColumns * kRows) {
+      const int j = column + member / kRows, i = first + member % kRows;
+      Sum sum = parts[kLong ? 0 : warp][member];
+      if constexpr (kLong) {
+#pragma unroll
+        for (int other = 1; other < kWarps; ++other) sum += parts[other][member];
+      }
+      if (j < product.columns && i < x.rows) {
+        product.y[static_cast<int64_t>(i) * product.y_stride + j] = finished(sum, x, product, i, j);
+      }
+    }
+    if constexpr (kLong) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  }
+}
+
+bool is_aligned(const void* data, int64_t stride_bytes) {
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+template <class Weight, int kRows, int kColumns, bool kLong>
+void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
+  constexpr int kPerBlock = (kLong ? 1 : kWarps) * kColumns;
+  DotProducts held{};
+  bool aligned = is_aligned(x.data, x.stride * static_cast<int64_t>(sizeof *x.data));
+  int blocks = 0;
+  for (const WeightProduct& product : products) {
+    const ConstRows& values = product.weight.values;
+    if (product.y.cols == 0) continue;
+    aligned = aligned && is_aligned(values.data, values.stride * static_cast<int64_t>(sizeof(Weight)));
+    held.all[held.count++] = {.weights = values.data,
+                              .weight_stride = values.stride,
+                              .scales = product.weight.scales,
+                              .bias = static_cast<const float*>(product.bias.data),
+                              .y = static_cast<float*>(product.y.data),
+                              .y_stride = product.y.stride,
+                              .columns = static_cast<int>(product.y.cols),
+                              .first_block = blocks};
+    blocks += static_cast<int>((product.y.cols + kPerBlock - 1) / kPerBlock);
+  }
+  if (blocks == 0) return;
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min((x.rows + kRows - 1) / kRows, 65535)));
+  if (aligned) {
+    dots_kernel<Weight, kRows, kColumns, kLong, true><<<grid, kThreads, 0, stream()>>>(x, held);
+  } else {
+    dots_kernel<Weight, kRows, kColumns, kLong, false><<<grid, kThreads, 0, stream()>>>(x, held);
+  }
+  check_launch("weights.multiply");
+}
+
+/// More rows share the loads of more columns.
+template <class Weight, bool kLong>
+void launch_rows(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
+  if (x.rows == 1) return launch<Weight, 1, 1, kLong>(x, products);
+  if (x.rows == 2) return launch<Weight, 2, 1, kLong>(x, products);
+  if (x.rows <= 4) return launch<Weight, 4, 2, kLong>(x, products);
+  launch<Weight, 8, 4, kLong>(x, products);
+}
+
+template <class Weight>
+void launch_all(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
+  while (!products.empty()) {
+    const size_t count = std::min<size_t>(products.size(), kMostProducts);
+    if (x.cols >= kLongRow) {
+      launch_rows<Weight, true>(x, products.first(count));
+    } else {
+      launch_rows<Weight, false>(x, products.first(count));
+    }
+    products = products.subspan(count);
+  }
+}
+
+}  // namespace
+
+void multiply_few(ConstRows x, std::span<const WeightProduct> products) {
+  const Input<float> input{static_cast<const float*>(x.data), x.stride, nullptr, static_cast<int>(x.rows),
+                           static_cast<int>(x.cols)};
+  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input, products);
+  launch_all<float>(input, products);
+}
+
+void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products) {
+  launch_all<int8_t>({x.values, x.stride, x.factors, static_cast<int>(x.rows), static_cast<int>(x.cols)}, products);
+}
+
+}  // namespace attend::cuda

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "backend/kernels.h"
+
+// Products of a few rows of x with weights in place: dot products, limited by the time to read the weights once.
+namespace attend::cuda {
+
+/// Up to this many rows of x, dot products are faster than cuBLASLt.
+inline constexpr int64_t kFewRows = 8;
+
+/// y = x · weightᵀ + bias with f32 or bf16 weights, all of one type. Works with any number of rows. The order of each
+/// sum depends only on the length of a row of weights, and is the same for f32 and bf16.
+void multiply_few(ConstRows x, std::span<const WeightProduct> products);
+
+/// Rows of x rounded to 8 bits, as rows of weights are, padded with zeros to a multiple of 16 values.
+struct QuantizedRows {
+  const int8_t* values = nullptr;  ///< 16-byte aligned
+  const float* factors = nullptr;  ///< one per row
+  int64_t rows = 0, cols = 0, stride = 0;
+};
+
+/// The same with i8 weights. The sums are exact.
+void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products);
+
+}  // namespace attend::cuda

@@ -1,0 +1,258 @@
+#include <cuda_bf16.h>
+
+#include <algorithm>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/matmul/few_rows.h"
+#include "backend/cuda/matmul/product.h"
+#include "backend/cuda/runtime.h"
+
+// Products with weights in the format held for inference, and the rounding of rows to 8 bits.
+namespace attend::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kWidened = int64_t{1} << 24;  // f32 values in the scratch memory of a product: 64 MiB
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr int kWarp = 32;
+
+/// Reduces a value over the block; all threads get the result.
+template <class Combine>
+__device__ int block_reduce(int value, int* shared, Combine combine) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = combine(value, __shfl_xor_sync(kAllLanes, value, distance));
+  }
+  __syncthreads();  // the last use of shared is over
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  value = shared[0];
+#pragma unroll
+  for (int warp = 1; warp < kThreads / kWarp; ++warp) value = combine(value, shared[warp]);
+  return value;
+}
+
+/// Rounds each row to −127 … 127 in steps of max |x| / 127, as int8_steps() in backend/cpu/int8 does, and pads it with
+/// zeros. sums may be null.
+__global__ void __launch_bounds__(kThreads) quantize_kernel(const float* x, int64_t x_stride, int64_t cols, int8_t* values,
+                                                            int64_t stride, int64_t padded, float* steps, int* sums) {
+  __shared__ int shared[kThreads / kWarp];
+  const int64_t row = blockIdx.x;
+  const float* from = x + row * x_stride;
+  int8_t* to = values + row * stride;
+  int largest = 0;  // magnitudes compare like integers, with ∞ and NaN above all numbers
+  for (int64_t p = threadIdx.x; p < cols; p += kThreads) largest = max(largest, __float_as_int(from[p]) & 0x7fffffff);
+  largest = block_reduce(largest, shared, [](int a, int b) { return max(a, b); });
+
+  const float most = __int_as_float(largest);
+  float step = __fdiv_rn(most, 127.0f), inverse = __fdiv_rn(127.0f, most);
+  if (!isfinite(inverse)) step = inverse = 0;
+  if (largest >= 0x7f800000) {
+    step = __int_as_float(0x7fc00000);
+    inverse = 0;
+  }
+  int sum = 0;
+  for (int64_t p = threadIdx.x; p < padded; p += kThreads) {
+    const int value = inverse == 0 || p >= cols ? 0 : __float2int_rn(__fmul_rn(from[p], inverse));
+    to[p] = static_cast<int8_t>(value);
+    sum += value;
+  }
+  if (sums != nullptr) sum = block_reduce(sum, shared, [](int a, int b) { return a + b; });
+  if (threadIdx.x == 0) {
+    steps[row] = step;
+    if (sums != nullptr) sums[row] = sum;
+  }
+}
+
+/// y = sum · (factor of the row · scale of the column) + bias
+__global__ void __launch_bounds__(kThreads)
+    finish_kernel(const int* sums, const float* factors, const float* scales, const float* bias, int64_t rows,
+                  int64_t columns, float* y, int64_t y_stride) {
+  const int64_t all = rows * columns;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < all; i += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = i / columns, column = i % columns;
+    y[row * y_stride + column] = fmaf(__int2float_rn(sums[i]), __fmul_rn(factors[row], scales[column]),
+                                      bias != nullptr ? bias[column] : 0.0f);
+  }
+}
+
+__device__ float as_float(float value) { return value; }
+__device__ float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ float as_float(int8_t value) { return static_cast<float>(value); }
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    take_rows_kernel(const T* table, int64_t stride, const float* scales, const int64_t* index, int64_t index_cols,
+                     int64_t index_stride, float* y, int64_t y_stride, int64_t cols) {
+  const int64_t i = blockIdx.x;
+  const int64_t row = index[i / index_cols * index_stride + i % index_cols];
+  const T* from = table + row * stride;
+  float* to = y + i * y_stride;
+  for (int64_t p = threadIdx.x; p < cols; p += kThreads) {
+    const float value = as_float(from[p]);
+    to[p] = scales != nullptr ? __fmul_rn(scales[row], value) : value;
+  }
+}
+
+unsigned blocks_for(int64_t elements) {
+  return static_cast<unsigned>(std::clamp<int64_t>((elements + kThreads - 1) / kThreads, 1, 16 * multiprocessors()));
+}
+
+/// The rows [first, first + count) of weights as the operand b [in, out] of a product.
+Operand weight_operand(const void* data, int64_t stride) { return {.data = data, .stride = stride, .turned = true}; }
+
+const void* row_at(const ConstRows& rows, int64_t row) {
+  return static_cast<const std::byte*>(rows.data) + row * rows.stride * static_cast<int64_t>(size_of(rows.dtype));
+}
+
+ConstView as_view(const ConstRows& rows) {
+  return {rows.data, rows.dtype, {rows.rows, rows.cols}, {rows.stride, 1}};
+}
+
+/// The part of a product that multiplies the rows [first, first + count) of its weights.
+WeightProduct part_of(const WeightProduct& product, int64_t first, int64_t count) {
+  WeightProduct part = product;
+  part.weight.values.data = row_at(product.weight.values, first);
+  part.weight.values.rows = count;
+  if (part.weight.scales != nullptr) part.weight.scales += first;
+  if (part.weight.sums != nullptr) part.weight.sums += first;
+  if (part.bias) {
+    part.bias.data = static_cast<const float*>(part.bias.data) + first;
+    part.bias.cols = count;
+  }
+  part.y.data = static_cast<float*>(part.y.data) + first;
+  part.y.cols = count;
+  return part;
+}
+
+Product many_rows(const ConstRows& x, const WeightProduct& product) {
+  return {.type = x.dtype,
+          .c_type = DType::f32,
+          .m = x.rows,
+          .n = product.y.cols,
+          .k = x.cols,
+          .a = {.data = x.data, .stride = x.stride},
+          .b = weight_operand(product.weight.values.data, product.weight.values.stride),
+          .c = product.y.data,
+          .c_stride = product.y.stride,
+          .bias = product.bias.data};
+}
+
+/// f32 products of many rows. bf16 weights are widened in parts; f32 weights are multiplied in the same parts, so that
+/// both give the same bits.
+void multiply_exact(const ConstRows& x, const WeightProduct& product) {
+  const ConstRows& weights = product.weight.values;
+  const int64_t most = std::max<int64_t>(128, kWidened / x.cols / 128 * 128), out = product.y.cols;
+  const Scratch<float> widened(weights.dtype == DType::bf16 ? std::min(most, out) * x.cols : 0);
+  for (int64_t first = 0; first < out; first += most) {
+    WeightProduct part = part_of(product, first, std::min(most, out - first));
+    if (weights.dtype == DType::bf16) {
+      const Rows wide{widened.data(), DType::f32, part.y.cols, x.cols, x.cols};
+      copy(as_view(part.weight.values), {wide.data, wide.dtype, {wide.rows, wide.cols}, {wide.stride, 1}});
+      part.weight.values = wide;
+    }
+    if (run_product(many_rows(x, part)) != Outcome::done) multiply_few(x, {&part, 1});
+  }
+}
+
+/// Products of x rounded to bf16 with bf16 weights.
+void multiply_rounded(const ConstRows& x, std::span<const WeightProduct> products) {
+  const int64_t stride = (x.cols + 7) / 8 * 8;
+  const Scratch<BFloat16> rounded(x.rows * stride);
+  const Rows rows{rounded.data(), DType::bf16, x.rows, x.cols, stride};
+  copy(as_view(x), {rows.data, rows.dtype, {rows.rows, rows.cols}, {rows.stride, 1}});
+  for (const WeightProduct& product : products) {
+    if (product.y.cols > 0 && run_product(many_rows(rows, product)) != Outcome::done) multiply_few(x, {&product, 1});
+  }
+}
+
+void quantize(const ConstRows& x, int8_t* values, int64_t stride, int64_t padded, float* steps, int* sums) {
+  quantize_kernel<<<static_cast<unsigned>(x.rows), kThreads, 0, stream()>>>(
+      static_cast<const float*>(x.data), x.stride, x.cols, values, stride, padded, steps, sums);
+  check_launch("weights.quantize");
+}
+
+/// i8 products of many rows with cuBLASLt, in parts of the rows of x whose sums fit into the scratch memory. Returns
+/// false, without computing anything, if cuBLASLt does not support the product.
+bool multiply_sums(const QuantizedRows& x, const WeightProduct& product) {
+  const int64_t out = product.y.cols, most = std::max<int64_t>(64, kWidened / out), at_once = std::min(most, x.rows);
+  const Scratch<int32_t> sums(at_once * out);
+  for (int64_t first = 0; first < x.rows; first += at_once) {
+    const int64_t rows = std::min(at_once, x.rows - first);
+    const Outcome outcome =
+        run_product({.type = DType::i8,
+                     .c_type = DType::i32,
+                     .m = rows,
+                     .n = out,
+                     .k = x.cols,
+                     .a = {.data = x.values + first * x.stride, .stride = x.stride},
+                     .b = weight_operand(product.weight.values.data, product.weight.values.stride),
+                     .c = sums.data(),
+                     .c_stride = out});
+    if (outcome != Outcome::done && first == 0) return false;
+    require<DeviceError>(outcome == Outcome::done, "weights.multiply: cuBLASLt supports only a part of the rows");
+    finish_kernel<<<blocks_for(rows * out), kThreads, 0, stream()>>>(
+        sums.data(), x.factors + first, product.weight.scales, static_cast<const float*>(product.bias.data), rows, out,
+        static_cast<float*>(product.y.data) + first * product.y.stride, product.y.stride);
+    check_launch("weights.multiply");
+  }
+  return true;
+}
+
+void multiply_int8(const ConstRows& x, std::span<const WeightProduct> products) {
+  const int64_t stride = std::max<int64_t>(16, (x.cols + 15) / 16 * 16);
+  const Scratch<int8_t> values(x.rows * stride);
+  const Scratch<float> factors(x.rows);
+  quantize(x, values.data(), stride, stride, factors.data(), nullptr);
+  const QuantizedRows rows{values.data(), factors.data(), x.rows, x.cols, stride};
+  if (x.rows <= kFewRows || x.cols == 0) return multiply_few(rows, products);
+  for (const WeightProduct& product : products) {
+    if (product.y.cols > 0 && !multiply_sums(rows, product)) multiply_few(rows, {&product, 1});
+  }
+}
+
+/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose sums
+/// do not depend on their number.
+void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  const DType format = products[0].weight.values.dtype;
+  if (format == DType::i8) return multiply_int8(x, products);
+  if (x.rows <= kFewRows || x.cols == 0 || options.batch_invariant) return multiply_few(x, products);
+  if (options.bf16 && format == DType::bf16) return multiply_rounded(x, products);
+  for (const WeightProduct& product : products) {
+    if (product.y.cols > 0) multiply_exact(x, product);
+  }
+}
+
+}  // namespace
+
+void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  if (x.rows == 0) return;
+  while (!products.empty()) {  // adjacent products with the same format share launches
+    const DType format = products[0].weight.values.dtype;
+    size_t count = 1;
+    while (count < products.size() && products[count].weight.values.dtype == format) ++count;
+    multiply_format(x, products.first(count), options);
+    products = products.subspan(count);
+  }
+}
+
+void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums) {
+  if (x.rows > 0) quantize(x, static_cast<int8_t*>(values.data), values.stride, x.cols, scales, sums);
+}
+
+void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y) {
+  if (y.numel() == 0) return;
+  const auto take = [&](const auto* values) {
+    take_rows_kernel<<<static_cast<unsigned>(y.rows), kThreads, 0, stream()>>>(
+        values, table.values.stride, table.scales, static_cast<const int64_t*>(index.data), index.cols, index.stride,
+        static_cast<float*>(y.data), y.stride, y.cols);
+  };
+  switch (table.values.dtype) {
+    case DType::i8: take(static_cast<const int8_t*>(table.values.data)); break;
+    case DType::bf16: take(static_cast<const __nv_bfloat16*>(table.values.data)); break;
+    default: take(static_cast<const float*>(table.values.data)); break;
+  }
+  check_launch("weights.take_rows");
+}
+
+}  // namespace attend::cuda
