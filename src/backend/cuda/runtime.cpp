@@ -57,8 +57,7 @@ int attribute(cudaDeviceAttr which, int index) {
 }
 
 int architecture_of(int index) {
-  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, index) +
-         attribute(cudaDevAttrComputeCapabilityMinor, index);
+  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, index) + attribute(cudaDevAttrComputeCapabilityMinor, index);
 }
 
 std::unique_ptr<DeviceState> new_state(int index) {

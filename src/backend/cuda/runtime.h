@@ -16,8 +16,8 @@ cudaStream_t stream();
 
 /// Throws DeviceError, which names `what`, unless status is cudaSuccess.
 void check(cudaError_t status, const char* what);
-/// Checks the launch that has just been made, and counts it. If the environment variable ATTEND_CUDA_CHECK is set, waits
-/// for the kernel, so that an error inside it is reported under its name.
+/// Checks the launch that has just been made, and counts it. If the environment variable ATTEND_CUDA_CHECK is set,
+/// waits for the kernel, so that an error inside it is reported under its name.
 void check_launch(const char* kernel);
 /// Waits for all work on the stream, and counts the wait. Throws DeviceError, which names `what`, if a kernel failed.
 void wait_for_stream(const char* what);

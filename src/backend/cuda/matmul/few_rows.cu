@@ -6,9 +6,9 @@
 #include "backend/cuda/matmul/few_rows.h"
 #include "backend/cuda/runtime.h"
 
-// A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows of
-// weights. Thread t of a team of T takes the pieces t, t + T, t + 2T, … of the rows; a piece is 8 floats or 16 bytes. So
-// the order of a sum depends on the length of the rows alone.
+// A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows
+// of weights. Thread t of a team of T takes the pieces t, t + T, t + 2T, … of the rows; a piece is 8 floats or 16
+// bytes. So the order of a sum depends on the length of the rows alone.
 namespace attend::cuda {
 namespace {
 
@@ -64,7 +64,8 @@ struct Floats {
 };
 
 __device__ Floats load_piece(const float* from) {
-  const float4 low = __ldg(reinterpret_cast<const float4*>(from)), high = __ldg(reinterpret_cast<const float4*>(from) + 1);
+  const float4 low = __ldg(reinterpret_cast<const float4*>(from)),
+               high = __ldg(reinterpret_cast<const float4*>(from) + 1);
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
 __device__ Floats load_piece(const __nv_bfloat16* from) {
@@ -129,8 +130,7 @@ __device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& pro
 }
 
 template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned>
-__global__ void __launch_bounds__(kThreads)
-    dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products) {
+__global__ void __launch_bounds__(kThreads) dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products) {
   using X = typename Format<Weight>::X;
   using Sum = typename Format<Weight>::Sum;
   constexpr int kPiece = Format<Weight>::kPiece, kTeam = kLong ? kThreads : kWarp, kTeams = kThreads / kTeam;

@@ -9,7 +9,7 @@
 namespace attend::cuda {
 namespace {
 
-constexpr int64_t kMostMatrices = 65535;          // in one call of cuBLASLt: a limit of the launch grid
+constexpr int64_t kMostMatrices = 65535;            // in one call of cuBLASLt: a limit of the launch grid
 constexpr int64_t kRoundedWork = int64_t{1} << 24;  // multiply-adds; smaller products stay exact
 
 size_t bytes_of(int64_t elements, DType type) { return static_cast<size_t>(elements) * size_of(type); }

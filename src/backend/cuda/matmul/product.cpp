@@ -26,13 +26,20 @@ struct Types {
 
 cudaDataType_t data_type(DType type) {
   switch (type) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::f64: return CUDA_R_64F;
-    case DType::f16: return CUDA_R_16F;
-    case DType::bf16: return CUDA_R_16BF;
-    case DType::i8: return CUDA_R_8I;
-    case DType::i32: return CUDA_R_32I;
-    default: throw_error<DeviceError>(kName, ": no product of type ", type);
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::i8:
+      return CUDA_R_8I;
+    case DType::i32:
+      return CUDA_R_32I;
+    default:
+      throw_error<DeviceError>(kName, ": no product of type ", type);
   }
 }
 
@@ -102,9 +109,8 @@ struct Destroy {
 using Desc = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<cublasLtMatmulDescOpaque_t, &Blas::desc_destroy>>;
 using Layout =
     std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<cublasLtMatrixLayoutOpaque_t, &Blas::layout_destroy>>;
-using Preference =
-    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
-                    Destroy<cublasLtMatmulPreferenceOpaque_t, &Blas::preference_destroy>>;
+using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
+                                   Destroy<cublasLtMatmulPreferenceOpaque_t, &Blas::preference_destroy>>;
 
 /// A product prepared for cuBLASLt.
 struct Plan {
@@ -157,9 +163,8 @@ Layout new_layout(const Columns& columns) {
 /// The operand [rows, columns] of a product, seen by columns.
 Layout operand_layout(const Product& product, const Operand& operand, int64_t rows, int64_t columns) {
   const cudaDataType_t type = data_type(product.type);
-  return operand.turned
-             ? new_layout({type, rows, columns, operand.stride, product.batch, operand.batch_stride})
-             : new_layout({type, columns, rows, operand.stride, product.batch, operand.batch_stride});
+  return operand.turned ? new_layout({type, rows, columns, operand.stride, product.batch, operand.batch_stride})
+                        : new_layout({type, columns, rows, operand.stride, product.batch, operand.batch_stride});
 }
 
 Preference new_preference(const Product& product) {

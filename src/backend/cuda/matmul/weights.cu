@@ -34,8 +34,9 @@ __device__ int block_reduce(int value, int* shared, Combine combine) {
 
 /// Rounds each row to −127 … 127 in steps of max |x| / 127, as int8_steps() in backend/cpu/int8 does, and pads it with
 /// zeros. sums may be null.
-__global__ void __launch_bounds__(kThreads) quantize_kernel(const float* x, int64_t x_stride, int64_t cols, int8_t* values,
-                                                            int64_t stride, int64_t padded, float* steps, int* sums) {
+__global__ void __launch_bounds__(kThreads)
+    quantize_kernel(const float* x, int64_t x_stride, int64_t cols, int8_t* values, int64_t stride, int64_t padded,
+                    float* steps, int* sums) {
   __shared__ int shared[kThreads / kWarp];
   const int64_t row = blockIdx.x;
   const float* from = x + row * x_stride;
@@ -71,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t all = rows * columns;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < all; i += int64_t{gridDim.x} * kThreads) {
     const int64_t row = i / columns, column = i % columns;
-    y[row * y_stride + column] = fmaf(__int2float_rn(sums[i]), __fmul_rn(factors[row], scales[column]),
-                                      bias != nullptr ? bias[column] : 0.0f);
+    y[row * y_stride + column] =
+        fmaf(__int2float_rn(sums[i]), __fmul_rn(factors[row], scales[column]), bias != nullptr ? bias[column] : 0.0f);
   }
 }
 
@@ -105,9 +106,7 @@ const void* row_at(const ConstRows& rows, int64_t row) {
   return static_cast<const std::byte*>(rows.data) + row * rows.stride * static_cast<int64_t>(size_of(rows.dtype));
 }
 
-ConstView as_view(const ConstRows& rows) {
-  return {rows.data, rows.dtype, {rows.rows, rows.cols}, {rows.stride, 1}};
-}
+ConstView as_view(const ConstRows& rows) { return {rows.data, rows.dtype, {rows.rows, rows.cols}, {rows.stride, 1}}; }
 
 /// The part of a product that multiplies the rows [first, first + count) of its weights.
 WeightProduct part_of(const WeightProduct& product, int64_t first, int64_t count) {
@@ -179,16 +178,15 @@ bool multiply_sums(const QuantizedRows& x, const WeightProduct& product) {
   const Scratch<int32_t> sums(at_once * out);
   for (int64_t first = 0; first < x.rows; first += at_once) {
     const int64_t rows = std::min(at_once, x.rows - first);
-    const Outcome outcome =
-        run_product({.type = DType::i8,
-                     .c_type = DType::i32,
-                     .m = rows,
-                     .n = out,
-                     .k = x.cols,
-                     .a = {.data = x.values + first * x.stride, .stride = x.stride},
-                     .b = weight_operand(product.weight.values.data, product.weight.values.stride),
-                     .c = sums.data(),
-                     .c_stride = out});
+    const Outcome outcome = run_product({.type = DType::i8,
+                                         .c_type = DType::i32,
+                                         .m = rows,
+                                         .n = out,
+                                         .k = x.cols,
+                                         .a = {.data = x.values + first * x.stride, .stride = x.stride},
+                                         .b = weight_operand(product.weight.values.data, product.weight.values.stride),
+                                         .c = sums.data(),
+                                         .c_stride = out});
     if (outcome != Outcome::done && first == 0) return false;
     require<DeviceError>(outcome == Outcome::done, "weights.multiply: cuBLASLt supports only a part of the rows");
     finish_kernel<<<blocks_for(rows * out), kThreads, 0, stream()>>>(
@@ -211,8 +209,8 @@ void multiply_int8(const ConstRows& x, std::span<const WeightProduct> products) 
   }
 }
 
-/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose sums
-/// do not depend on their number.
+/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose
+/// sums do not depend on their number.
 void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (format == DType::i8) return multiply_int8(x, products);
@@ -248,9 +246,15 @@ void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y) {
         static_cast<float*>(y.data), y.stride, y.cols);
   };
   switch (table.values.dtype) {
-    case DType::i8: take(static_cast<const int8_t*>(table.values.data)); break;
-    case DType::bf16: take(static_cast<const __nv_bfloat16*>(table.values.data)); break;
-    default: take(static_cast<const float*>(table.values.data)); break;
+    case DType::i8:
+      take(static_cast<const int8_t*>(table.values.data));
+      break;
+    case DType::bf16:
+      take(static_cast<const __nv_bfloat16*>(table.values.data));
+      break;
+    default:
+      take(static_cast<const float*>(table.values.data));
+      break;
   }
   check_launch("weights.take_rows");
 }

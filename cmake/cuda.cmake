@@ -1,0 +1,75 @@
+# The CUDA plug-in, libattend-cuda.so, which the program opens when a GPU is used. It is built beside the command. The
+# CUDA runtime is linked statically; cuBLASLt is opened by the plug-in.
+set(ATTEND_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO (if there is a CUDA toolkit), ON or OFF")
+set_property(CACHE ATTEND_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(ATTEND_CUDA_ARCHITECTURES 80-real 90-real 90-virtual CACHE STRING "GPU architectures of the CUDA plug-in")
+
+set(build_plugin OFF)
+if(ATTEND_CUDA STREQUAL "AUTO")
+  if(NOT ATTEND_SANITIZE)
+    find_program(nvcc nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin NO_CACHE)
+    if(nvcc)
+      if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+        set(ENV{CUDACXX} ${nvcc})
+      endif()
+      include(CheckLanguage)
+      check_language(CUDA)
+      if(CMAKE_CUDA_COMPILER)
+        set(build_plugin ON)
+      endif()
+    endif()
+  endif()
+else()
+  set(build_plugin ${ATTEND_CUDA})
+endif()
+
+if(NOT build_plugin)
+  add_custom_target(attend_cuda)  # so that a build can always name it
+  return()
+endif()
+
+set(CMAKE_CUDA_ARCHITECTURES ${ATTEND_CUDA_ARCHITECTURES})
+enable_language(CUDA)
+set(cuda_folder ${PROJECT_SOURCE_DIR}/src/backend/cuda)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${cuda_folder}/*.cpp ${cuda_folder}/*.cu)
+set(hopper_sources ${cuda_sources})
+list(FILTER hopper_sources INCLUDE REGEX "/hopper_[^/]*\\.cu$")
+list(REMOVE_ITEM cuda_sources ${hopper_sources} "")
+
+# attend_cuda_settings(TARGET): compiler settings of the plug-in. nvcc does not take the options of the host compiler.
+function(attend_cuda_settings target)
+  set(settings $<TARGET_PROPERTY:attend_settings,INTERFACE_COMPILE_OPTIONS>)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${settings}>")
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-diag-suppress=554;-Xcompiler=-Wall,-Wextra>")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-march=x86-64-v2>)
+  endif()
+  if(ATTEND_WERROR)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+  endif()
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  set_target_properties(${target} PROPERTIES CXX_STANDARD 20 CUDA_STANDARD 20 CXX_EXTENSIONS OFF CUDA_EXTENSIONS OFF
+                                             CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                                             VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# The base functions that the kernels use are a part of the plug-in.
+add_library(attend_cuda MODULE ${cuda_sources} ${PROJECT_SOURCE_DIR}/src/base/dtype.cpp
+                               ${PROJECT_SOURCE_DIR}/src/base/shape.cpp)
+attend_cuda_settings(attend_cuda)
+# Instructions of Hopper alone (wgmma, TMA) need their own architecture.
+if(hopper_sources)
+  add_library(attend_cuda_hopper OBJECT ${hopper_sources})
+  attend_cuda_settings(attend_cuda_hopper)
+  set_target_properties(attend_cuda_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  target_sources(attend_cuda PRIVATE $<TARGET_OBJECTS:attend_cuda_hopper>)
+endif()
+set(plugin_exports ${PROJECT_SOURCE_DIR}/cmake/cuda_exports.map)
+target_link_options(attend_cuda PRIVATE LINKER:--version-script=${plugin_exports} LINKER:--no-undefined)
+target_link_libraries(attend_cuda PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+set_target_properties(attend_cuda PROPERTIES PREFIX lib OUTPUT_NAME attend-cuda LINK_DEPENDS ${plugin_exports}
+                                             CUDA_RUNTIME_LIBRARY Static
+                                             LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+install(TARGETS attend_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attend COMPONENT cuda OPTIONAL)
