@@ -78,11 +78,14 @@ __device__ inline Sum<T> exponential(Sum<T> x) {
     return expf(x);
 }
 
+template <class S>
+constexpr S kMinusInfinity = -std::numeric_limits<S>::infinity();
+
 /// The largest element of a row and Σ e^(x − shift), where shift is the largest element, or 0 if that is −∞, so that
 /// no exponential of a row of −∞ is NaN.
 template <class S>
 struct RowPowers {
-  S max = -std::numeric_limits<S>::infinity(), sum = 0;
+  S max = kMinusInfinity<S>, sum = 0;
 
   __device__ S shift() const { return shift_of(max); }
 
@@ -106,10 +109,10 @@ struct RowPowers {
   }
 
  private:
-  __device__ static S shift_of(S value) { return value == -std::numeric_limits<S>::infinity() ? S{0} : value; }
+  __device__ static S shift_of(S value) { return value == kMinusInfinity<S> ? S{0} : value; }
   template <class T>
   __device__ void raise(S most) {
-    if (max != -std::numeric_limits<S>::infinity()) sum *= exponential<T>(max - most);
+    if (max != kMinusInfinity<S>) sum *= exponential<T>(max - most);
     max = most;
   }
 };

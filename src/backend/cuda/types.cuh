@@ -60,13 +60,6 @@ __device__ inline float wide(Float16 x) {
 
 /// Rounds to nearest, ties to even.
 template <class T>
-__device__ inline T narrow(double x) {
-  if constexpr (std::is_same_v<T, double>)
-    return x;
-  else
-    return narrow<T>(static_cast<float>(x));
-}
-template <class T>
 __device__ inline T narrow(float x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
     BFloat16 y;
@@ -79,6 +72,13 @@ __device__ inline T narrow(float x) {
   } else {
     return static_cast<T>(x);
   }
+}
+template <class T>
+__device__ inline T narrow(double x) {
+  if constexpr (std::is_same_v<T, double>)
+    return x;
+  else
+    return narrow<T>(static_cast<float>(x));
 }
 
 /// A float scalar or row whose dtype is known only at run time.

@@ -1,0 +1,165 @@
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/reduce.cuh"
+
+// Floor: memory bandwidth. The forward pass reads the logits once; the backward pass reads them and writes the gradient
+// once. 16-bit logits leave time for about 14 instructions per element.
+namespace attend::cuda {
+namespace {
+
+constexpr int kScalarThreads = 1024;
+constexpr int kLongGroup = 512;
+constexpr int64_t kWarpCols = 1024;  ///< a warp takes a row of up to so many classes
+
+__global__ void __launch_bounds__(kScalarThreads) count_kernel(const int64_t* target, int64_t rows, int64_t ignored,
+                                                               int64_t* count) {
+  int64_t own = 0;
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += kScalarThreads) own += target[row] != ignored;
+  own = group_sum<kScalarThreads>(own);
+  if (threadIdx.x == 0) *count = own;
+}
+
+__global__ void __launch_bounds__(kScalarThreads) mean_kernel(const double* losses, int64_t rows, const int64_t* count,
+                                                              void* loss, DType dtype) {
+  double sum = 0;
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += kScalarThreads) sum += losses[row];
+  sum = group_sum<kScalarThreads>(sum);
+  if (threadIdx.x == 0) store_any(loss, dtype, 0, *count == 0 ? 0.0 : sum / static_cast<double>(*count));
+}
+
+// With smoothed targets t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
+template <class T, int kGroup>
+__global__ void __launch_bounds__(kCta<kGroup>)
+    forward_kernel(const T* x, int64_t stride, int64_t rows, int64_t cols, bool aligned, const int64_t* target,
+                   CrossEntropyOptions options, double* losses, Sum<T>* lse) {
+  using S = Sum<T>;
+  constexpr int kN = kPack<T>;
+  const int64_t row = group_row<kGroup>();
+  if (row >= rows) return;
+  const int64_t chosen = target[row];
+  const bool writes = group_lane<kGroup>() == 0;
+  if (chosen == options.ignore_index) {
+    if (writes) losses[row] = 0, lse[row] = 0;
+    return;
+  }
+  const T* const logits = x + row * stride;
+  const bool smoothed = options.label_smoothing > 0;
+  RowPowers<S> powers;
+  S plain = 0;
+#pragma unroll 4
+  for (int64_t col = group_lane<kGroup>() * kN; col < cols; col += kGroup * kN) {
+    const auto pack =
+        load_pack<kN>(logits + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>));
+    S values[kN];
+#pragma unroll
+    for (int i = 0; i < kN; ++i) values[i] = wide(pack.at[i]);
+    powers.template add<T>(values);
+    if (smoothed) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) plain += i < cols - col ? values[i] : S{0};
+    }
+  }
+  powers.template combine<T, kGroup>();
+  const double total = smoothed ? group_sum<kGroup>(static_cast<double>(plain)) : 0.0;
+  if (!writes) return;
+  const double log_sum_exp = static_cast<double>(powers.max) + log(static_cast<double>(powers.sum));
+  double loss = log_sum_exp - (1 - options.label_smoothing) * static_cast<double>(wide(logits[chosen]));
+  if (smoothed) loss -= options.label_smoothing * total / static_cast<double>(cols);
+  losses[row] = loss;
+  lse[row] = static_cast<S>(log_sum_exp);
+}
+
+constexpr int kBackwardThreads = 256;
+
+/// The scalars that the gradient reads, and where it goes.
+struct BackwardInputs {
+  const void* dloss;
+  DType dloss_dtype;
+  const int64_t* target;
+  const int64_t* count;
+  CrossEntropyOptions options;
+};
+
+// dx may be x: each thread reads an element before it writes it.
+template <class T>
+__global__ void __launch_bounds__(kBackwardThreads)
+    backward_kernel(BackwardInputs in, const T* x, int64_t x_stride, const Sum<T>* lse, T* dx, int64_t dx_stride,
+                    int64_t cols, bool aligned) {
+  using S = Sum<T>;
+  constexpr int kN = kPack<T>;
+  const int64_t row = blockIdx.x, chosen = in.target[row];
+  const bool ignored = chosen == in.options.ignore_index;
+  x += row * x_stride;
+  dx += row * dx_stride;
+  const auto factor = static_cast<S>(load_any(in.dloss, in.dloss_dtype, 0) / static_cast<double>(*in.count));
+  const S offset = -factor * static_cast<S>(in.options.label_smoothing / static_cast<double>(cols));
+  const S own = factor * static_cast<S>(1 - in.options.label_smoothing), shift = lse[row];
+#pragma unroll 4
+  for (int64_t col = (int64_t{blockIdx.y} * kBackwardThreads + threadIdx.x) * kN; col < cols;
+       col += int64_t{gridDim.y} * kBackwardThreads * kN) {
+    Pack<T, kN> result{};
+    if (!ignored) {
+      const Pack<T, kN> pack = load_pack<kN>(x + col, cols - col, aligned);
+      S values[kN];
+#pragma unroll
+      for (int i = 0; i < kN; ++i) values[i] = fma(factor, exponential<T>(wide(pack.at[i]) - shift), offset);
+      if (chosen >= col && chosen < col + kN) {
+#pragma unroll
+        for (int i = 0; i < kN; ++i) values[i] -= col + i == chosen ? own : S{0};
+      }
+#pragma unroll
+      for (int i = 0; i < kN; ++i) result.at[i] = narrow<T>(values[i]);
+    }
+    store_pack<kN>(dx + col, result, cols - col, aligned);
+  }
+}
+
+}  // namespace
+
+void count_targets(ConstRows target, int64_t ignore_index, Rows count) {
+  count_kernel<<<1, kScalarThreads, 0, stream()>>>(static_cast<const int64_t*>(target.data), target.numel(),
+                                                   ignore_index, static_cast<int64_t*>(count.data));
+  check_launch("cross_entropy.count");
+}
+
+void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse) {
+  if (x.rows == 0) return;
+  with_float(x.dtype, "cross_entropy", [&](auto type) {
+    using T = decltype(type);
+    const auto launch = [&]<int kGroup>() {
+      forward_kernel<T, kGroup><<<group_grid<kGroup>(x.rows), kCta<kGroup>, 0, stream()>>>(
+          static_cast<const T*>(x.data), x.stride, x.rows, x.cols, rows_aligned(x, kPack<T>),
+          static_cast<const int64_t*>(target.data), options, static_cast<double*>(losses.data),
+          static_cast<Sum<T>*>(lse.data));
+    };
+    x.cols <= kWarpCols ? launch.template operator()<32>() : launch.template operator()<kLongGroup>();
+  });
+  check_launch("cross_entropy.forward");
+}
+
+void mean_loss(ConstRows losses, ConstRows count, Rows loss) {
+  mean_kernel<<<1, kScalarThreads, 0, stream()>>>(static_cast<const double*>(losses.data), losses.numel(),
+                                                  static_cast<const int64_t*>(count.data), loss.data, loss.dtype);
+  check_launch("cross_entropy.mean");
+}
+
+void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
+                            const CrossEntropyOptions& options, Rows dx) {
+  if (x.numel() == 0) return;
+  with_float(x.dtype, "cross_entropy_backward", [&](auto type) {
+    using T = decltype(type);
+    // Four packs a thread, or fewer if there are too few rows to occupy the device.
+    const int64_t packs = ceil_div(x.cols, kPack<T> * kBackwardThreads);
+    const int64_t per_thread = x.rows >= 4096 ? 4 : x.rows >= 512 ? 2 : 1;
+    const dim3 grid(static_cast<unsigned>(x.rows), grid_size(ceil_div(packs, per_thread), 65535));
+    backward_kernel<T><<<grid, kBackwardThreads, 0, stream()>>>(
+        {dloss.data, dloss.dtype, static_cast<const int64_t*>(target.data), static_cast<const int64_t*>(count.data),
+         options},
+        static_cast<const T*>(x.data), x.stride, static_cast<const Sum<T>*>(lse.data), static_cast<T*>(dx.data),
+        dx.stride, x.cols, rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>));
+  });
+  check_launch("cross_entropy.backward");
+}
+
+}  // namespace attend::cuda

@@ -1,0 +1,43 @@
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/random.cuh"
+
+namespace attend::cuda {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(kRandomThreads)
+    uniform_kernel(RandomStream random, double low, double range, RandomShape shape, T* y, int64_t stride) {
+  constexpr int kN = kRandomPack<T>;
+  const int64_t first = (int64_t{blockIdx.x} * kRandomThreads + threadIdx.x) * kN;
+  if (first >= shape.count) return;
+  uint32_t words[kN];
+  random_words(random, first, words);
+  Pack<T, kN> result;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    result.at[i] = narrow<T>(fma(range, static_cast<double>(static_cast<float>(words[i] >> 8) * 0x1p-24f), low));
+  }
+  if (shape.whole) {
+    store_pack<kN>(y + first / shape.cols * stride + first % shape.cols, result, shape.count - first, true);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    const int64_t at = first + i;
+    if (at < shape.count) y[at / shape.cols * stride + at % shape.cols] = result.at[i];
+  }
+}
+
+}  // namespace
+
+void uniform(RandomStream stream_of, double low, double high, Rows y) {
+  if (y.numel() == 0) return;
+  with_float(y.dtype, "uniform", [&](auto type) {
+    using T = decltype(type);
+    uniform_kernel<T><<<random_grid(y.numel(), kRandomPack<T>), kRandomThreads, 0, stream()>>>(
+        stream_of, low, high - low, random_shape<T>(y), static_cast<T*>(y.data), y.stride);
+  });
+  check_launch("uniform");
+}
+
+}  // namespace attend::cuda
