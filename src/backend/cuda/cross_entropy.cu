@@ -10,8 +10,8 @@ constexpr int kScalarThreads = 1024;
 constexpr int kLongGroup = 512;
 constexpr int64_t kWarpCols = 1024;  ///< a warp takes a row of up to so many classes
 
-__global__ void __launch_bounds__(kScalarThreads) count_kernel(const int64_t* target, int64_t rows, int64_t ignored,
-                                                               int64_t* count) {
+__global__ void __launch_bounds__(kScalarThreads)
+    count_kernel(const int64_t* target, int64_t rows, int64_t ignored, int64_t* count) {
   int64_t own = 0;
 #pragma unroll 8
   for (int64_t row = threadIdx.x; row < rows; row += kScalarThreads) own += target[row] != ignored;
@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kScalarThreads) count_kernel(const int64_t* ta
   if (threadIdx.x == 0) *count = own;
 }
 
-__global__ void __launch_bounds__(kScalarThreads) mean_kernel(const double* losses, int64_t rows, const int64_t* count,
-                                                              void* loss, DType dtype) {
+__global__ void __launch_bounds__(kScalarThreads)
+    mean_kernel(const double* losses, int64_t rows, const int64_t* count, void* loss, DType dtype) {
   double sum = 0;
 #pragma unroll 8
   for (int64_t row = threadIdx.x; row < rows; row += kScalarThreads) sum += losses[row];
@@ -49,8 +49,7 @@ __global__ void __launch_bounds__(kCta<kGroup>)
   S plain = 0;
 #pragma unroll 4
   for (int64_t col = group_lane<kGroup>() * kN; col < cols; col += kGroup * kN) {
-    const auto pack =
-        load_pack<kN>(logits + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>));
+    const auto pack = load_pack<kN>(logits + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>));
     S values[kN];
 #pragma unroll
     for (int i = 0; i < kN; ++i) values[i] = wide(pack.at[i]);

@@ -1,9 +1,9 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/reduce.cuh"
 
-// Floor: memory bandwidth. Forward reads x and writes y; backward reads dy and x and writes dx. A warp takes a row of up
-// to kElements · 32 elements, a CTA a longer one, and the row stays in registers. Rows that are longer still are read
-// again, from the caches.
+// Floor: memory bandwidth. Forward reads x and writes y; backward reads dy and x and writes dx. A warp takes a row of
+// up to kElements · 32 elements, a CTA a longer one, and the row stays in registers. Rows that are longer still are
+// read again, from the caches.
 namespace attend::cuda {
 namespace {
 
@@ -92,9 +92,8 @@ struct NormShape {
 
 // The mean first, then Σ (x − mean)², which avoids cancellation.
 template <class T, int kGroup, bool kCached>
-__global__ void __launch_bounds__(kCta<kGroup>)
-    forward_kernel(NormShape shape, Parameters parameters, Sum<T> eps, const T* x, T* y, Sum<T>* mean_out,
-                   Sum<T>* rstd_out) {
+__global__ void __launch_bounds__(kCta<kGroup>) forward_kernel(NormShape shape, Parameters parameters, Sum<T> eps,
+                                                               const T* x, T* y, Sum<T>* mean_out, Sum<T>* rstd_out) {
   using S = Sum<T>;
   constexpr int kN = kPack<T>;
   const int64_t row = group_row<kGroup>(), cols = shape.cols;
@@ -246,8 +245,8 @@ __global__ void __launch_bounds__(kColumnThreads)
 
 /// result[c] = Σ_b part[b, c]: 32 columns a CTA, 32 threads each, which add every 32nd part; then a tree.
 template <class S>
-__global__ void __launch_bounds__(1024) add_parts_kernel(const S* parts, int64_t blocks, int64_t cols, void* result,
-                                                         DType dtype) {
+__global__ void __launch_bounds__(1024)
+    add_parts_kernel(const S* parts, int64_t blocks, int64_t cols, void* result, DType dtype) {
   __shared__ S sums[32][33];
   const int64_t col = int64_t{blockIdx.x} * 32 + threadIdx.x;
   S sum = 0;
@@ -303,7 +302,8 @@ void norm(bool centred, ConstRows x, ConstRows weight, ConstRows bias, double ep
   check_launch("norm");
 }
 
-/// CTAs of the backward pass: three small ones or one large one on each of 132 multiprocessors, but at least four rows for each group.
+/// CTAs of the backward pass: three small ones or one large one on each of 132 multiprocessors, but at least four rows
+/// for each group.
 template <int kGroup>
 int64_t backward_blocks(int64_t rows) {
   return std::clamp<int64_t>(ceil_div(rows, 4 * (kCta<kGroup> / kGroup)), 1, kGroup == kWarp ? 396 : 132);
@@ -314,8 +314,7 @@ void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, Co
   with_float(x.dtype, "norm_backward", [&](auto type) {
     using T = decltype(type);
     using S = Sum<T>;
-    const bool aligned =
-        rows_aligned(x, kPack<T>) && rows_aligned(dy, kPack<T>) && (!dx || rows_aligned(dx, kPack<T>));
+    const bool aligned = rows_aligned(x, kPack<T>) && rows_aligned(dy, kPack<T>) && (!dx || rows_aligned(dx, kPack<T>));
     const NormShape shape{x.rows, x.cols, x.stride, dy.stride, dx.stride, aligned, centred};
     const T *dy_data = static_cast<const T*>(dy.data), *x_data = static_cast<const T*>(x.data);
     const S *means = static_cast<const S*>(mean.data), *rstds = static_cast<const S*>(rstd.data);

@@ -1,44 +1,15 @@
 #include <cmath>
-#include <vector>
 
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/types.cuh"
+#include "backend/cuda/slots.cuh"
 
-// One launch updates many parameters: a table of slots is a kernel parameter, and each CTA takes kChunk elements of one
-// slot. Floor: memory bandwidth; Adam moves 28 bytes per f32 parameter.
+// One launch updates many parameters. Floor: memory bandwidth; Adam moves 28 bytes per f32 parameter.
 namespace attend::cuda {
 namespace {
 
 constexpr int kThreads = 256, kPacksPerThread = 2;
-/// Bytes of a table. Kernel parameters may take 32,764 bytes.
-constexpr size_t kTableBytes = 31 * 1024;
-
-template <class Slot>
-struct Table {
-  static constexpr int kSlots = static_cast<int>(kTableBytes / (sizeof(Slot) + sizeof(uint32_t)));
-  int count = 0;
-  uint32_t end[kSlots];  ///< number of CTAs up to and including each slot
-  Slot slot[kSlots];
-};
-
-/// The slot of a CTA, and its first element.
-template <class Slot>
-struct Place {
-  const Slot& slot;
-  int64_t first;
-};
-template <class Slot>
-__device__ Place<Slot> place_of(const Table<Slot>& table, int64_t chunk) {
-  int low = 0, high = table.count - 1;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (blockIdx.x < table.end[middle])
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return {table.slot[low], static_cast<int64_t>(blockIdx.x - (low > 0 ? table.end[low - 1] : 0)) * chunk};
-}
+template <class T>
+constexpr int64_t kChunk = int64_t{kThreads} * kPacksPerThread* kPack<T>;  ///< elements of a CTA
 
 /// The gradient's factor, and whether to update at all.
 struct Clip {
@@ -98,12 +69,12 @@ struct AdamStep {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(const __grid_constant__ Table<AdamEntry<T>> table, AdamStep<T> step, Clip clip) {
+    adam_kernel(const __grid_constant__ SlotTable<AdamEntry<T>> table, AdamStep<T> step, Clip clip) {
   constexpr int kN = kPack<T>;
   double factor;
   if (!clip.factor(factor)) return;
   const T scale = static_cast<T>(factor);
-  const auto [slot, first] = place_of(table, int64_t{kThreads} * kPacksPerThread * kN);
+  const auto [slot, first] = place_in(table, kChunk<T>);
   for_packs<kN>(first, slot.count, [&](int64_t at, int64_t valid) {
     T g[kN];
     load_grad<kN>(slot.grad, slot.grad_dtype, at, valid, slot.aligned, g);
@@ -140,12 +111,12 @@ struct SgdStep {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(const __grid_constant__ Table<SgdEntry<T>> table, SgdStep<T> step, Clip clip) {
+    sgd_kernel(const __grid_constant__ SlotTable<SgdEntry<T>> table, SgdStep<T> step, Clip clip) {
   constexpr int kN = kPack<T>;
   double factor;
   if (!clip.factor(factor)) return;
   const T scale = static_cast<T>(factor);
-  const auto [slot, first] = place_of(table, int64_t{kThreads} * kPacksPerThread * kN);
+  const auto [slot, first] = place_in(table, kChunk<T>);
   for_packs<kN>(first, slot.count, [&](int64_t at, int64_t valid) {
     T g[kN];
     load_grad<kN>(slot.grad, slot.grad_dtype, at, valid, slot.aligned, g);
@@ -170,47 +141,12 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Calls add(row, elements) for each contiguous piece of a slot: the whole slot if all its matrices are dense.
-template <class F, class... Matrices>
-void for_dense(const Rows& param, F&& add, const Matrices&... matrices) {
-  const bool dense = param.stride == param.cols && ((!matrices || matrices.stride == matrices.cols) && ...);
-  if (dense || param.rows == 1) return add(0, param.numel());
-  for (int64_t row = 0; row < param.rows; ++row) add(row, param.cols);
-}
-
-template <class T, class Pointer>
-auto row_of(const BasicRows<Pointer>& x, int64_t row) {
-  using Item = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const char, char>;
-  return x ? static_cast<Item*>(x.data) + row * x.stride * static_cast<int64_t>(size_of(x.dtype)) : nullptr;
-}
-
 bool aligned_all(std::initializer_list<const void*> pointers) {
   return std::ranges::all_of(pointers, [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
 }
 
-/// Launches kernel(table, step, clip) once for each table that the entries fill.
-template <class T, class Entry, class Step>
-void launch(const char* name, const std::vector<Entry>& entries, void (*kernel)(Table<Entry>, Step, Clip),
-            const Step& step, const Clip& clip) {
-  constexpr int64_t kChunk = int64_t{kThreads} * kPacksPerThread * kPack<T>;
-  Table<Entry> table;
-  int64_t blocks = 0;
-  const auto flush = [&] {
-    if (table.count == 0) return;
-    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(table, step, clip);
-    check_launch(name);
-    table.count = 0;
-    blocks = 0;
-  };
-  for (const Entry& entry : entries) {
-    const int64_t needed = ceil_div(entry.count, kChunk);
-    if (needed == 0) continue;
-    if (table.count == Table<Entry>::kSlots || blocks + needed > std::numeric_limits<int32_t>::max()) flush();
-    blocks += needed;
-    table.slot[table.count] = entry;
-    table.end[table.count++] = static_cast<uint32_t>(blocks);
-  }
-  flush();
+const void* grad_row(const ConstRows& grad, int64_t row) {
+  return static_cast<const char*>(grad.data) + row * grad.stride * static_cast<int64_t>(size_of(grad.dtype));
 }
 
 template <class T>
@@ -221,19 +157,22 @@ void adam_of(std::span<const AdamSlot> slots, const AdamOptions& o, const Clip& 
     const auto t = static_cast<double>(slot.step);
     const double correction1 = 1 - std::pow(o.beta1, t), correction2 = 1 - std::pow(o.beta2, t);
     const auto add = [&](int64_t row, int64_t count) {
-      const void* const grad = row_of<T>(slot.grad, row);
-      char *const p = row_of<T>(slot.param, row), *const m = row_of<T>(slot.m, row), *const v = row_of<T>(slot.v, row);
-      entries.push_back({grad, reinterpret_cast<T*>(p), reinterpret_cast<T*>(m), reinterpret_cast<T*>(v), count,
-                         static_cast<T>(o.lr / correction1), static_cast<T>(1 / std::sqrt(correction2)),
+      const void* const grad = grad_row(slot.grad, row);
+      T *const p = row_at<T>(slot.param, row), *const m = row_at<T>(slot.m, row), *const v = row_at<T>(slot.v, row);
+      entries.push_back({grad, p, m, v, count, static_cast<T>(o.lr / correction1),
+                         static_cast<T>(1 / std::sqrt(correction2)),
                          static_cast<T>(o.decoupled ? 0 : slot.weight_decay),
                          static_cast<T>(o.decoupled ? 1 - o.lr * slot.weight_decay : 1), slot.grad.dtype,
                          aligned_all({grad, p, m, v})});
     };
-    for_dense(slot.param, add, slot.grad, slot.m, slot.v);
+    for_dense(slot.param.rows, slot.param.cols, add, slot.param, slot.grad, slot.m, slot.v);
   }
   const AdamStep<T> step{static_cast<T>(o.beta1), static_cast<T>(o.beta2), static_cast<T>(1 - o.beta1),
                          static_cast<T>(1 - o.beta2), static_cast<T>(o.eps)};
-  launch<T>("adam", entries, adam_kernel<T>, step, clip);
+  for_tables(entries, kChunk<T>, [&](const auto& table, int64_t blocks) {
+    adam_kernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(table, step, clip);
+    check_launch("adam");
+  });
 }
 
 template <class T>
@@ -242,16 +181,18 @@ void sgd_of(std::span<const SgdSlot> slots, const SgdOptions& o, const Clip& cli
   for (const SgdSlot& slot : slots) {
     if (slot.param.dtype != dtype_of<T>()) continue;
     const auto add = [&](int64_t row, int64_t count) {
-      const void* const grad = row_of<T>(slot.grad, row);
-      char *const p = row_of<T>(slot.param, row), *const buffer = row_of<T>(slot.buffer, row);
-      entries.push_back({grad, reinterpret_cast<T*>(p), reinterpret_cast<T*>(buffer), count, slot.grad.dtype,
-                         slot.first, aligned_all({grad, p, buffer})});
+      const void* const grad = grad_row(slot.grad, row);
+      T *const p = row_at<T>(slot.param, row), *const buffer = row_at<T>(slot.buffer, row);
+      entries.push_back({grad, p, buffer, count, slot.grad.dtype, slot.first, aligned_all({grad, p, buffer})});
     };
-    for_dense(slot.param, add, slot.grad, slot.buffer);
+    for_dense(slot.param.rows, slot.param.cols, add, slot.param, slot.grad, slot.buffer);
   }
   const SgdStep<T> step{static_cast<T>(o.lr), static_cast<T>(o.momentum), static_cast<T>(o.weight_decay),
                         static_cast<T>(1 - o.dampening), o.nesterov};
-  launch<T>("sgd", entries, sgd_kernel<T>, step, clip);
+  for_tables(entries, kChunk<T>, [&](const auto& table, int64_t blocks) {
+    sgd_kernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(table, step, clip);
+    check_launch("sgd");
+  });
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ RandomShape random_shape(const Rows& y, const Matrices&... others) {
   const auto aligned = [](const auto& x) { return rows_aligned(x, kN); };
   const auto start = [](const auto& x) { return reinterpret_cast<uintptr_t>(x.data) % 16 == 0; };
   const bool all_dense = dense(y) && (dense(others) && ...);
-  const bool whole = all_dense ? start(y) && (start(others) && ...)
-                               : y.cols % kN == 0 && aligned(y) && (aligned(others) && ...);
+  const bool whole =
+      all_dense ? start(y) && (start(others) && ...) : y.cols % kN == 0 && aligned(y) && (aligned(others) && ...);
   return {y.numel(), all_dense ? std::max<int64_t>(1, y.numel()) : y.cols, whole};
 }
 

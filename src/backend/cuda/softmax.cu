@@ -111,8 +111,8 @@ void forward(Output output, ConstRows x, Rows y) {
       softmax_kernel<T, kGroup><<<group_grid<kGroup>(x.rows), kCta<kGroup>, 0, stream()>>>(
           output, static_cast<const T*>(x.data), x.stride, y.data, y.stride, x.rows, x.cols, aligned);
     };
-    x.cols * int64_t{sizeof(T)} <= kWarpRow ? launch.template operator()<32>()
-                                            : launch.template operator()<kLongGroup>();
+    x.cols* int64_t{sizeof(T)} <= kWarpRow ? launch.template operator()<32>()
+                                           : launch.template operator()<kLongGroup>();
   });
   check_launch("softmax");
 }
@@ -127,8 +127,8 @@ void backward(bool logarithm, ConstRows dy, ConstRows y, Rows dx) {
           logarithm, static_cast<const T*>(dy.data), dy.stride, static_cast<const T*>(y.data), y.stride,
           static_cast<T*>(dx.data), dx.stride, y.rows, y.cols, aligned);
     };
-    y.cols * int64_t{sizeof(T)} <= kWarpRow ? launch.template operator()<32>()
-                                            : launch.template operator()<kLongGroup>();
+    y.cols* int64_t{sizeof(T)} <= kWarpRow ? launch.template operator()<32>()
+                                           : launch.template operator()<kLongGroup>();
   });
   check_launch("softmax_backward");
 }

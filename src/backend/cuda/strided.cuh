@@ -29,8 +29,8 @@ struct Walk {
   uint32_t packs = 0;  ///< in all
   int64_t inner = 1;   ///< size of the last axis
   int pack = 1;
-  bool aligned = false;      ///< packs of the operands with inner stride 1 may be moved by whole accesses
-  int64_t size[kMaxRank];    ///< of each axis; of the last: in packs
+  bool aligned = false;    ///< packs of the operands with inner stride 1 may be moved by whole accesses
+  int64_t size[kMaxRank];  ///< of each axis; of the last: in packs
   FastDivide divide[kMaxRank];
   int64_t stride[N][kMaxRank];
 
@@ -149,8 +149,8 @@ __device__ Pack<T, N> load_strided(const T* from, int64_t stride, int64_t valid,
 
 /// y = f(x…) on packs of N elements: f(pack of y, packs of x…).
 template <int N, class F, class Y, class... X>
-__global__ void __launch_bounds__(kMapThreads) map_kernel(const __grid_constant__ Walk<1 + sizeof...(X)> walk, F f, Y* y,
-                                                          const X*... x) {
+__global__ void __launch_bounds__(kMapThreads)
+    map_kernel(const __grid_constant__ Walk<1 + sizeof...(X)> walk, F f, Y* y, const X*... x) {
   const uint32_t position = blockIdx.x * kMapThreads + threadIdx.x;
   if (position >= walk.packs) return;
   int64_t offset[1 + sizeof...(X)];
@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(kMapThreads) map_kernel(const __grid_constant_
   Pack<Y, N> result;
   [&]<size_t... I>(std::index_sequence<I...>) {
     f(result, load_strided<N>(x + offset[I + 1], walk.inner_stride(I + 1), valid, walk.aligned)...);
-  }(std::index_sequence_for<X...>{});
+  }
+  (std::index_sequence_for<X...>{});
   if (walk.inner_stride(0) == 1) return store_pack<N>(y + offset[0], result, valid, walk.aligned);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -178,7 +179,8 @@ void map(const char* name, const Shape& shape, F f, const View&... views) {
       map_kernel<kN, F, Y, X...><<<ceil_div(walk.packs, kMapThreads), kMapThreads, 0, stream()>>>(
           walk, f, const_cast<Y*>(static_cast<const Y*>(operands[0].data)),
           static_cast<const X*>(operands[I + 1].data)...);
-    }(std::index_sequence_for<X...>{});
+    }
+    (std::index_sequence_for<X...>{});
     check_launch(name);
   });
 }
