@@ -1,0 +1,228 @@
+#include "backend/cuda/attention/row.cuh"
+
+// Attention of a few queries over a long cache. There are only 4 operations for each element of k and v, so the lower
+// bound is the time to read k and v once. A CTA takes all queries that share one key head over a chunk of 256 keys; a
+// second kernel joins the chunks in their order. Chunks are counted from a sequence's first key and never change their
+// size, so that the bits of a row depend on nothing else in the batch.
+namespace attend::cuda::attention {
+namespace {
+
+inline constexpr int kDecodeThreads = 128, kDecodeKeys = 256, kHalfWarps = kDecodeThreads / kRowLanes;
+inline constexpr int kTogether = 4;  // queries that share a pass over the chunk
+
+struct DecodeCall {
+  Problem p;
+  Rows4 y;
+  void* lse = nullptr;
+  int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
+  void* partials = nullptr;  ///< [batch, heads, queries, chunks, 2 + width]: maximum, sum, output
+  int chunks = 0;
+};
+
+/// Scores of the queries of a pass against the keys of [keys.begin, keys.end).
+template <class C, int D>
+__device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv_head, int first, int rows, Range keys,
+                              C (*scores)[kDecodeKeys]) {
+  const int half_warp = static_cast<int>(threadIdx.x) / kRowLanes, lane = static_cast<int>(threadIdx.x) % kRowLanes;
+  RowPart<C, D> queries[kTogether];
+#pragma unroll
+  for (int r = 0; r < kTogether; ++r) {
+    const int row = min(first + r, rows - 1);
+    queries[r].load(p.q, p.q.offset(sequence.batch, kv_head * p.group() + row / p.queries, row % p.queries), p.dim);
+  }
+  constexpr int kAhead = D <= 64 ? 8 : D <= 128 ? 4 : 2;
+#pragma unroll 1
+  for (int j = half_warp; j < kDecodeKeys; j += kAhead * kHalfWarps) {
+    RowPart<C, D> key[kAhead];
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      const int at = min(keys.begin + j + n * kHalfWarps, sequence.keys - 1);
+      key[n].load(p.k, p.k.offset(sequence.batch, kv_head, at), p.dim);
+    }
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        const C sum = sum_of_row(queries[r].dot(key[n]));
+        if (lane == r) scores[r][j + n * kHalfWarps] = sum;
+      }
+    }
+  }
+  __syncthreads();
+  for (int n = static_cast<int>(threadIdx.x); n < kTogether * kDecodeKeys; n += kDecodeThreads) {
+    const int r = n / kDecodeKeys, j = n % kDecodeKeys, row = first + r;
+    if (row >= rows) break;
+    const Scorer<C> scorer(p, sequence, kv_head * p.group() + row / p.queries);
+    scores[r][j] =
+        keys.begin + j < keys.end ? scorer.score(scores[r][j], row % p.queries, keys.begin + j) : hidden_score<C>();
+  }
+  __syncthreads();
+}
+
+/// Turns the scores of a row into weights; a warp does it. Returns the maximum and the sum before dropout.
+template <class C>
+__device__ void decode_softmax(const Scorer<C>& scorer, int i, int first_key, C* scores, C* state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  C top = hidden_score<C>(), sum = 0;
+  bool odd = false;
+#pragma unroll
+  for (int n = 0; n < kDecodeKeys; n += 32) {
+    top = max(top, scores[n + lane]);
+    odd = odd || scores[n + lane] != scores[n + lane];
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) top = max(top, __shfl_xor_sync(~0u, top, step));
+  if (__any_sync(~0u, odd)) top = static_cast<C>(NAN);  // so that a NaN score reaches the output
+  const C shift = top == hidden_score<C>() ? C{0} : top;
+#pragma unroll
+  for (int n = 0; n < kDecodeKeys; n += 32) {
+    const C weight = weight_exp(scores[n + lane] - shift);
+    sum += weight;
+    C kept = weight;
+    if (scorer.p.drops) {
+      const int key = first_key + n + lane;
+      kept *= scorer.keep(word_of(scorer.words(i, key / 4), key % 4));
+    }
+    scores[n + lane] = kept;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  if (lane == 0) {
+    state[0] = top;
+    state[1] = sum;
+  }
+}
+
+template <class C, int D>
+__global__ void __launch_bounds__(kDecodeThreads) decode_kernel(const __grid_constant__ DecodeCall call) {
+  const Problem& p = call.p;
+  const int chunk = static_cast<int>(blockIdx.x) % call.chunks, rest = static_cast<int>(blockIdx.x) / call.chunks;
+  const int kv_head = rest % p.kv_heads, b = rest / p.kv_heads;
+  const Sequence sequence = Sequence::of(p, b);
+  const int rows = p.group() * p.queries, step = 2 + p.width;
+  const int begin = chunk * kDecodeKeys;
+  const Range any = sequence.visible_to_any(0, p.queries);
+  const Range keys{begin, min(begin + kDecodeKeys, sequence.keys)};
+  const bool nothing = max(begin, any.begin) >= min(keys.end, any.end);
+  const bool careful = p.hides_pairs() || p.causal || p.window > 0;
+
+  __shared__ __align__(16) C scores[kTogether][kDecodeKeys];
+  extern __shared__ __align__(16) unsigned char memory[];
+  C* sums = reinterpret_cast<C*>(memory);  // [half warp][query][D]
+  const int thread = static_cast<int>(threadIdx.x), half_warp = thread / kRowLanes, lane = thread % kRowLanes;
+  using Part = RowPart<C, D>;
+  for (int first = 0; first < rows; first += kTogether) {
+    // Row r of a key head is query r mod queries of head r / queries, as in memory.
+    C* partial = static_cast<C*>(call.partials) +
+                 (((int64_t{b} * p.heads + kv_head * p.group()) * p.queries + first) * call.chunks + chunk) * step;
+    const int64_t next = int64_t{call.chunks} * step;  // from one row's partial to the next one's
+    const int count = min(kTogether, rows - first);
+    if (nothing) {
+      if (thread < count) {
+        partial[thread * next] = hidden_score<C>();
+        partial[thread * next + 1] = 0;
+      }
+      continue;
+    }
+    __syncthreads();
+    decode_scores<C, D>(p, sequence, kv_head, first, rows, keys, scores);
+    if (thread / 32 < count) {
+      const int r = thread / 32, row = first + r;
+      const Scorer<C> scorer(p, sequence, kv_head * p.group() + row / p.queries);
+      decode_softmax(scorer, row % p.queries, begin, scores[r], partial + r * next);
+    }
+    __syncthreads();
+    Part output[kTogether] = {};
+    constexpr int kAhead = D <= 64 ? 8 : D <= 128 ? 4 : 2;
+#pragma unroll 1
+    for (int j = half_warp; j < kDecodeKeys; j += kAhead * kHalfWarps) {
+      Part value[kAhead];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const int at = min(begin + j + n * kHalfWarps, sequence.keys - 1);
+        value[n].load(p.v, p.v.offset(b, kv_head, at), p.width);
+      }
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        if (begin + j + n * kHalfWarps >= sequence.keys) continue;
+#pragma unroll
+        for (int r = 0; r < kTogether; ++r) {
+          const C weight = scores[r][j + n * kHalfWarps];
+          if (careful && weight == 0) continue;
+#pragma unroll
+          for (int c = 0; c < Part::kChunks; ++c) {
+#pragma unroll
+            for (int e = 0; e < kChunk<C>; ++e)
+              output[r].chunk[c].at[e] = fma(weight, value[n].chunk[c].at[e], output[r].chunk[c].at[e]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+#pragma unroll
+      for (int c = 0; c < Part::kChunks; ++c) {
+        const int column = (lane + c * kRowLanes) * kChunk<C>;
+        if (column < D)
+          *reinterpret_cast<Chunk<C>*>(sums + (half_warp * kTogether + r) * D + column) = output[r].chunk[c];
+      }
+    }
+    __syncthreads();
+    for (int n = thread; n < count * D; n += kDecodeThreads) {
+      const int r = n / D, column = n % D;
+      if (column >= p.width) continue;
+      C sum = 0;
+#pragma unroll
+      for (int w = 0; w < kHalfWarps; ++w) sum += sums[(w * kTogether + r) * D + column];
+      partial[r * next + 2 + column] = sum;
+    }
+  }
+}
+
+/// Joins the chunks of one row in their order.
+template <class C>
+__global__ void __launch_bounds__(kDecodeThreads) join_kernel(const __grid_constant__ DecodeCall call) {
+  const Problem& p = call.p;
+  const int i = static_cast<int>(blockIdx.x) % p.queries, rest = static_cast<int>(blockIdx.x) / p.queries;
+  const int head = rest % p.heads, b = rest / p.heads, step = 2 + p.width;
+  const C* partial = static_cast<const C*>(call.partials) + int64_t{blockIdx.x} * call.chunks * step;
+  C top = hidden_score<C>();
+  for (int c = 0; c < call.chunks; ++c) {
+    const C other = partial[int64_t{c} * step];
+    if (other > top || other != other) top = other;
+  }
+  C total = 0;
+  for (int c = 0; top != hidden_score<C>() && c < call.chunks; ++c) {
+    const C* part = partial + int64_t{c} * step;
+    if (part[0] != hidden_score<C>()) total = fma(part[1], weight_exp(part[0] - top), total);
+  }
+  for (int column = static_cast<int>(threadIdx.x); column < p.width; column += kDecodeThreads) {
+    C sum = 0;
+    for (int c = 0; top != hidden_score<C>() && c < call.chunks; ++c) {
+      const C* part = partial + int64_t{c} * step;
+      if (part[0] != hidden_score<C>()) sum = fma(part[2 + column], weight_exp(part[0] - top), sum);
+    }
+    store<C>(call.y.data, call.y.offset(b, head, i) + column, call.y.dtype, total == 0 ? C{0} : sum / total);
+  }
+  if (threadIdx.x == 0)
+    static_cast<C*>(call.lse)[b * call.lse_batch + head * call.lse_head + i * call.lse_row] = top + log(total);
+}
+
+}  // namespace
+
+void decode(const AttentionProblem& problem, const Problem& p, View y, View lse) {
+  DecodeCall call{p, rows_of(y), lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};
+  call.chunks = (p.keys + kDecodeKeys - 1) / kDecodeKeys;
+  const int64_t rows = int64_t{p.batch} * p.heads * p.queries;
+  with_class(problem, std::max(p.dim, p.width), [&](auto type, auto size) {
+    using C = decltype(type);
+    constexpr int D = decltype(size)::value;
+    const Scratch<C> partials(rows * call.chunks * (2 + p.width));
+    call.partials = partials.data();
+    launch("attention.forward", decode_kernel<C, D>, int64_t{call.chunks} * p.kv_heads * p.batch, kDecodeThreads,
+           sizeof(C) * kHalfWarps * kTogether * D, call);
+    launch("attention.forward", join_kernel<C>, rows, kDecodeThreads, 0, call);
+  });
+}
+
+}  // namespace attend::cuda::attention
