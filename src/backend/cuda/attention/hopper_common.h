@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "backend/cuda/attention/hopper_instructions.h"
+#include "backend/cuda/runtime.h"
+#include "backend/kernels.h"
+
+// What the forward and the backward pass on Hopper share: maps of tensors for bulk copies, and the keys that a query
+// sees.
+namespace attend::cuda {
+
+inline constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+
+/// A map of a [batch, heads, length, dim] tensor for copies of `rows` × dim tiles in 64-column parts. Empty if the
+/// copy engine cannot read the tensor: an address or a stride is not a multiple of 16 bytes.
+std::optional<CUtensorMap> tile_map(const ConstView& view, int rows);
+
+/// The element strides of a [batch, heads, length(, dim)] tensor.
+struct RowStrides {
+  int64_t batch = 0, head = 0, row = 0;
+};
+inline RowStrides row_strides(const ConstView& view) { return {view.strides[0], view.strides[1], view.strides[2]}; }
+
+/// The options that decide which keys a query sees by position.
+struct VisibilityOptions {
+  int queries = 0, keys = 0;
+  bool causal = false, bottom_right = false;
+  int window = 0;  ///< 0: no window
+};
+
+/// The keys [begin(i), end(i)) that query i sees. Both ends increase with i.
+struct Visibility {
+  int keys, shift, window;
+  bool causal;
+
+  __device__ __forceinline__ Visibility(const VisibilityOptions& options, int sequence_keys)
+      : keys(sequence_keys),
+        shift(options.bottom_right ? sequence_keys - options.queries : 0),
+        window(options.window),
+        causal(options.causal) {}
+  __device__ __forceinline__ int begin(int i) const {
+    return window > 0 ? min(max(i + shift - window + 1, 0), keys) : 0;
+  }
+  __device__ __forceinline__ int end(int i) const {
+    const int limit = causal ? i + shift + 1 : window > 0 ? i + shift + window : keys;
+    return max(min(limit, keys), begin(i));
+  }
+  /// Queries [query_begin, query_end) see keys of [first, last), before the ends of the sequence are taken into
+  /// account.
+  __device__ __forceinline__ int query_begin(int first) const {
+    return max(causal ? first - shift : window > 0 ? first - shift - window + 1 : 0, 0);
+  }
+  __device__ __forceinline__ int query_end(int last, int queries) const {
+    return window > 0 ? max(min(last - 1 - shift + window, queries), 0) : queries;
+  }
+};
+
+/// False for head sizes, dtypes and options that the Hopper kernels do not implement.
+bool is_for_hopper(const AttentionProblem& problem);
+VisibilityOptions visibility_options(const AttentionProblem& problem);
+
+}  // namespace attend::cuda
