@@ -41,7 +41,7 @@ function(attend_cuda_settings target)
   set(settings $<TARGET_PROPERTY:attend_settings,INTERFACE_COMPILE_OPTIONS>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${settings}>")
   target_compile_options(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=554;-Xcompiler=-Wall,-Wextra>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=554;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-march=x86-64-v2>)
   endif()

@@ -19,6 +19,7 @@ constexpr Kernels kTable{
                     .affine = affine,
                     .accumulate = accumulate,
                     .binary = binary,
+                    .zero_padding = zero_padding,
                     .unary = unary,
                     .unary_backward = unary_backward},
     .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
