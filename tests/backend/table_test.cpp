@@ -1,40 +1,15 @@
 // A back end's table must have every entry. A missing one compiles, and would only be noticed by the op that calls it.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <set>
-#include <type_traits>
 
-#include "backend/kernels.h"
+#include "backend/table_entries.h"
 
 namespace attend {
 namespace {
 
-/// The memory layout of a Kernel of any signature: the function, or null and the entry's name.
-struct Entry {
-  void (*function)();
-  const char* name;
-};
-
-// The table can be read as an array of entries, as its structs contain only kernels.
-static_assert(sizeof(Kernel<void()>) == sizeof(Entry) && alignof(Kernel<void()>) == alignof(Entry));
-static_assert(std::is_standard_layout_v<Kernel<void()>> && std::is_trivially_copyable_v<Kernels>);
-static_assert(sizeof(Kernels) % sizeof(Entry) == 0);
-constexpr size_t kEntries = sizeof(Kernels) / sizeof(Entry);
-
-std::vector<Entry> entries_of(const Kernels& table) {
-  std::vector<Entry> entries(kEntries);
-  std::memcpy(static_cast<void*>(entries.data()), &table, sizeof table);
-  return entries;
-}
-
-std::vector<std::string> missing_from(const Kernels& table) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries_of(table)) {
-    if (entry.function == nullptr) names.push_back(entry.name);
-  }
-  return names;
-}
+using testing::kEntries;
+using testing::missing_from;
 
 TEST(KernelTable, TheCpuHasEveryKernel) { EXPECT_EQ(missing_from(kernels(Device{})), std::vector<std::string>{}); }
 

@@ -1,0 +1,273 @@
+// A plug-in for tests without a GPU: two devices whose kernels are those of the CPU, but whose memory is their own.
+// Every kernel first checks that all its data is in memory of the current device, and throws DeviceError otherwise. So
+// a host pointer that would reach a kernel of a GPU is found.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "backend/plugin.h"
+
+namespace attend {
+namespace {
+
+constexpr int kDevices = 2;
+constexpr size_t kTotalMemory = size_t{4} << 30;
+
+const PluginHost* host = nullptr;
+thread_local int current = -1;
+std::atomic<uint64_t> launches{0}, synchronizations{0};
+
+/// The memory of one device: its blocks by address.
+struct Memory {
+  std::mutex mutex;
+  std::map<uintptr_t, size_t> blocks;
+  size_t live = 0, peak = 0;
+
+  bool contains(uintptr_t begin, size_t bytes) {
+    std::lock_guard lock(mutex);
+    auto after = blocks.upper_bound(begin);
+    if (after == blocks.begin()) return false;
+    const auto& [start, size] = *--after;
+    return begin + bytes <= start + size;
+  }
+};
+
+/// Never destroyed: tensors with static lifetime may be released later.
+Memory& memory_of(int index) {
+  static auto* all = new Memory[kDevices];
+  return all[index];
+}
+
+Memory& memory() {
+  require<DeviceError>(current >= 0, "pretend cuda: no device was selected");
+  return memory_of(current);
+}
+
+void check_range(const char* kernel, const void* data, size_t bytes) {
+  if (data == nullptr || bytes == 0 || memory().contains(reinterpret_cast<uintptr_t>(data), bytes)) return;
+  for (int index = 0; index < kDevices; ++index) {
+    require<DeviceError>(!memory_of(index).contains(reinterpret_cast<uintptr_t>(data), 1), kernel, ": ", bytes,
+                         " bytes are not all in one block of cuda:", current,
+                         ", the first is in a block of cuda:", index);
+  }
+  throw_error<DeviceError>(kernel, ": a host pointer was passed to cuda:", current);
+}
+
+/// Checks all data of the arguments of a kernel. A new type of argument needs its overload here.
+struct Arguments {
+  const char* kernel;
+
+  template <class... Parts>
+  void check_all(const Parts&... parts) const {
+    (check(parts), ...);
+  }
+
+  template <class T>
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void check(T) const {}
+  void check(const char*) const {}
+  void check(RandomStream) const {}
+  void check(const WeightProductOptions&) const {}
+  void check(const CrossEntropyOptions&) const {}
+  void check(const RotaryOptions&) const {}
+  void check(const AdamOptions&) const {}
+  void check(const SgdOptions&) const {}
+
+  template <class Pointer>
+  void check(const BasicView<Pointer>& view) const {
+    if (view.shape.numel() == 0) return;
+    int64_t last = 0;
+    for (int64_t axis = 0; axis < view.rank(); ++axis) last += (view.shape[axis] - 1) * view.strides[axis];
+    check_range(kernel, view.data, (static_cast<size_t>(last) + 1) * size_of(view.dtype));
+  }
+  template <class Pointer>
+  void check(const BasicRows<Pointer>& rows) const {
+    if (rows.numel() == 0) return;
+    check_range(kernel, rows.data,
+                static_cast<size_t>((rows.rows - 1) * rows.stride + rows.cols) * size_of(rows.dtype));
+  }
+  void check(const float* data) const { check_range(kernel, data, sizeof *data); }
+  void check(const int32_t* data) const { check_range(kernel, data, sizeof *data); }
+  template <class T>
+  void check(std::span<const T> parts) const {
+    for (const T& part : parts) check(part);
+  }
+
+  void check(const MatmulOptions& options) const { check(options.bias); }
+  void check(const WeightMatrix& weight) const {
+    check(weight.values);
+    check_range(kernel, weight.scales, static_cast<size_t>(weight.values.rows) * sizeof(float));
+    check_range(kernel, weight.sums, static_cast<size_t>(weight.values.rows) * sizeof(int32_t));
+  }
+  void check(const WeightProduct& product) const { check_all(product.weight, product.bias, product.y); }
+  void check(const AttentionProblem& problem) const {
+    check_all(problem.q, problem.k, problem.v, problem.mask, problem.bias, problem.lengths, problem.q_offsets,
+              problem.k_offsets, problem.alibi);
+  }
+  void check(const AttentionGradients& gradients) const {
+    check_all(gradients.y, gradients.dy, gradients.lse, gradients.dq, gradients.dk, gradients.dv, gradients.dbias);
+  }
+  void check(const AttentionSelection& chosen) const { check_all(chosen.heads, chosen.rows); }
+  void check(const GradientClip& clip) const { check(clip.squares); }
+  void check(const AdamSlot& slot) const { check_all(slot.grad, slot.param, slot.m, slot.v); }
+  void check(const SgdSlot& slot) const { check_all(slot.grad, slot.param, slot.buffer); }
+};
+
+/// The entry kMember of the group kGroup of a table: checks the arguments, then calls the CPU's kernel.
+template <auto kGroup, auto kMember>
+struct Checked {
+  /// The name of the entry, from an empty table. tests/backend/table_test.cpp checks the layout of a Kernel.
+  static const char* name() {
+    static const Kernels empty;
+    struct {
+      void (*function)();
+      const char* name;
+    } entry;
+    static_assert(sizeof entry == sizeof((empty.*kGroup).*kMember));
+    std::memcpy(static_cast<void*>(&entry), &((empty.*kGroup).*kMember), sizeof entry);
+    return entry.name;
+  }
+
+  template <class Result, class... Args>
+  static Result run(Args... args) {
+    Arguments{name()}.check_all(args...);
+    ++launches;
+    return ((host->cpu->*kGroup).*kMember)(args...);
+  }
+
+  template <class Result, class... Args>
+  static void put_into(Kernel<Result(Args...)>& entry) {
+    entry = Kernel<Result(Args...)>([](Args... args) -> Result { return run<Result, Args...>(args...); });
+  }
+};
+
+template <auto kGroup, auto... kMembers>
+void put(Kernels& table) {
+  (Checked<kGroup, kMembers>::put_into((table.*kGroup).*kMembers), ...);
+}
+
+void* allocate(size_t requested) {
+  const size_t bytes = std::max<size_t>(64, (requested + 63) / 64 * 64);
+  Memory& own = memory();
+  std::lock_guard lock(own.mutex);
+  require<DeviceError>(bytes <= kTotalMemory && own.live + bytes <= kTotalMemory, "cuda:", current,
+                       ": out of memory: ", requested, " bytes requested, ", own.live, " of ", kTotalMemory, " held");
+  void* data = std::aligned_alloc(64, bytes);
+  require<DeviceError>(data != nullptr, "pretend cuda: the host is out of memory");
+  std::memset(data, 0xff, bytes);  // NaN, which shows where memory is read before it is written
+  own.blocks.emplace(reinterpret_cast<uintptr_t>(data), bytes);
+  own.live += bytes;
+  own.peak = std::max(own.peak, own.live);
+  return data;
+}
+
+void release(void* data, size_t) {
+  Memory& own = memory();
+  std::lock_guard lock(own.mutex);
+  const auto found = own.blocks.find(reinterpret_cast<uintptr_t>(data));
+  require<DeviceError>(found != own.blocks.end(), "memory.release: not a block of cuda:", current);
+  own.live -= found->second;
+  own.blocks.erase(found);
+  std::free(data);
+}
+
+void check_host(const char* kernel, const void* data) {
+  for (int index = 0; index < kDevices; ++index) {
+    require<DeviceError>(!memory_of(index).contains(reinterpret_cast<uintptr_t>(data), 1), kernel,
+                         ": a pointer of cuda:", index, " was passed for the host's memory");
+  }
+}
+
+void upload(void* to, const void* from_host, size_t bytes) {
+  if (bytes == 0) return;
+  check_range("memory.upload", to, bytes);
+  check_host("memory.upload", from_host);
+  std::memcpy(to, from_host, bytes);
+}
+
+void download(void* to_host, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  check_range("memory.download", from, bytes);
+  check_host("memory.download", to_host);
+  ++synchronizations;
+  std::memcpy(to_host, from, bytes);
+}
+
+size_t live_bytes() {
+  std::lock_guard lock(memory().mutex);
+  return memory().live;
+}
+size_t peak_bytes() {
+  std::lock_guard lock(memory().mutex);
+  return memory().peak;
+}
+void reset_peak() {
+  std::lock_guard lock(memory().mutex);
+  memory().peak = memory().live;
+}
+
+Kernels make_table() {
+  using K = Kernels;
+  using E = ElementwiseKernels;
+  Kernels table;
+  table.memory = {.allocate = allocate,
+                  .release = release,
+                  .upload = upload,
+                  .download = download,
+                  .synchronize = +[] { ++synchronizations; },
+                  .live_bytes = live_bytes,
+                  .peak_bytes = peak_bytes,
+                  .reset_peak = reset_peak};
+  put<&K::elementwise, &E::copy, &E::fill, &E::affine, &E::accumulate, &E::binary, &E::zero_padding, &E::unary,
+      &E::unary_backward>(table);
+  put<&K::reduce, &ReduceKernels::sum, &ReduceKernels::sum_of_squares>(table);
+  put<&K::matmul, &MatmulKernels::multiply, &MatmulKernels::has_bf16>(table);
+  put<&K::weights, &WeightKernels::multiply, &WeightKernels::quantize, &WeightKernels::take_rows>(table);
+  using S = SoftmaxKernels;
+  put<&K::softmax, &S::forward, &S::backward, &S::log_forward, &S::log_backward, &S::log_terms>(table);
+  using N = NormKernels;
+  put<&K::norm, &N::layer_forward, &N::layer_backward, &N::rms_forward, &N::rms_backward>(table);
+  using C = CrossEntropyKernels;
+  put<&K::cross_entropy, &C::count, &C::forward, &C::mean, &C::backward>(table);
+  using I = IndexKernels;
+  put<&K::index, &I::check, &I::take_rows, &I::take_rows_backward, &I::gather_last, &I::gather_last_backward>(table);
+  put<&K::random, &RandomKernels::uniform, &RandomKernels::normal, &RandomKernels::dropout>(table);
+  put<&K::position, &PositionKernels::rotary>(table);
+  put<&K::attention, &AttentionKernels::forward, &AttentionKernels::backward, &AttentionKernels::weights>(table);
+  put<&K::optim, &OptimKernels::adam, &OptimKernels::sgd>(table);
+  return table;
+}
+
+const Kernels& table() {
+  static const Kernels made = make_table();
+  return made;
+}
+
+PluginDevice describe(int index) {
+  Memory& own = memory_of(index);
+  std::lock_guard lock(own.mutex);
+  return {.name = "Pretend GPU",
+          .total_memory = kTotalMemory,
+          .free_memory = kTotalMemory - own.live,
+          .architecture = 90,
+          .driver = "0.0 (pretend)"};
+}
+
+constexpr Plugin kPlugin{
+    .open = +[] { return kDevices; },
+    .describe = describe,
+    .select = +[](int index) { current = index; },
+    .table = table,
+    .counters =
+        +[] { return PluginCounters{.launches = launches.load(), .synchronizations = synchronizations.load()}; }};
+
+}  // namespace
+}  // namespace attend
+
+extern "C" const attend::Plugin* attend_backend(int version, const attend::PluginHost* given) {
+  if (version != attend::kPluginVersion) return nullptr;
+  attend::host = given;
+  return &attend::kPlugin;
+}
