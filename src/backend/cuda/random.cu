@@ -4,6 +4,16 @@
 namespace attend::cuda {
 namespace {
 
+/// low + range · u in double. The CPU's kernels fuse the product and the sum for f32 and round both for f64.
+template <class T>
+__device__ T uniform_value(uint32_t word, double low, double range) {
+  const double u = static_cast<double>(static_cast<float>(word >> 8) * 0x1p-24f);
+  if constexpr (std::is_same_v<T, double>)
+    return __dadd_rn(low, __dmul_rn(range, u));
+  else
+    return narrow<T>(fma(range, u, low));
+}
+
 template <class T>
 __global__ void __launch_bounds__(kRandomThreads)
     uniform_kernel(RandomStream random, double low, double range, RandomShape shape, T* y, int64_t stride) {
@@ -15,7 +25,7 @@ __global__ void __launch_bounds__(kRandomThreads)
   Pack<T, kN> result;
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
-    result.at[i] = narrow<T>(fma(range, static_cast<double>(static_cast<float>(words[i] >> 8) * 0x1p-24f), low));
+    result.at[i] = uniform_value<T>(words[i], low, range);
   }
   if (shape.whole) {
     store_pack<kN>(y + first / shape.cols * stride + first % shape.cols, result, shape.count - first, true);
