@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-std::atomic<Device> default_place{kCpu};
+std::atomic<int> default_gpu{-1};  // −1: the CPU. An atomic Device would not be lock-free with every compiler
 
 size_t byte_size(const Shape& shape, DType dtype) {
   for (int64_t dim : shape) require<ShapeError>(dim >= 0, "empty: negative size in shape ", shape);
@@ -37,8 +37,13 @@ std::shared_ptr<Storage> moved(const Storage& storage, Device device) {
 
 }  // namespace
 
-Device default_device() { return default_place.load(std::memory_order_relaxed); }
-void set_default_device(Device device) { default_place.store(device, std::memory_order_relaxed); }
+Device default_device() {
+  const int gpu = default_gpu.load(std::memory_order_relaxed);
+  return gpu < 0 ? kCpu : Device{Device::Kind::cuda, gpu};
+}
+void set_default_device(Device device) {
+  default_gpu.store(device == kCpu ? -1 : device.index, std::memory_order_relaxed);
+}
 
 Tensor empty(const Shape& shape, TensorOptions options) {
   auto storage = std::make_shared<Storage>(byte_size(shape, options.dtype), options.device);
