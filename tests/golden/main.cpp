@@ -116,8 +116,8 @@ int main(int count, char** arguments) {
     return help ? 0 : 2;
   }
   try {
-    if (set) return std::cout << attend::cpu::name_of(attend::cpu::instruction_set()) << std::endl, 0;
     attend::set_default_device(attend::parse_device(device));
+    if (set) return std::cout << attend::cpu::name_of(attend::cpu::instruction_set()) << std::endl, 0;
     return attend::golden::run(places);
   } catch (const std::exception& error) {
     std::cerr << "goldens: " << error.what() << '\n';

@@ -147,6 +147,7 @@ TEST_P(PairModels, FolderRoundTrip) {
   const testing::TemporaryFolder folder;
   save_model(*model_, folder.file("m"));
   const auto read = load_model(folder.file("m"));
+  read->to(default_device());
   EXPECT_EQ(read->config(), model_->config());
   EXPECT_EQ(distance(dynamic_cast<const PairModel&>(*read).hidden(inputs_), pair_.hidden(inputs_)), 0);
 }
@@ -318,6 +319,7 @@ TEST(Encoder, AllSettingsLearnAndRoundTrip) {
     const testing::TemporaryFolder folder;
     save_model(*model, folder.file("m"));
     const auto read = load_model(folder.file("m"));
+    read->to(default_device());
     EXPECT_EQ(read->config(), model->config());
     EXPECT_EQ(distance(dynamic_cast<const EncoderModel&>(*read).classify(inputs), encoder.classify(inputs)), 0);
   }
