@@ -1,9 +1,11 @@
 #include "cli/text_files.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -23,6 +25,16 @@ bool is_device(const std::string& path) {
   const auto status = std::filesystem::status(path, unknown);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
          !std::filesystem::is_directory(status);
+}
+
+/// Waits until standard input has data or has ended. Returns false if a signal requested a stop. A signal just before a
+/// blocking read would not interrupt that read, so the wait ends ten times a second to look.
+bool wait_for_input() {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (!is_stop_requested()) {
+    if (poll(&input, 1, 100) > 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -45,7 +57,7 @@ bool TextInput::next(std::string& line) {
       if (is_stop_requested()) return false;  // the signal interrupted a blocking read
       throw;
     }
-  } else if (!std::getline(std::cin, line)) {
+  } else if (!next_typed(line)) {
     return false;
   }
   ++lines_;
@@ -54,6 +66,23 @@ bool TextInput::next(std::string& line) {
     require<FormatError>(options_.lossy, name, ':', lines_, ": not UTF-8");
     line = repair_utf8(line).text;
   }
+  return true;
+}
+
+bool TextInput::next_typed(std::string& line) {
+  size_t end = typed_.find('\n');
+  while (end == std::string::npos) {
+    char buffer[4096];
+    const ssize_t count = wait_for_input() ? read(STDIN_FILENO, buffer, sizeof buffer) : 0;
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    const size_t before = typed_.size();
+    typed_.append(buffer, static_cast<size_t>(count));
+    end = typed_.find('\n', before);
+  }
+  if (is_stop_requested() || typed_.empty()) return false;
+  line = typed_.substr(0, end);
+  typed_.erase(0, end == std::string::npos ? end : end + 1);
   return true;
 }
 

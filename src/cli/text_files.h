@@ -42,12 +42,14 @@ class TextInput {
 
  private:
   bool next(std::string& line);
+  bool next_typed(std::string& line);  // from a terminal, or unbuffered
 
   TextInputOptions options_;
   size_t next_text_ = 0;
   bool is_interactive_ = false;
   int64_t lines_ = 0;
   std::optional<LineReader> reader_;
+  std::string typed_;  // read from standard input and not returned yet
 };
 
 /// The argument itself; for `-`, all of standard input without trailing line breaks.
