@@ -1,6 +1,7 @@
 #include "backend/devices.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,9 +68,14 @@ std::vector<std::string> plugin_places() {
 /// Opens a shared library. RTLD_LOCAL keeps its symbols from the program's.
 void* open_library(const std::string& file) { return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
+bool is_plugin_named() {
+  const char* file = std::getenv(kPluginVariable);
+  return file != nullptr && *file != '\0';
+}
+
 void* open_plugin_library() {
-  if (const char* file = std::getenv(kPluginVariable); file != nullptr && *file != '\0') {
-    void* library = open_library(file);
+  if (is_plugin_named()) {
+    void* library = open_library(std::getenv(kPluginVariable));
     require<DeviceError>(library != nullptr, "cuda: ", kPluginVariable, ": ", library == nullptr ? dlerror() : "");
     return library;
   }
@@ -89,6 +95,12 @@ void* open_plugin_library() {
                            " to its file");
 }
 
+/// The file of an opened library.
+std::string file_of(void* library) {
+  const link_map* map = nullptr;
+  return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : kPluginFile;
+}
+
 Cuda open_cuda() {
   Cuda cuda;
   try {
@@ -96,7 +108,9 @@ Cuda open_cuda() {
     void* library = open_plugin_library();
     auto* entry = reinterpret_cast<PluginEntry*>(dlsym(library, kPluginEntry));
     const Plugin* plugin = entry != nullptr ? entry(kPluginVersion, &host) : nullptr;
-    require<DeviceError>(plugin != nullptr, "cuda: the plug-in belongs to another version of attend");
+    require<DeviceError>(entry != nullptr, "cuda: ", file_of(library), " is not a plug-in of attend");
+    require<DeviceError>(plugin != nullptr, "cuda: the plug-in ", file_of(library),
+                         " belongs to another version of attend: this one needs the plug-in that was built with it");
     cuda.devices = plugin->open();
     cuda.plugin = plugin;
     used_plugin = plugin;
@@ -143,6 +157,32 @@ DeviceInfo cpu_info() {
   return info;
 }
 
+DeviceInfo cuda_info(int index) {
+  PluginDevice found = plugin_with(index).describe(index);
+  return {.device = {Device::Kind::cuda, index},
+          .name = std::move(found.name),
+          .total_memory = found.total_memory,
+          .free_memory = found.free_memory,
+          .architecture = found.architecture,
+          .driver = std::move(found.driver),
+          .problem = std::move(found.problem)};
+}
+
+/// Whether the NVIDIA driver finds a GPU or fails; false without a driver. Calls the driver directly, as the plug-in
+/// may be what is missing.
+bool driver_finds_gpu() {
+  constexpr int kStubLibrary = 34, kNoDevice = 100;  // CUDA_ERROR_STUB_LIBRARY, CUDA_ERROR_NO_DEVICE
+  void* library = open_library("libcuda.so.1");
+  if (library == nullptr) return false;
+  auto* init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+  auto* count = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
+  if (init == nullptr || count == nullptr) return false;
+  int gpus = 0;
+  int status = init(0);
+  if (status == 0) status = count(&gpus);
+  return status == 0 ? gpus > 0 : status != kStubLibrary && status != kNoDevice;
+}
+
 }  // namespace
 
 const Kernels& select_cuda(int index) {
@@ -155,17 +195,16 @@ int cuda_devices() { return cuda().devices; }
 
 std::string cuda_problem() { return cuda().problem; }
 
+std::string cuda_fault() {
+  if (cuda().problem.empty()) return "";
+  return is_plugin_named() || driver_finds_gpu() ? cuda().problem : "";
+}
+
+DeviceInfo device_info(Device device) { return device == kCpu ? cpu_info() : cuda_info(device.index); }
+
 std::vector<DeviceInfo> devices() {
   std::vector<DeviceInfo> all{cpu_info()};
-  for (int index = 0; index < cuda_devices(); ++index) {
-    PluginDevice found = cuda().plugin->describe(index);
-    all.push_back({.device = {Device::Kind::cuda, index},
-                   .name = std::move(found.name),
-                   .total_memory = found.total_memory,
-                   .free_memory = found.free_memory,
-                   .architecture = found.architecture,
-                   .driver = std::move(found.driver)});
-  }
+  for (int index = 0; index < cuda_devices(); ++index) all.push_back(cuda_info(index));
   return all;
 }
 

@@ -11,7 +11,7 @@
 namespace attend {
 
 /// Changes with every change of this file, of backend/kernels.h, or of a type that they use.
-inline constexpr int kPluginVersion = 1;
+inline constexpr int kPluginVersion = 2;
 
 /// What the program provides to a plug-in.
 struct PluginHost {
@@ -23,6 +23,7 @@ struct PluginDevice {
   size_t total_memory = 0, free_memory = 0;  ///< bytes
   int architecture = 0;                      ///< compute capability: 90 for 9.0
   std::string driver;                        ///< driver version
+  std::string problem{};                     ///< why the device cannot be used now, in one line; empty if it can
 };
 
 /// Counts since the start of the program.

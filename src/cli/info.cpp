@@ -8,6 +8,7 @@
 
 #include "attend/models/registry.h"
 #include "cli/command_line.h"
+#include "cli/info_devices.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
 #include "cli/shared_options.h"
@@ -22,7 +23,8 @@ namespace {
 constexpr const char* kInfoExamples = R"(
 Examples:
   attend info en-de
-  attend info en-de --json)";
+  attend info en-de --json
+  attend info --devices                  the CPU and the GPUs of this machine)";
 
 constexpr size_t kLongestValue = 60;
 
@@ -192,18 +194,24 @@ void print(const Json& all) {
 }  // namespace
 
 void add_info(Command& app) {
-  Command* command = app.add_subcommand("info", "Describe a model folder");
+  Command* command = app.add_subcommand("info", "Describe a model folder, or the devices of this machine");
   struct Arguments {
     std::string model;
-    bool json = false;
+    bool devices = false, json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  add_model(*command, arguments->model);
+  command->add_option("model", arguments->model, "Model folder")->type_name("MODEL");
+  command->add_flag("--devices", arguments->devices, "List the CPU and the GPUs with their memory and driver");
   add_json(*command, arguments->json, "Print one JSON object");
   command->footer(kInfoExamples);
   command->callback([arguments] {
-    const Json all = describe(describe_model(arguments->model));
-    arguments->json ? static_cast<void>(std::cout << json_line(all) << '\n') : print(all);
+    if (arguments->model.empty() != arguments->devices) throw UsageError("expected either MODEL or --devices");
+    const Json all = arguments->devices ? devices_json() : describe(describe_model(arguments->model));
+    if (arguments->json) {
+      std::cout << json_line(all) << '\n';
+    } else {
+      arguments->devices ? print_devices(all) : print(all);
+    }
   });
 }
 

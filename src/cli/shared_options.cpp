@@ -24,10 +24,14 @@ void add_compute_options(Command& command, ComputeOptions& options) {
 
 Device use(const ComputeOptions& options) {
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
+  const bool is_auto = options.device == "auto";
   const Device device = parse_device(options.device);
-  if (options.device == "auto" && device != kCpu) {
-    const DeviceInfo about = devices()[static_cast<size_t>(device.index) + 1];
-    std::cerr << "Using " << about.name << " (" << device << "); --device cpu uses the processor\n";
+  if (device != kCpu) {  // a GPU that is busy is reported before any other work
+    const DeviceInfo info = device_info(device);
+    require<DeviceError>(info.problem.empty(), info.problem, "; --device cpu uses the processor");
+    if (is_auto) std::cerr << "Using " << info.name << " (" << device << "); --device cpu uses the processor\n";
+  } else if (const std::string fault = is_auto ? cuda_fault() : ""; !fault.empty()) {
+    std::cerr << "Using the CPU: " << fault << '\n';
   }
   return device;
 }

@@ -197,6 +197,15 @@ std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, c
   return watch;
 }
 
+/// A device that fails, such as one without free memory, costs only the steps since the last checkpoint.
+template <class Work>
+auto keeping_checkpoint(const TrainingFolder& folder, const std::string& path, Work&& work) try {
+  return work();
+} catch (const DeviceError& error) {
+  throw_error<DeviceError>(error.what(), "; the checkpoint of step ", folder.saved_step(),
+                           " is kept: attend train --resume ", shell_word(path));
+}
+
 void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
   const Device device = use(arguments.compute);
@@ -204,12 +213,13 @@ void run_train(const TrainArguments& arguments) {
   if (!arguments.quiet) acknowledge_signals();
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
-  folder.to(device);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
+  keeping_checkpoint(folder, path, [&] { folder.to(device); });
   printer.start(folder);
   const auto watch = start_watching(arguments, folder, path);
-  const TrainingOutcome outcome =
-      folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_after_saving());
+  const TrainingOutcome outcome = keeping_checkpoint(folder, path, [&] {
+    return folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_after_saving());
+  });
   if (watch) watch->finish();
   printer.finish(folder, outcome, path);
   if (arguments.json) print_json(outcome, path);

@@ -96,6 +96,8 @@ std::optional<TrainingState> read_checkpoint(const std::string& path, const Mode
   }
 }
 
+int64_t checkpoint_step(const std::string& path) { return count(open_own(path).metadata(), "step"); }
+
 void Snapshots::add(const Model& model, int64_t step) {
   fs::create_directories(folder_);
   char name[32];

@@ -37,6 +37,8 @@ void write_checkpoint(const std::string& path, const Model& model, const Updater
 /// Loads the model and the updater. Empty if the file does not exist. Throws FormatError, naming the file, if it is
 /// damaged.
 std::optional<TrainingState> read_checkpoint(const std::string& path, const Model& model, Updater& updater);
+/// The step of a checkpoint. Throws FormatError if the file is missing or damaged.
+int64_t checkpoint_step(const std::string& path);
 
 /// The parameters at the last few validations, one file each, for averaging.
 class Snapshots {

@@ -201,6 +201,8 @@ int64_t TrainingFolder::steps() const {
   return Trainer(*model_, *objective, options_, folder_).steps();
 }
 
+int64_t TrainingFolder::saved_step() const { return checkpoint_step(folder_ + kCheckpointFile); }
+
 TrainingOutcome TrainingFolder::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
   const auto objective = make_objective(*model_, data_, options_);
   TrainingObserver told = observer;

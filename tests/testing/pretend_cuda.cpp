@@ -1,6 +1,9 @@
 // A plug-in for tests without a GPU: two devices whose kernels are those of the CPU, but whose memory is their own.
 // Every kernel first checks that all its data is in memory of the current device, and throws DeviceError otherwise. So
 // a host pointer that would reach a kernel of a GPU is found.
+//
+// ATTEND_PRETEND names a fault of the GPU: no_driver, old_driver, no_gpu, no_blas, busy, other_version, memory:N for
+// devices with N bytes, or full_after:N for devices without free memory after N launched kernels.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -8,13 +11,26 @@
 #include <map>
 #include <mutex>
 
+#include "backend/cuda/messages.h"
 #include "backend/plugin.h"
 
 namespace attend {
 namespace {
 
 constexpr int kDevices = 2;
-constexpr size_t kTotalMemory = size_t{4} << 30;
+
+std::string fault() {
+  const char* name = std::getenv("ATTEND_PRETEND");
+  return name == nullptr ? "" : name;
+}
+
+/// The number after a prefix in the name of the fault; `otherwise` if it has another one.
+size_t fault_number(std::string_view prefix, size_t otherwise) {
+  const std::string name = fault();
+  return name.starts_with(prefix) ? std::stoull(name.substr(prefix.size())) : otherwise;
+}
+
+size_t total_memory() { return fault_number("memory:", size_t{4} << 30); }
 
 const PluginHost* host = nullptr;
 thread_local int current = -1;
@@ -152,8 +168,11 @@ void* allocate(size_t requested) {
   const size_t bytes = std::max<size_t>(64, (requested + 63) / 64 * 64);
   Memory& own = memory();
   std::lock_guard lock(own.mutex);
-  require<DeviceError>(bytes <= kTotalMemory && own.live + bytes <= kTotalMemory, "cuda:", current,
-                       ": out of memory: ", requested, " bytes requested, ", own.live, " of ", kTotalMemory, " held");
+  static const size_t total = total_memory(), most_launches = fault_number("full_after:", SIZE_MAX);
+  const size_t free = launches < most_launches ? total - own.live : 0;
+  require<DeviceError>(
+      bytes <= free,
+      cuda::out_of_memory_text(current, {.requested = requested, .held = own.live, .free = free, .total = total}));
   void* data = std::aligned_alloc(64, bytes);
   require<DeviceError>(data != nullptr, "pretend cuda: the host is out of memory");
   std::memset(data, 0xff, bytes);  // NaN, which shows where memory is read before it is written
@@ -249,25 +268,36 @@ PluginDevice describe(int index) {
   Memory& own = memory_of(index);
   std::lock_guard lock(own.mutex);
   return {.name = "Pretend GPU",
-          .total_memory = kTotalMemory,
-          .free_memory = kTotalMemory - own.live,
+          .total_memory = total_memory(),
+          .free_memory = total_memory() - own.live,
           .architecture = 90,
-          .driver = "0.0 (pretend)"};
+          .driver = "0.0 (pretend)",
+          .problem = fault() == "busy" ? cuda::busy_text(index) : ""};
 }
 
-constexpr Plugin kPlugin{
-    .open = +[] { return kDevices; },
-    .describe = describe,
-    .select = +[](int index) { current = index; },
-    .table = table,
-    .counters =
-        +[] { return PluginCounters{.launches = launches.load(), .synchronizations = synchronizations.load()}; }};
+int open() {
+  require<DeviceError>(fault() != "no_driver", cuda::no_driver_text());
+  require<DeviceError>(fault() != "old_driver", cuda::old_driver_text(12040, 13000));
+  require<DeviceError>(fault() != "no_gpu", cuda::no_gpu_text());
+  require<DeviceError>(fault() != "no_blas", cuda::no_blas_text());
+  return kDevices;
+}
+
+void select(int index) {
+  require<DeviceError>(fault() != "busy", cuda::busy_text(index));
+  current = index;
+}
+
+constexpr Plugin kPlugin{.open = open, .describe = describe, .select = select, .table = table, .counters = +[] {
+                           return PluginCounters{.launches = launches.load(),
+                                                 .synchronizations = synchronizations.load()};
+                         }};
 
 }  // namespace
 }  // namespace attend
 
 extern "C" const attend::Plugin* attend_backend(int version, const attend::PluginHost* given) {
-  if (version != attend::kPluginVersion) return nullptr;
+  if (version != attend::kPluginVersion || attend::fault() == "other_version") return nullptr;
   attend::host = given;
   return &attend::kPlugin;
 }

@@ -16,16 +16,24 @@ struct DeviceInfo {
   size_t total_memory = 0, free_memory = 0;  ///< bytes
   int architecture = 0;                      ///< compute capability of a GPU: 90 for 9.0; 0 for the CPU
   std::string driver;                        ///< driver version; empty for the CPU
+  std::string problem{};                     ///< why the device cannot be used now, in one line; empty if it can
 };
 
-/// All devices of this machine: the CPU first, then the GPUs that can be used.
+/// All devices of this machine: the CPU first, then the GPUs.
 std::vector<DeviceInfo> devices();
+
+/// Describes one device. Throws DeviceError if there is no such device.
+DeviceInfo device_info(Device device);
 
 /// The number of GPUs that can be used. The first call opens the CUDA plug-in.
 int cuda_devices();
 
 /// Why no GPU can be used, in one line: no driver, no plug-in, a driver that is too old. Empty if there is one.
 std::string cuda_problem();
+
+/// cuda_problem() on a machine whose NVIDIA driver finds a GPU, or with ATTEND_CUDA_PLUGIN set: the GPU could be used
+/// if the problem were solved. Empty on a machine that has no GPU, or whose GPU can be used.
+std::string cuda_fault();
 
 /// The device of a name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:N`, or `auto`, which is the first GPU if one can
 /// be used and the CPU otherwise. Throws DeviceError, in one line, if the name is unknown or the device cannot be used.

@@ -39,6 +39,8 @@ class TrainingFolder {
   const Dataset& data() const { return data_; }
   const TrainingOptions& training() const { return options_; }
   int64_t steps() const;  ///< total number of steps
+  /// The step of the checkpoint in the folder.
+  int64_t saved_step() const;
   /// Moves the model to a device, which trains it. A training that began on one device can be resumed on another.
   void to(Device device) { model_->to(device); }
   /// Trains the model; see Trainer::run.

@@ -7,6 +7,7 @@
 #include "attend/base/error.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/devices.h"
+#include "backend/cuda/messages.h"
 
 namespace attend::cuda {
 namespace {
@@ -38,20 +39,6 @@ class OutsideCapture {
 bool is_capturing() {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   return cudaStreamIsCapturing(stream(), &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
-}
-
-/// A number of bytes in the largest unit that leaves at least one.
-std::string readable(size_t bytes) {
-  std::ostringstream text;
-  text.precision(3);
-  if (bytes >= size_t{1} << 30) {
-    text << static_cast<double>(bytes) / (1 << 30) << " GiB";
-  } else if (bytes >= size_t{1} << 20) {
-    text << static_cast<double>(bytes) / (1 << 20) << " MiB";
-  } else {
-    text << bytes << " bytes";
-  }
-  return text.str();
 }
 
 }  // namespace
@@ -145,9 +132,9 @@ void Memory::free_cached() {
 void Memory::throw_out_of_memory(size_t requested) const {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  throw_error<DeviceError>("cuda:", device_index(), ": out of memory: ", readable(requested), " requested, ",
-                           readable(live_), " held by tensors, ", readable(reserved_ - live_), " cached, ",
-                           readable(free), " of ", readable(total), " free");
+  throw_error<DeviceError>(out_of_memory_text(
+      device_index(),
+      {.requested = requested, .held = live_, .cached = reserved_ - live_, .free = free, .total = total}));
 }
 
 size_t Memory::live_bytes() const {

@@ -1,5 +1,6 @@
 #include "backend/cuda/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "attend/base/error.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/devices.h"
+#include "backend/cuda/messages.h"
 
 namespace attend::cuda {
 namespace {
@@ -27,11 +29,6 @@ constexpr int kOldestArchitecture = 80;
 
 constinit thread_local DeviceState* selected = nullptr;
 const PluginHost* host = nullptr;
-
-/// A version as CUDA counts it: 13000 is 13.0.
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
 
 int driver_version() {
   int version = 0;
@@ -60,15 +57,35 @@ int architecture_of(int index) {
   return 10 * attribute(cudaDevAttrComputeCapabilityMajor, index) + attribute(cudaDevAttrComputeCapabilityMinor, index);
 }
 
+/// The status of a call that may be the first one to use the device.
+bool is_busy(cudaError_t status) {
+  return status == cudaErrorDevicesUnavailable || status == cudaErrorDeviceAlreadyInUse;
+}
+
+void check_available(cudaError_t status, int index, const char* what) {
+  if (status != cudaSuccess) cudaGetLastError();
+  require<DeviceError>(!is_busy(status), busy_text(index));
+  require<DeviceError>(status != cudaErrorMemoryAllocation, full_text(index));
+  check(status, what);
+}
+
+/// Why the device cannot be used; empty if it can.
+std::string problem_of(int index, cudaError_t first_use) {
+  const int architecture = architecture_of(index);
+  if (architecture < kOldestArchitecture) return old_gpu_text(index, architecture, kOldestArchitecture);
+  if (first_use == cudaSuccess) return "";
+  if (first_use == cudaErrorMemoryAllocation) return full_text(index);
+  return is_busy(first_use) ? busy_text(index) : cudaGetErrorString(first_use);
+}
+
 std::unique_ptr<DeviceState> new_state(int index) {
   auto state = std::make_unique<DeviceState>();
   state->index = index;
   state->multiprocessors = attribute(cudaDevAttrMultiProcessorCount, index);
   state->architecture = architecture_of(index);
-  require<DeviceError>(state->architecture >= kOldestArchitecture, "cuda:", index, ": compute capability ",
-                       state->architecture / 10, ".", state->architecture % 10, ", but ", kOldestArchitecture / 10, ".",
-                       kOldestArchitecture % 10, " or later is needed");
-  check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking), "cuda: creating a stream");
+  require<DeviceError>(state->architecture >= kOldestArchitecture,
+                       old_gpu_text(index, state->architecture, kOldestArchitecture));
+  check_available(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking), index, "cuda: creating a stream");
   return state;
 }
 
@@ -122,20 +139,21 @@ int open_devices() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver) {
     cudaGetLastError();
-    require<DeviceError>(driver_version() > 0, "cuda: no NVIDIA driver is installed");
-    throw_error<DeviceError>("cuda: the NVIDIA driver is too old: it supports CUDA ", version_text(driver_version()),
-                             ", but this plug-in was built with CUDA ", version_text(runtime_version()));
+    require<DeviceError>(driver_version() > 0, no_driver_text());
+    throw_error<DeviceError>(old_driver_text(driver_version(), runtime_version()));
   }
-  require<DeviceError>(status != cudaErrorNoDevice && (status != cudaSuccess || count > 0),
-                       "cuda: there is a driver, but no NVIDIA GPU");
+  require<DeviceError>(status != cudaErrorNoDevice && (status != cudaSuccess || count > 0), no_gpu_text());
   check(status, "cuda");
+  int newest = 0;
+  for (int index = 0; index < count; ++index) newest = std::max(newest, architecture_of(index));
+  require<DeviceError>(newest >= kOldestArchitecture, old_gpu_text(0, newest, kOldestArchitecture));
   open_blas();
   devices().states.resize(static_cast<size_t>(count));
   return count;
 }
 
 void select_device(int index) {
-  check(cudaSetDevice(index), "cuda: selecting a device");
+  check_available(cudaSetDevice(index), index, "cuda: selecting a device");
   std::lock_guard lock(devices().mutex);
   std::unique_ptr<DeviceState>& state = devices().states[static_cast<size_t>(index)];
   if (state == nullptr) state = new_state(index);
@@ -145,13 +163,15 @@ void select_device(int index) {
 PluginDevice describe_device(int index) {
   int before = 0;
   check(cudaGetDevice(&before), "cuda");
-  check(cudaSetDevice(index), "cuda: selecting a device");
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cuda: reading the properties of a device");
-  PluginDevice device{.name = properties.name, .architecture = architecture_of(index)};
-  const cudaError_t status = cudaMemGetInfo(&device.free_memory, &device.total_memory);
-  check(cudaSetDevice(before), "cuda: selecting a device");
-  check(status, "cuda: reading the free memory");
+  PluginDevice device{
+      .name = properties.name, .total_memory = properties.totalGlobalMem, .architecture = architecture_of(index)};
+  cudaError_t status = cudaSetDevice(index);
+  if (status == cudaSuccess) status = cudaMemGetInfo(&device.free_memory, &device.total_memory);
+  device.problem = problem_of(index, status);
+  cudaSetDevice(before);
+  cudaGetLastError();
   std::ifstream in("/sys/module/nvidia/version");
   std::string number;
   in >> number;

@@ -8,6 +8,7 @@
 
 #include "attend/base/error.h"
 #include "backend/cuda/devices.h"
+#include "backend/cuda/messages.h"
 
 namespace attend::cuda {
 namespace {
@@ -29,8 +30,7 @@ void* open_library() {
       if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     }
   }
-  throw_error<DeviceError>(
-      "cuda: libcublasLt.so.13 was not found: install cuBLAS of the CUDA toolkit, or set CUDA_HOME or LD_LIBRARY_PATH");
+  throw_error<DeviceError>(no_blas_text());
 }
 
 Blas opened() {
