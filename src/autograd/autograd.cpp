@@ -14,6 +14,7 @@ struct Node {
   uint64_t sequence = 0;  // later results have larger numbers: descending order is a reverse topological order
   std::vector<std::shared_ptr<Variable>> inputs;
   BackwardFunction backward;
+  std::function<Tensor()> compute;  // of recomputed(), in place of `backward`
 };
 
 struct Variable {
@@ -34,6 +35,7 @@ Variable::~Variable() {
     doomed.pop_back();
     if (current.use_count() > 1) continue;
     current->backward = nullptr;
+    current->compute = nullptr;
     for (auto& input : current->inputs) {
       if (input && input.use_count() == 1 && input->node) doomed.push_back(std::move(input->node));
     }
@@ -90,6 +92,46 @@ void deliver(const std::shared_ptr<Variable>& variable, Tensor gradient, Pending
   entry.second.add(std::move(gradient));
 }
 
+std::shared_ptr<Node> new_node(const char* name) {
+  auto node = std::make_shared<Node>();
+  node->name = name;
+  node->sequence = next_sequence.fetch_add(1);
+  return node;
+}
+
+/// A handle to y that is the result of the node.
+Tensor recorded(const Tensor& y, std::shared_ptr<Node> node) {
+  auto variable = std::make_shared<Variable>();
+  variable->shape = y.shape();
+  variable->node = std::move(node);
+  Tensor result = y.detach();
+  result.set_variable(std::move(variable));
+  return result;
+}
+
+/// While a Recording is alive, results are recorded on this thread, whatever NoGrad is around it.
+class Recording {
+ public:
+  Recording() : before_(std::exchange(recording, true)) {}
+  ~Recording() { recording = before_; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Records what a node of recomputed() stands for, and delivers its gradient there. The new nodes have higher numbers
+/// than all pending ones, so gradients are added in the same order as without recomputation.
+void expand(Node& node, const Tensor& gradient, Pending& pending) {
+  Tensor y;
+  {
+    const Recording scope;
+    y = std::exchange(node.compute, nullptr)();
+  }
+  if (y.variable()) deliver(y.variable(), gradient, pending);
+}
+
 }  // namespace
 
 Tensor& set_requires_grad(Tensor& tensor, bool required) {
@@ -137,17 +179,17 @@ Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inpu
   bool any = false;
   for (const Tensor& input : inputs) any = any || needs_grad(input);
   if (!any) return y;
-  auto node = std::make_shared<Node>();
-  node->name = name;
-  node->sequence = next_sequence.fetch_add(1);
+  auto node = new_node(name);
   node->backward = std::move(backward);
   for (const Tensor& input : inputs) node->inputs.push_back(input.variable());
-  auto variable = std::make_shared<Variable>();
-  variable->shape = y.shape();
-  variable->node = std::move(node);
-  Tensor result = y.detach();
-  result.set_variable(std::move(variable));
-  return result;
+  return recorded(y, std::move(node));
+}
+
+Tensor recomputed(const Tensor& y, std::function<Tensor()> compute) {
+  if (!recording) return y;
+  auto node = new_node("recomputed");
+  node->compute = std::move(compute);
+  return recorded(y, std::move(node));
 }
 
 void backward(const Tensor& y, const Tensor& dy) {
@@ -169,6 +211,10 @@ void backward(const Tensor& y, const Tensor& dy) {
   while (!pending.empty()) {
     const auto [node, gradient] = std::move(pending.begin()->second);
     pending.erase(pending.begin());
+    if (node->compute) {
+      expand(*node, gradient.sum(), pending);
+      continue;
+    }
     require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name,
                         " was freed by an earlier backward()");
     Gradients gradients = node->backward(gradient.sum());

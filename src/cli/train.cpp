@@ -335,6 +335,20 @@ void add_settings(Command& command, const std::vector<SettingInfo>& settings,
   }
 }
 
+/// Adds an option for each training setting, and the flags --NAME and --no-NAME for those that are on or off.
+void add_training_settings(Command& command, std::map<std::string, std::string>& values, const Configs& defaults) {
+  std::vector<SettingInfo> settings = capitalized(training_settings());
+  for (const SettingInfo& info : settings) {
+    if (info.kind != "yes or no") continue;
+    const auto set = [&values, name = info.name](const char* value) { return [=, &values] { values[name] = value; }; };
+    const std::string option = option_name(info.name);
+    command.add_flag(option, set("yes"), info.help)->group("Training");
+    command.add_flag("--no-" + option.substr(2), set("no"), "Turn " + option + " off when resuming")->group("Training");
+  }
+  std::erase_if(settings, [](const SettingInfo& info) { return info.kind == "yes or no"; });
+  add_settings(command, settings, values, "Training", defaults);
+}
+
 }  // namespace
 
 void add_train(Command& app) {
@@ -379,7 +393,7 @@ void add_train(Command& app) {
     trainings.emplace_back(architecture.name, Json::parse(training_text(default_training(architecture.name))));
   }
   add_settings(*command, merged_settings(), arguments->model, "Model (defaults of --preset tiny)", models);
-  add_settings(*command, capitalized(training_settings()), arguments->training, "Training", trainings);
+  add_training_settings(*command, arguments->training, trainings);
   command->footer(kTrainExamples);
   command->callback([arguments] { run_train(*arguments); });
 }

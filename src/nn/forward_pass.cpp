@@ -1,8 +1,25 @@
 #include "attend/nn/forward_pass.h"
 
+#include "attend/autograd/autograd.h"
 #include "attend/ops/dropout.h"
 
 namespace attend {
+
+Tensor recomputed_layer(const ForwardPass& pass, const std::function<Tensor(const ForwardPass&)>& layer) {
+  const Rng random = pass.rng ? *pass.rng : Rng{};
+  ForwardPass again = pass;
+  again.observer = nullptr;
+  again.recompute = false;
+  Tensor y;
+  {
+    const NoGrad no_grad;
+    y = layer(pass);
+  }
+  return recomputed(y, [layer, again, random = random]() mutable {
+    if (again.rng) again.rng = &random;
+    return layer(again);
+  });
+}
 
 Tensor drop(const Tensor& x, double p, const ForwardPass& pass) {
   return pass.rng && p > 0 ? dropout(x, p, pass.rng->stream()) : x;

@@ -56,6 +56,12 @@ Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Te
   return pass.show("normed", norm.forward(pass.show("residual", x + drop(branch, config.dropout, pass))));
 }
 
+/// A layer's forward pass with copies of all its inputs, which live until the backward pass.
+template <class Layer, class... Inputs>
+auto with_inputs(const Layer& layer, const Inputs&... inputs) {
+  return [layer, inputs...](const ForwardPass& pass) { return layer.forward(inputs..., pass); };
+}
+
 /// Xavier initialisation of the matrices that are initialised like a Linear: attention's output and the feed-forward
 /// network. Attention's other projections have Xavier initialisation already.
 void reset_xavier(MultiheadAttention& attention, Rng& rng) {
@@ -143,7 +149,9 @@ Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, co
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
     const ObservedPart part(pass.observer, "layers", i);
-    y = pass.show("output", layers[i].forward(pass.show("input", y), masks, pass));
+    const Tensor& in = pass.show("input", y);
+    y = pass.show("output", pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, masks))
+                                           : layers[i].forward(in, masks, pass));
   }
   return pass.show("final", norm ? norm->forward(y) : y);
 }
@@ -161,7 +169,9 @@ Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const 
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
     const ObservedPart part(pass.observer, "layers", i);
-    y = pass.show("output", layers[i].forward(pass.show("input", y), memory, masks, pass));
+    const Tensor& in = pass.show("input", y);
+    y = pass.show("output", pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, memory, masks))
+                                           : layers[i].forward(in, memory, masks, pass));
   }
   return pass.show("final", norm ? norm->forward(y) : y);
 }

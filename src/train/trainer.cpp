@@ -141,7 +141,7 @@ class Run {
     ++state_.step;
     for (const MicroBatch& batch : batches) {
       const double share = static_cast<double>(batch.tokens) / static_cast<double>(std::max<int64_t>(tokens, 1));
-      const Tensor value = batch.loss({.rng = &rng_});
+      const Tensor value = batch.loss({.rng = &rng_, .recompute = options_.recompute});
       unread_.push_back({state_.step, value.detach(), static_cast<double>(batch.tokens)});
       backward(options_.accumulate == 1 ? value : value * share);
     }
@@ -334,6 +334,8 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
   require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
   require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
+  require<SettingError>(!options.recompute || !model.architecture().starts_with("rnn"),
+                        "'recompute' applies only to Transformers, not to architecture ", model.architecture());
   require<Error>(options.precision == Precision::f32 || has_bf16(model.device()),
                  "this processor has no bf16 instructions: use --precision f32");
   steps_ = options.steps;

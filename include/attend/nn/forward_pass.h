@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "attend/base/random.h"
 #include "attend/nn/observer.h"
 #include "attend/tensor/tensor.h"
@@ -10,6 +12,7 @@ namespace attend {
 struct ForwardPass {
   Rng* rng = nullptr;            ///< source of dropout masks; null: no dropout
   Observer* observer = nullptr;  ///< receives intermediate values; may be null
+  bool recompute = false;  ///< backward() computes each Transformer layer again, instead of keeping its activations
 
   /// Passes a value to the observer, if there is one. Returns `value`.
   const Tensor& show(std::string_view what, const Tensor& value) const {
@@ -17,6 +20,10 @@ struct ForwardPass {
     return value;
   }
 };
+
+/// layer(pass), without recording; backward() runs the layer again, with the same dropout masks. `layer` must own or
+/// outlive what it uses.
+Tensor recomputed_layer(const ForwardPass& pass, const std::function<Tensor(const ForwardPass&)>& layer);
 
 /// dropout(x, p) if the pass has an Rng, else x.
 Tensor drop(const Tensor& x, double p, const ForwardPass& pass);

@@ -46,6 +46,7 @@ struct TrainingOptions {
   double label_smoothing = 0;
   double masked = 0.15;
   Precision precision = Precision::f32;
+  bool recompute = false;
   int64_t log_every = 50;
   int64_t validate_every = 0;
   int64_t average = 0;
@@ -74,6 +75,7 @@ struct TrainingOptions {
     visit("label_smoothing", &T::label_smoothing, "Label smoothing", kMostDropout);
     visit("masked", &T::masked, "Fraction of tokens to predict in masked language modelling", kMostDropout);
     visit("precision", &T::precision, "Precision of matrix products");
+    visit("recompute", &T::recompute, "Recompute activations in the backward pass: slower, with less memory");
     visit("log_every", &T::log_every, "Steps between log lines");
     visit("validate_every", &T::validate_every, "Steps between validations (0: one epoch, at most 500 steps)");
     visit("average", &T::average, "Number of last checkpoints to average at the end (0: no averaging)");
