@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "attend/backend/devices.h"
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/hub/hub.h"
@@ -18,6 +19,7 @@
 #include "cli/shared_options.h"
 #include "cli/signals.h"
 #include "cli/train_print.h"
+#include "train/memory_estimate.h"
 
 namespace attend::cli {
 namespace {
@@ -206,6 +208,15 @@ auto keeping_checkpoint(const TrainingFolder& folder, const std::string& path, W
                            " is kept: attend train --resume ", shell_word(path));
 }
 
+/// Prints the estimated memory, and stops a training that cannot fit before its first step.
+void check_memory(const TrainingFolder& folder, Device device, TrainingPrinter& printer) {
+  const BatchShape batch = largest_batch(folder.model(), folder.data(), folder.training());
+  const MemoryEstimate estimate = estimate_memory(folder.model(), folder.training(), batch, device);
+  const size_t free_bytes = device_info(device).free_memory;
+  require_memory(estimate, free_bytes, folder.model(), folder.training(), device);
+  printer.line("memory: " + memory_text(estimate, free_bytes, device));
+}
+
 void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
   const Device device = use(arguments.compute);
@@ -214,8 +225,11 @@ void run_train(const TrainArguments& arguments) {
   TrainingPrinter printer(std::cerr, arguments.quiet);
   TrainingFolder folder = prepare(arguments, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
-  keeping_checkpoint(folder, path, [&] { folder.to(device); });
   printer.start(folder);
+  keeping_checkpoint(folder, path, [&] {
+    check_memory(folder, device, printer);
+    folder.to(device);
+  });
   const auto watch = start_watching(arguments, folder, path);
   const TrainingOutcome outcome = keeping_checkpoint(folder, path, [&] {
     return folder.run(watch ? watch->observer(printer.observer()) : printer.observer(), &stop_after_saving());

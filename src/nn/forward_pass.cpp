@@ -10,11 +10,9 @@ Tensor recomputed_layer(const ForwardPass& pass, const std::function<Tensor(cons
   ForwardPass again = pass;
   again.observer = nullptr;
   again.recompute = false;
-  Tensor y;
-  {
-    const NoGrad no_grad;
-    y = layer(pass);
-  }
+  // Recorded like any other layer, because ops choose other kernels when nothing is recorded; detach() drops the
+  // record.
+  const Tensor y = layer(pass).detach();
   return recomputed(y, [layer, again, random = random]() mutable {
     if (again.rng) again.rng = &random;
     return layer(again);

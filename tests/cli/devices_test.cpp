@@ -137,5 +137,37 @@ TEST(Devices, TrainKeepsItsCheckpointWhenMemoryRunsOut) {
   EXPECT_EQ(train(Words{"--resume", model} + cuda, with_gpus()).code, 0);
 }
 
+TEST(Devices, TrainStopsBeforeTheFirstStepIfItCannotFit) {
+  const TemporaryFolder folder;
+  const Finished small = train(job(folder, {"--device", "cuda", "--quiet"}), with_gpus("memory:200000"));
+  expect_one_line(small, 1);
+  EXPECT_TRUE(small.err.starts_with("attend: not enough memory: the training needs about ")) << small.err;
+  EXPECT_NE(small.err.find(" free on cuda:0; reduce --batch-tokens (and raise --accumulate as much), add --recompute, "
+                           "use --precision bf16; the checkpoint of step 0 is kept: attend train --resume "),
+            std::string::npos)
+      << small.err;
+  const Finished smaller =
+      train({"--resume", folder.file("m"), "--batch-tokens", "32", "--accumulate", "8", "--recompute"});
+  EXPECT_EQ(smaller.code, 0) << smaller.err;
+  EXPECT_NE(smaller.err.find("\nmemory: about "), std::string::npos) << smaller.err;
+  EXPECT_NE(smaller.err.find(" free on cpu\n"), std::string::npos) << smaller.err;
+}
+
+TEST(Devices, RecomputeTrainsTheSameModel) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(train(job(folder, {"--quiet", "--dropout", "0.1"})).code, 0);
+  const std::string model = folder.file("m") + "/model.safetensors", plain = file_text(model);
+  ASSERT_EQ(train(job(folder, {"--quiet", "--dropout", "0.1", "--recompute"})).code, 0);
+  EXPECT_TRUE(file_text(model) == plain);
+  const std::string options = folder.file("m") + "/training.json";
+  EXPECT_NE(file_text(options).find("\"recompute\": true"), std::string::npos);
+  ASSERT_EQ(train({"--resume", folder.file("m"), "--no-recompute", "--steps", "8", "--quiet"}).code, 0);
+  EXPECT_NE(file_text(options).find("\"recompute\": false"), std::string::npos);
+  const Finished rnn = train(Words{"rnn", folder.file("pairs.tsv"), "-o", folder.file("r"), "--recompute"} + kTinyRnn);
+  EXPECT_EQ(rnn.code, 2);
+  EXPECT_EQ(rnn.err,
+            "attend: --recompute applies only to Transformers, not to architecture rnn; see attend train --help\n");
+}
+
 }  // namespace
 }  // namespace attend

@@ -19,10 +19,10 @@ Tensor ids(int64_t rows, int64_t length) {
 /// The hidden vectors of a batch, with dropout.
 Tensor hidden_of(const Model& model, const ForwardPass& pass) {
   const Tensor tokens = ids(4, 12);
-  const Tensor lengths = tensor<int64_t>({12, 7, 1, 9}, {4});
+  const Tensor lengths = tensor<int64_t>({12, 7, 1, 9}, {4});  // a target of 5 is short: unrecorded attention differs
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) return language->hidden(tokens, pass);
   if (const auto* pairs = dynamic_cast<const PairModel*>(&model)) {
-    return pairs->hidden({.source = tokens, .source_lengths = lengths, .target = ids(4, 8)}, pass);
+    return pairs->hidden({.source = tokens, .source_lengths = lengths, .target = ids(4, 5)}, pass);
   }
   return dynamic_cast<const EncoderModel&>(model).hidden({.ids = tokens, .lengths = lengths}, pass);
 }
@@ -64,7 +64,7 @@ TEST(Recompute, GivesTheSameBitsWithLessMemory) {
     Rng rng{.seed = 1};
     const auto model = create_model(config, rng);
     const Trained plain = train_once(*model, false), again = train_once(*model, true);
-    EXPECT_EQ(plain.gradients, again.gradients) << config;
+    EXPECT_TRUE(plain.gradients == again.gradients) << config;
     EXPECT_EQ(plain.next_stream, again.next_stream) << config;
     EXPECT_LT(static_cast<double>(again.peak), 0.7 * static_cast<double>(plain.peak)) << config;
   }

@@ -54,10 +54,10 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
   return record(name, y, all, BackwardFunction(std::forward<Backward>(backward)));
 }
 
-/// Records that `compute` returns `y`, which was computed without recording: backward() calls `compute` again, this
-/// time with recording, and continues in the graph that results. So the tensors between what `compute` captures and `y`
-/// take no memory until then, and the gradients have the same bits as without recomputation. `compute` must return the
-/// same values as before: it must use the same random streams. Returns `y` unchanged while a NoGrad is alive.
+/// Records that `compute` returns `y`, whose own record is not kept: backward() calls `compute` again, with recording,
+/// and continues in the graph that results. So the tensors between what `compute` captures and `y` take no memory until
+/// then, and the gradients have the same bits as without recomputation. `compute` must return the same values as
+/// before: it must use the same random streams. Returns `y` unchanged while a NoGrad is alive.
 Tensor recomputed(const Tensor& y, std::function<Tensor()> compute);
 
 /// Computes the gradient of `y` with respect to every leaf and adds it to the leaf's gradient. `dy` is the gradient of

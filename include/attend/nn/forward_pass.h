@@ -21,8 +21,8 @@ struct ForwardPass {
   }
 };
 
-/// layer(pass), without recording; backward() runs the layer again, with the same dropout masks. `layer` must own or
-/// outlive what it uses.
+/// layer(pass), without what it recorded; backward() runs the layer again, with the same dropout masks. `layer` must
+/// own or outlive what it uses.
 Tensor recomputed_layer(const ForwardPass& pass, const std::function<Tensor(const ForwardPass&)>& layer);
 
 /// dropout(x, p) if the pass has an Rng, else x.
