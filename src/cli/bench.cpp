@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "attend/backend/devices.h"
 #include "attend/base/threads.h"
 #include "attend/io/json.h"
 #include "backend/cpu/instruction_set.h"
@@ -21,11 +22,17 @@ struct BenchOptions {
   ComputeOptions compute;
 };
 
-std::vector<Workload> all_workloads() {
-  std::vector<Workload> workloads = attention_workloads();
-  std::ranges::move(layer_workloads(), std::back_inserter(workloads));
-  std::ranges::move(training_workloads(), std::back_inserter(workloads));
-  std::ranges::move(inference_workloads(), std::back_inserter(workloads));
+std::vector<Workload> all_workloads(Device device) {
+  std::vector<Workload> workloads;
+  const auto add = [&](std::vector<Workload> more) { std::ranges::move(more, std::back_inserter(workloads)); };
+  add(attention_workloads());
+  add(layer_workloads());
+  add(training_workloads());
+  add(inference_workloads());
+  if (device == kCpu) return workloads;
+  add(gpu_attention_workloads());
+  add(gpu_training_workloads());
+  add(gpu_inference_workloads());
   return workloads;
 }
 
@@ -36,8 +43,8 @@ std::string names_of(const std::vector<Workload>& workloads) {
 }
 
 /// The named workloads in the order of the table; by default all except the slow ones.
-std::vector<Workload> chosen(const BenchOptions& options) {
-  std::vector<Workload> workloads = all_workloads();
+std::vector<Workload> chosen(const BenchOptions& options, Device device) {
+  std::vector<Workload> workloads = all_workloads(device);
   for (const std::string& name : options.names) {
     if (std::ranges::find(workloads, name, &Workload::name) != workloads.end()) continue;
     throw UsageError("bench: unknown workload '" + name + "'; expected one of " + names_of(workloads));
@@ -91,7 +98,8 @@ Json to_json(const Measurement& m) {
 }
 
 void run_bench(const BenchOptions& options) {
-  const std::vector<Workload> workloads = chosen(options);
+  bench_device() = options.list ? parse_device(options.compute.device) : use(options.compute);
+  const std::vector<Workload> workloads = chosen(options, bench_device());
   if (options.list) {
     Json list = Json::array();
     for (const Workload& workload : workloads) {
@@ -101,7 +109,6 @@ void run_bench(const BenchOptions& options) {
     if (options.json) std::cout << list.dump(2) << '\n';
     return;
   }
-  bench_device() = use(options.compute);
   const bool on_cpu = bench_device() == kCpu;
   Machine machine;
   if (on_cpu) machine = {cpu::fma_peak_gflops(), cpu::read_bandwidth_gbs()};
@@ -146,7 +153,7 @@ void add_bench(Command& app) {
       "and after\n"
       "each round; the round is compared with the higher of the two, or with the mean of two bandwidths. Extra memory "
       "is memory\n"
-      "allocated beyond inputs and results.\n"
+      "allocated beyond inputs and results. On a GPU there are more workloads: attend bench --device cuda --list.\n"
       "\nThe environment variable ATTEND_CPU (sse4, avx2, avx512, avx512bf16 or amx) limits every command to that "
       "instruction set.\n"
       "\nExample:\n  attend bench attention_forward layer_norm");

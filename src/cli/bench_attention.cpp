@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "attend/autograd/autograd.h"
 #include "attend/ops/attention.h"
 #include "attend/ops/position.h"
@@ -12,6 +14,7 @@ struct Case {
   std::string suffix;
   int64_t batch = 1, heads = 12, kv_heads = 12, length = 4096, dim = 64;
   double visible = 1;  ///< share of the query–key pairs that are visible
+  DType dtype = DType::f32;
   std::function<void(AttentionOptions&)> set = [](AttentionOptions&) {};
 };
 
@@ -21,14 +24,18 @@ struct Inputs {
 };
 
 Inputs inputs_of(const Case& c) {
-  Inputs in{values({c.batch, c.heads, c.length, c.dim}, 1),
-            values({c.batch, c.kv_heads, c.length, c.dim}, 2),
-            values({c.batch, c.kv_heads, c.length, c.dim}, 3),
-            values({c.batch, c.heads, c.length, c.dim}, 4),
-            {}};
+  const auto draw = [&](int64_t heads, uint64_t stream) {
+    return to(values({c.batch, heads, c.length, c.dim}, stream), c.dtype);
+  };
+  Inputs in{draw(c.heads, 1), draw(c.kv_heads, 2), draw(c.kv_heads, 3), draw(c.heads, 4), {}};
   c.set(in.options);
+  for (Tensor* tensor : {&in.options.bias, &in.options.alibi}) {
+    if (*tensor) *tensor = to(*tensor, c.dtype);
+  }
   return in;
 }
+
+Precision precision_of(const Case& c) { return c.dtype == DType::bf16 ? Precision::bf16 : Precision::f32; }
 
 /// Two dot products of 2 · dim operations for each visible pair.
 double forward_operations(const Case& c) {
@@ -37,7 +44,10 @@ double forward_operations(const Case& c) {
 }
 
 Workload forward_workload(const Case& c) {
-  return {.name = "attention_forward" + c.suffix, .operations = forward_operations(c), .prepare = [c] {
+  return {.name = "attention_forward" + c.suffix,
+          .operations = forward_operations(c),
+          .precision = precision_of(c),
+          .prepare = [c] {
             Prepared prepared;
             prepared.run = [in = inputs_of(c)] {
               const NoGrad no_grad;
@@ -49,7 +59,10 @@ Workload forward_workload(const Case& c) {
 
 /// Five products instead of the forward's two: the scores again, dv, the gradient of the weights, dq and dk.
 Workload backward_workload(const Case& c) {
-  return {.name = "attention_backward" + c.suffix, .operations = 2.5 * forward_operations(c), .prepare = [c] {
+  return {.name = "attention_backward" + c.suffix,
+          .operations = 2.5 * forward_operations(c),
+          .precision = precision_of(c),
+          .prepare = [c] {
             auto in = std::make_shared<Inputs>(inputs_of(c));
             for (Tensor* tensor : {&in->q, &in->k, &in->v}) set_requires_grad(*tensor);
             if (in->options.bias) set_requires_grad(in->options.bias);
@@ -175,9 +188,11 @@ Workload decode_workload() {
 }
 
 /// The forward pass plus eight rows of one head's weights, against the forward pass alone.
-Workload weights_workload() {
-  const Case c{.heads = 8, .kv_heads = 8, .length = 8192};
-  return {.name = "attention_weights", .bound = Bound::baseline, .operations = forward_operations(c), .prepare = [c] {
+Workload weights_workload(const Case& c) {
+  return {.name = "attention_weights" + c.suffix,
+          .bound = Bound::baseline,
+          .operations = forward_operations(c),
+          .prepare = [c] {
             Prepared prepared;
             const Inputs in = inputs_of(c);
             prepared.baseline = [in] {
@@ -216,7 +231,84 @@ Workload memory_workload() {
           }};
 }
 
+// The cases of docs/gpu.md, in bf16. Only listed on a GPU: on a CPU each would take minutes.
+constexpr int64_t kGpuShort = 8192, kGpuLong = 16384;
+
+Case gpu_case(std::string suffix, int64_t dim, int64_t length) {
+  const int64_t heads = 2048 / dim;
+  return {.suffix = "_bf16_d" + std::to_string(dim) + "_" + std::to_string(length / 1024) + "k" + suffix,
+          .heads = heads,
+          .kv_heads = heads,
+          .length = length,
+          .dim = dim,
+          .dtype = DType::bf16};
+}
+
+Case causal_case(int64_t dim, int64_t length) {
+  Case c = gpu_case("_causal", dim, length);
+  c.visible = causal_share(length);
+  c.set = [](auto& o) { o.causal = true; };
+  return c;
+}
+
+/// Each option alone. A dense bias or mask of all heads would take 4 GiB: one for all heads is enough.
+std::vector<Case> gpu_options(int64_t dim) {
+  const auto with = [dim](const char* suffix, double visible, std::function<void(AttentionOptions&)> set) {
+    Case c = gpu_case(suffix, dim, kGpuShort);
+    c.visible = visible;
+    c.set = std::move(set);
+    return c;
+  };
+  const int64_t heads = 2048 / dim;
+  const double near = 1 - std::pow(1 - static_cast<double>(kWindow) / kGpuShort, 2);  // of a band without its corners
+  std::vector<Case> all{
+      gpu_case("", dim, kGpuShort),
+      causal_case(dim, kGpuShort),
+      with("_window", near, [](auto& o) { o.window = kWindow; }),
+      with("_mask", 1, [](auto& o) { o.mask = random_mask(kGpuShort); }),
+      with("_bias", 1,
+           [](auto& o) {
+             o.bias = values({1, 1, kGpuShort, kGpuShort}, 5);
+           }),
+      with("_padding", 0.5, [](auto& o) { o.lengths = tensor<int64_t>({kGpuShort / 2}, {1}); }),
+      with("_varlen", 0.375,
+           [](auto& o) {
+             const int64_t quarter = kGpuShort / 4;
+             o.q_offsets = o.k_offsets = tensor<int64_t>({0, 2 * quarter, 3 * quarter, 4 * quarter}, {4});
+           }),
+      with("_alibi", 1, [heads](auto& o) { o.alibi = alibi_slopes(heads); }),
+      with("_softcap", 1, [](auto& o) { o.softcap = 30; }),
+      with("_dropout", 1,
+           [](auto& o) {
+             o.dropout = 0.1;
+             o.random = {7, 7};
+           }),
+  };
+  Case grouped = gpu_case("_gqa", dim, kGpuShort);
+  grouped.kv_heads = grouped.heads / 4;
+  all.push_back(grouped);
+  return all;
+}
+
 }  // namespace
+
+std::vector<Workload> gpu_attention_workloads() {
+  std::vector<Case> cases;
+  for (const int64_t dim : {128, 64}) {
+    cases.push_back(gpu_case("", dim, kGpuLong));
+    cases.push_back(causal_case(dim, kGpuLong));
+    for (Case& c : gpu_options(dim)) cases.push_back(std::move(c));
+  }
+  std::vector<Workload> result;
+  for (const Case& c : cases) {
+    result.push_back(forward_workload(c));
+    result.push_back(backward_workload(c));
+  }
+  Case weighted = gpu_case("", 64, kGpuShort);
+  weighted.heads = weighted.kv_heads = 16;  // width 1,024
+  result.push_back(weights_workload(weighted));
+  return result;
+}
 
 Device& bench_device() {
   static Device device;
@@ -228,9 +320,10 @@ Tensor values(const Shape& shape, uint64_t stream) { return to(normal(shape, 0, 
 std::vector<Workload> attention_workloads() {
   const Case causal{.suffix = "_causal", .visible = causal_share(4096), .set = [](auto& o) { o.causal = true; }};
   const Case wide{.suffix = "_d128", .dim = 128};
-  std::vector<Workload> result{forward_workload({}),      forward_workload(causal), backward_workload({}),
-                               backward_workload(causal), forward_workload(wide),   backward_workload(wide),
-                               decode_workload(),         weights_workload()};
+  std::vector<Workload> result{forward_workload({}),   forward_workload(causal),
+                               backward_workload({}),  backward_workload(causal),
+                               forward_workload(wide), backward_workload(wide),
+                               decode_workload(),      weights_workload({.heads = 8, .kv_heads = 8, .length = 8192})};
   for (const auto& group : {masks(), biases()}) {
     for (const Case& c : group) {
       result.push_back(forward_workload(c));

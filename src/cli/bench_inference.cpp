@@ -26,13 +26,18 @@ std::shared_ptr<Gpt> gpt2(WeightFormat format) {
   return model;
 }
 
-/// Greedy search after one or several prompts of one token.
-void write_tokens(const Gpt& model, int64_t rows, int64_t count) {
+/// Greedy search of `count` tokens after prompts of `length` tokens.
+struct Writing {
+  int64_t rows = 1, length = 1, count = 1;
+};
+void write_tokens(const Gpt& model, const Writing& writing) {
+  const auto ids = made_up_ids({writing.rows, writing.length}, model.vocab_size()).to_vector<int64_t>();
   std::vector<std::vector<int32_t>> prompts;
-  for (const int64_t id : made_up_ids({rows, 1}, model.vocab_size()).to_vector<int64_t>()) {
-    prompts.push_back({static_cast<int32_t>(id)});
+  for (int64_t row = 0; row < writing.rows; ++row) {
+    const auto begin = ids.begin() + row * writing.length;
+    prompts.emplace_back(begin, begin + writing.length);
   }
-  search(model, Vocabulary{.size = model.vocab_size()}, prompts, {.ends_at_limit = false, .max_length = count},
+  search(model, Vocabulary{.size = model.vocab_size()}, prompts, {.ends_at_limit = false, .max_length = writing.count},
          [](int64_t, auto) {});
 }
 
@@ -55,7 +60,7 @@ Workload decode_workload(WeightFormat format) {
           .prepare = [format] {
             Prepared prepared;
             prepared.run = [model = gpt2(format)] {
-              write_tokens(*model, 1, kSteps);
+              write_tokens(*model, {.count = kSteps});
               return Results{};
             };
             return prepared;
@@ -74,7 +79,7 @@ Workload decode_many_workload(WeightFormat format) {
           .prepare = [format] {
             Prepared prepared;
             prepared.run = [model = gpt2(format)] {
-              write_tokens(*model, kRows, kSteps);
+              write_tokens(*model, {.rows = kRows, .count = kSteps});
               return Results{};
             };
             return prepared;
@@ -192,6 +197,30 @@ std::vector<Workload> inference_workloads() {
     result.push_back(translate_workload("translate_base_beam4", 4, format));
   }
   result.push_back(encoder_workload());
+  return result;
+}
+
+/// 128 tokens after prompts of 32, with bf16 weights: the decoding lines of docs/gpu.md.
+std::vector<Workload> gpu_inference_workloads() {
+  std::vector<Workload> result;
+  for (const int64_t rows : {1, 64}) {
+    constexpr int64_t kPrompt = 32, kSteps = 128;
+    constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
+    result.push_back({.name = "decode_gpt2_32_128_bf16_x" + std::to_string(rows),
+                      .bound = Bound::memory,
+                      .operations = static_cast<double>(rows * kSteps) * 2 * kMatrices,
+                      .bytes = kSteps * kMatrices * 2,
+                      .tokens = rows * kSteps,
+                      .slow = true,
+                      .prepare = [rows] {
+                        Prepared prepared;
+                        prepared.run = [model = gpt2(WeightFormat::bf16), rows] {
+                          write_tokens(*model, {.rows = rows, .length = kPrompt, .count = kSteps});
+                          return Results{};
+                        };
+                        return prepared;
+                      }});
+  }
   return result;
 }
 

@@ -27,22 +27,37 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// Seconds per run, averaged over `repeats`.
+void synchronize() { kernels(bench_device()).memory.synchronize(); }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Seconds per run, averaged over `repeats`. The work of `before` is not counted; without it a GPU runs all repeats in
+/// a row.
 double time_runs(const Prepared& prepared, const std::function<Results()>& run, int repeats) {
-  std::chrono::duration<double> total{0};
+  double total = 0;
+  synchronize();
+  if (!prepared.before) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < repeats; ++i) run();
+    synchronize();
+    return seconds_since(begin) / repeats;
+  }
   for (int i = 0; i < repeats; ++i) {
     prepared.before();
+    synchronize();
     const auto begin = std::chrono::steady_clock::now();
     const Results results = run();
-    kernels(bench_device()).memory.synchronize();
-    total += std::chrono::steady_clock::now() - begin;
+    synchronize();
+    total += seconds_since(begin);
   }
-  return total.count() / repeats;
+  return total / repeats;
 }
 
 /// The first run warms caches and allocator and measures memory: the peak less what remains allocated.
 size_t extra_bytes(const Prepared& prepared) {
-  prepared.before();
+  if (prepared.before) prepared.before();
   reset_peak_memory(bench_device());
   const Results results = prepared.run();
   const MemoryStats stats = memory_stats(bench_device());
@@ -55,8 +70,8 @@ double gpu_seconds(const std::function<void()>& work) {
   for (int i = 0; i < 6; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     work();
-    kernels(bench_device()).memory.synchronize();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    synchronize();
+    best = std::min(best, seconds_since(begin));
   }
   return best;
 }

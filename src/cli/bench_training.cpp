@@ -72,47 +72,110 @@ Workload gpt2_workload(const char* name, Precision precision) {
           }};
 }
 
+struct PairTraining {
+  std::string name;
+  TransformerModelConfig config;
+  Batch batch;
+  Precision precision = Precision::f32;
+  bool slow = false;
+};
+
+/// A translation model. Every fourth sentence is one token shorter, so that there is padding.
+Workload pair_workload(const PairTraining& given) {
+  const Batch batch = given.batch;
+  const int64_t shorter = (batch.rows + 3) / 4;
+  return {.name = given.name,
+          .tokens = batch.rows * batch.length - shorter,
+          .precision = given.precision,
+          .slow = given.slow,
+          .prepare = [given, batch] {
+            Rng rng{1};
+            auto training = std::make_shared<Training<TransformerModel>>(
+                Training<TransformerModel>{on_bench_device(TransformerModel::create(given.config, rng))});
+            const int64_t vocab = given.config.vocab_size;
+            const Shape shape{batch.rows, batch.length};
+            std::vector<int64_t> lengths, labels = made_up_ids(shape, vocab, 3).to_vector<int64_t>();
+            for (int64_t i = 0; i < batch.rows; ++i) {
+              lengths.push_back(batch.length - (i % 4 == 0 ? 1 : 0));
+              for (int64_t j = lengths.back(); j < batch.length; ++j) {
+                labels[static_cast<size_t>(i * batch.length + j)] = LossOptions{}.ignore_index;
+              }
+            }
+            const PairInputs inputs{made_up_ids(shape, vocab, 1), tensor(lengths, {batch.rows}),
+                                    made_up_ids(shape, vocab, 2)};
+            Prepared prepared;
+            prepared.run = [training, inputs, target = tensor(labels, shape), precision = given.precision] {
+              const PrecisionScope scope(precision, bench_device());
+              const TransformerModel& model = *training->model;
+              const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
+              const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
+              training->step(loss);
+              return Results{loss.detach()};
+            };
+            prepared.operations = training_operations(training->parameters, batch);
+            return prepared;
+          }};
+}
+
 /// The tiny translation model on sentences of about 15 tokens, as many as fit a batch of 4096 tokens.
-Workload transformer_workload() {
-  static constexpr Batch kBatch{273, 15};
-  constexpr int64_t kVocab = 10000, kPadding = 1;  // every fourth sentence is shorter
-  const int64_t shorter = (kBatch.rows + 3) / 4;
+PairTraining tiny(std::string name, Precision precision) {
   return {
-      .name = "train_transformer", .tokens = kBatch.rows * kBatch.length - shorter * kPadding, .prepare = [] {
-        Rng rng{1};
-        auto training = std::make_shared<
-            Training<TransformerModel>>(Training<TransformerModel>{on_bench_device(TransformerModel::create(
-            {.vocab_size = kVocab, .dim = 128, .heads = 4, .ffn_dim = 256, .encoder_layers = 4, .decoder_layers = 4},
-            rng))});
-        const Shape shape{kBatch.rows, kBatch.length};
-        std::vector<int64_t> lengths, labels = made_up_ids(shape, kVocab, 3).to_vector<int64_t>();
-        for (int64_t i = 0; i < kBatch.rows; ++i) {
-          lengths.push_back(kBatch.length - (i % 4 == 0 ? kPadding : 0));
-          for (int64_t j = lengths.back(); j < kBatch.length; ++j) {
-            labels[static_cast<size_t>(i * kBatch.length + j)] = LossOptions{}.ignore_index;
-          }
-        }
-        const PairInputs inputs{made_up_ids(shape, kVocab, 1), tensor(lengths, {kBatch.rows}),
-                                made_up_ids(shape, kVocab, 2)};
-        Prepared prepared;
-        prepared.run = [training, inputs, target = tensor(labels, shape)] {
-          const TransformerModel& model = *training->model;
-          const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
-          const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
-          training->step(loss);
-          return Results{loss.detach()};
-        };
-        prepared.operations = training_operations(training->parameters, kBatch);
-        return prepared;
-      }};
+      .name = std::move(name),
+      .config = {.vocab_size = 10000, .dim = 128, .heads = 4, .ffn_dim = 256, .encoder_layers = 4, .decoder_layers = 4},
+      .batch = {273, 15},
+      .precision = precision};
+}
+
+/// A language model in bf16, with attention's operations counted: two products of each pair of visible tokens.
+Workload language_workload(const char* name, const GptConfig& config, const Batch& batch) {
+  return {.name = name,
+          .tokens = batch.rows * batch.length,
+          .precision = Precision::bf16,
+          .slow = true,
+          .prepare = [config, batch] {
+            Rng rng{1};
+            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{on_bench_device(Gpt::create(config, rng))});
+            const Shape shape{batch.rows, batch.length};
+            Prepared prepared;
+            prepared.run = [training, ids = to(made_up_ids(shape, config.vocab_size, 1), bench_device()),
+                            labels = to(made_up_ids(shape, config.vocab_size, 2), bench_device())] {
+              const PrecisionScope scope(Precision::bf16, bench_device());
+              const Gpt& model = *training->model;
+              const Tensor loss = model.head().loss(model.hidden(ids), labels);
+              training->step(loss);
+              return Results{loss.detach()};
+            };
+            const auto pairs = static_cast<double>(batch.rows * batch.length * batch.length) / 2;
+            prepared.operations = training_operations(training->parameters, batch) +
+                                  3.5 * 4 * static_cast<double>(config.layers * config.dim) * pairs;
+            return prepared;
+          }};
 }
 
 }  // namespace
 
 std::vector<Workload> training_workloads() {
-  std::vector<Workload> result{transformer_workload(), gpt2_workload("train_gpt2", Precision::f32)};
+  std::vector<Workload> result{pair_workload(tiny("train_transformer", Precision::f32)),
+                               gpt2_workload("train_gpt2", Precision::f32)};
   if (has_bf16()) result.push_back(gpt2_workload("train_gpt2_bf16", Precision::bf16));
   return result;
+}
+
+/// The training lines of docs/gpu.md.
+std::vector<Workload> gpu_training_workloads() {
+  const GptConfig gpt2{.vocab_size = 50304, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
+  const GptConfig characters{
+      .vocab_size = 65, .context = 256, .dim = 384, .heads = 6, .layers = 6, .bias = false, .dropout = 0};
+  PairTraining base{
+      .name = "train_base_128x64_bf16",
+      .config =
+          {.vocab_size = 32000, .dim = 512, .heads = 8, .ffn_dim = 2048, .encoder_layers = 6, .decoder_layers = 6},
+      .batch = {128, 64},
+      .precision = Precision::bf16,
+      .slow = true};
+  return {language_workload("train_gpt2_32x1024_bf16", gpt2, {32, 1024}),
+          language_workload("train_characters_64x256_bf16", characters, {64, 256}), pair_workload(base),
+          pair_workload(tiny("train_tiny_273x15_bf16", Precision::bf16))};
 }
 
 }  // namespace attend::cli

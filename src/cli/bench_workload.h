@@ -22,7 +22,7 @@ using Results = std::vector<Tensor>;
 
 /// A workload with its inputs allocated: an untimed step before each run, and the run itself.
 struct Prepared {
-  std::function<void()> before = [] {};
+  std::function<void()> before;  ///< may be empty
   std::function<Results()> run;
   std::function<Results()> baseline;  ///< only for Bound::baseline
   double operations = 0;              ///< of one run; if not 0, replaces Workload::operations
@@ -52,9 +52,12 @@ Model on_bench_device(Model model) {
 Tensor values(const Shape& shape, uint64_t stream);
 
 std::vector<Workload> attention_workloads();
+std::vector<Workload> gpu_attention_workloads();  ///< only for a GPU
 std::vector<Workload> layer_workloads();
 std::vector<Workload> training_workloads();
+std::vector<Workload> gpu_training_workloads();  ///< only for a GPU
 std::vector<Workload> inference_workloads();
+std::vector<Workload> gpu_inference_workloads();  ///< only for a GPU
 
 /// The medians over all rounds, each compared with the peak measured just before and after it.
 struct Measurement {

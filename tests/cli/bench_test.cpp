@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "backend/cpu/instruction_set.h"
+#include "testing/pretend_device.h"
 #include "testing/process.h"
 
 namespace attend {
@@ -39,6 +40,20 @@ TEST(Bench, ListsAsJson) {
   EXPECT_EQ(names, listed({"--all"}));
   EXPECT_TRUE(slow.contains("attention_memory"));
   EXPECT_FALSE(slow.contains("linear"));
+}
+
+TEST(Bench, ListsTheWorkloadsOfAGpuOnlyWithOne) {
+  const testing::ProcessOptions gpu{.environment = {{"ATTEND_CUDA_PLUGIN", testing::kPretendPlugin}}};
+  const Finished result = bench({"--list", "--all", "--device", "cuda"}, gpu);
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::set<std::string> on_cpu = listed({"--all", "--device", "cpu"});
+  for (const char* name : {"attention_forward_bf16_d128_16k", "attention_backward_bf16_d128_16k_causal",
+                           "attention_forward_bf16_d64_8k_dropout", "attention_weights_bf16_d64_8k",
+                           "train_gpt2_32x1024_bf16", "train_base_128x64_bf16", "train_tiny_273x15_bf16",
+                           "train_characters_64x256_bf16", "decode_gpt2_32_128_bf16_x64"}) {
+    EXPECT_NE(result.out.find(std::string(name) + "\n"), std::string::npos) << name;
+    EXPECT_FALSE(on_cpu.contains(name)) << name;
+  }
 }
 
 TEST(Bench, ListsEveryWorkload) {
