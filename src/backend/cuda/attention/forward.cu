@@ -12,8 +12,10 @@ namespace {
 template <class C, int D>
 struct ForwardShape {
   static constexpr int kHalf = sizeof(C) == 8 ? 2 : 1;
-  static constexpr int kRows = D == 64 ? 8 / kHalf : D == 128 ? 4 : 2 / kHalf;
+  static constexpr int kRows = D == 64 || D == 128 ? 4 : 2 / kHalf;
   static constexpr int kColumns = D == 256 ? 4 / kHalf : 8 / kHalf;
+  /// CTAs per multiprocessor. At head size 64, a third one hides the latency of shared memory.
+  static constexpr int kTogether = D == 64 && kHalf == 1 ? 3 : 2;
 };
 
 template <class C, int D, int M>
@@ -99,7 +101,8 @@ __device__ void drop_weights(const Scorer<C>& scorer, int first, int key, C* til
 }
 
 template <class C, int D, int M>
-__global__ void __launch_bounds__(kThreads, 2) forward_kernel(const __grid_constant__ ForwardCall call) {
+__global__ void __launch_bounds__(kThreads, ForwardShape<C, D>::kTogether)
+    forward_kernel(const __grid_constant__ ForwardCall call) {
   using Tile = ForwardTile<C, D, M>;
   constexpr int kColumns = Tile::kColumns, kKeys = Tile::kKeys;
   const Problem& p = call.p;
