@@ -220,7 +220,7 @@ struct AttentionSelection {
   int64_t top = 0;  ///< number of largest entries per row; 0: whole rows
 };
 struct AttentionKernels {
-  /// lse: q's dtype, [batch, heads, q].
+  /// lse: [batch, heads, q], of q's dtype, or f32 for 16-bit types.
   Kernel<void(const AttentionProblem& problem, View y, View lse)> forward{"attention.forward"};
   Kernel<void(const AttentionProblem& problem, const AttentionGradients& gradients)> backward{"attention.backward"};
   /// values: [batch, requested heads, requested rows, k or top], the factors by which the forward pass multiplied v.

@@ -14,6 +14,9 @@ namespace {
 /// x itself if its last axis is dense, else a dense copy. The kernels read all other strides in place.
 Tensor with_dense_rows(const Tensor& x) { return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone(); }
 
+/// The type of log-sum-exps: q's, or f32 for 16-bit types.
+DType statistics_of(const Tensor& q) { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
 void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require_float(q, op, "q");
   require_float(k, op, "k");
@@ -185,7 +188,7 @@ Gradients attention_backward(const Call& call, const Tensor& bias, const Tensor&
 AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const Call call = prepare(q, k, v, options, "attention");
   const Tensor y = empty_output(q, v.dim(3));
-  const Tensor lse = empty({q.dim(0), q.dim(1), q.dim(2)}, {q.dtype(), q.device()});
+  const Tensor lse = empty({q.dim(0), q.dim(1), q.dim(2)}, {statistics_of(q), q.device()});
   kernels(q.device()).attention.forward(call.problem, y.view(), lse.view());
   const std::array<bool, 4> wanted{needs_grad(q), needs_grad(k), needs_grad(v),
                                    options.bias && needs_grad(options.bias)};
@@ -218,9 +221,9 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
                                    const WeightSelection& selection) {
   const NoGrad no_grad;
   const Call call = prepare(q, k, {}, options, "attention_weights");
-  require<ShapeError>(lse && lse.dtype() == q.dtype() && lse.shape() == Shape{q.dim(0), q.dim(1), q.dim(2)},
-                      "attention_weights: lse must be ", q.dtype(), " ", Shape{q.dim(0), q.dim(1), q.dim(2)}, ", got ",
-                      lse.dtype(), " ", lse.shape());
+  require<ShapeError>(lse && lse.dtype() == statistics_of(q) && lse.shape() == Shape{q.dim(0), q.dim(1), q.dim(2)},
+                      "attention_weights: lse must be ", statistics_of(q), " ", Shape{q.dim(0), q.dim(1), q.dim(2)},
+                      ", got ", lse.dtype(), " ", lse.shape());
   require<ShapeError>(selection.top >= 0 && selection.top <= k.dim(2), "attention_weights: top must be between 0 and ",
                       k.dim(2), " keys, got ", selection.top);
   require<DeviceError>(lse.device() == q.device(), "attention_weights: q is on ", q.device(), " but lse is on ",

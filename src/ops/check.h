@@ -8,9 +8,10 @@
 // Checks and conversions that ops do before they call a kernel.
 namespace attend {
 
-/// Throws a ShapeError that names `op` and `argument` unless the tensor is f32 or f64.
+/// Throws a ShapeError that names `op` and `argument` unless the tensor is f32 or f64; bf16 or f16 on a GPU.
 inline void require_float(const Tensor& x, const char* op, const char* argument = "x") {
   require<ShapeError>(static_cast<bool>(x), op, ": ", argument, " is empty");
+  if (x.device().kind == Device::Kind::cuda && (x.dtype() == DType::bf16 || x.dtype() == DType::f16)) return;
   require<ShapeError>(x.dtype() == DType::f32 || x.dtype() == DType::f64, op, ": ", argument,
                       " must be f32 or f64, got ", x.dtype());
 }

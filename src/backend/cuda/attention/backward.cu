@@ -1,3 +1,5 @@
+#include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/tensor.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/cuda.h"
 
@@ -25,13 +27,8 @@ struct BackwardCall {
   const void* lse = nullptr;
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
   void* delta = nullptr;  ///< [batch, heads, queries]: Σ dy · y
-  int blocks = 0;         ///< blocks of kept rows per batch entry
-
-  Pairs dbias;  ///< dbias.data is null if it is not wanted
-  DType dbias_dtype = DType::f32;
-  bool shared_batch = false, shared_head = false;  ///< a CTA takes all batch entries, all heads in turn
-  int parts = 0;          ///< of the query blocks, if all rows share their bias; each part has its own sums
-  int64_t part_size = 0;  ///< elements of dbias for each part
+  int blocks = 0;         ///< blocks of keys per batch entry
+  BiasGradient bias;
 };
 
 /// delta = Σ dy · y: a warp for each query.
@@ -207,10 +204,8 @@ __global__ void __launch_bounds__(kThreads, 2) key_kernel(const __grid_constant_
 /// that share an element run in the order of the rows and columns.
 template <int kRows, int kColumns, class C>
 __device__ void add_bias_gradients(const BackwardCall& call, int64_t offset, int rows, int columns, const C* tile) {
-  const Pairs& out = call.dbias;
-  const auto add = [&](int64_t at, C sum) {
-    store<C>(out.data, at, call.dbias_dtype, load<C>(out.data, at, call.dbias_dtype) + sum);
-  };
+  const Pairs& out = call.bias.out;
+  const auto add = [&](int64_t at, C sum) { call.bias.add(at, sum); };
   const int thread = static_cast<int>(threadIdx.x);
   __syncthreads();
   if (out.row == 0 && out.key == 0) {
@@ -274,7 +269,7 @@ __device__ void query_gradients(const BackwardCall& call, const Block& block, in
     multiply_rows<D>(queries, keys, p.dim, scores);
     multiply_rows<D>(upstreams, values, p.width, upstream);
     const bool plain =
-        call.dbias.data == nullptr && is_plain(p, sequence, {first, first + count}, {key, key + kPassing});
+        call.bias.out.data == nullptr && is_plain(p, sequence, {first, first + count}, {key, key + kPassing});
     if (plain)
       plain_gradients<true>(scorer.scale, lse, delta, scores, upstream);
     else
@@ -297,8 +292,8 @@ __device__ void query_gradients(const BackwardCall& call, const Block& block, in
       });
       __syncwarp();
     }
-    if (call.dbias.data != nullptr) {
-      const int64_t offset = part * call.part_size + call.dbias.offset(b, head, row, sequence.k_begin + key);
+    if (call.bias.out.data != nullptr) {
+      const int64_t offset = part * call.bias.part_size + call.bias.out.offset(b, head, row, sequence.k_begin + key);
       add_bias_gradients<kKept, kPassing>(call, offset, count, passing, weights);
     }
     if (!plain && !__syncthreads_and(share_is_finite<kPassing, D>(keys, p.dim)))
@@ -314,73 +309,9 @@ __device__ void query_gradients(const BackwardCall& call, const Block& block, in
 template <class C, int D>
 __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constant__ BackwardCall call) {
   extern __shared__ __align__(16) unsigned char memory[];
-  const Problem& p = call.p;
-  const int own_heads = call.shared_head ? 1 : p.heads, own_batch = call.shared_batch ? 1 : p.batch;
-  const int head = static_cast<int>(blockIdx.x) % own_heads, rest = static_cast<int>(blockIdx.x) / own_heads;
-  const int batch = rest % own_batch, part = rest / own_batch;
-  const int per_part = call.parts > 0 ? (call.blocks + call.parts - 1) / call.parts : 1;
-  const int begin = call.parts > 0 ? part * per_part : call.blocks - 1 - part;
-  for (int b = batch; b < (call.shared_batch ? p.batch : batch + 1); ++b) {
-    for (int index = begin; index < min(begin + per_part, call.blocks); ++index) {
-      const Block block = query_block<kThreads>(p, b, BackwardTile<C, D>::kKept, index);
-      if (block.sequence < 0) continue;
-      for (int h = head; h < (call.shared_head ? p.heads : head + 1); ++h) {
-        query_gradients<C, D>(call, block, h, call.parts > 0 ? part : 0, memory);
-      }
-    }
-  }
-}
-
-/// out[n] += Σ_part sums[part][n], where n counts the elements of dbias that have memory of their own.
-template <class C>
-__global__ void __launch_bounds__(kThreads)
-    join_bias_kernel(Pairs out, DType dtype, Pairs sums, int64_t part_size, int parts, int heads, int rows, int keys) {
-  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (n >= part_size) return;
-  const int j = static_cast<int>(n % keys), i = static_cast<int>(n / keys % rows);
-  const int h = static_cast<int>(n / keys / rows % heads), b = static_cast<int>(n / keys / rows / heads);
-  C sum = 0;
-  for (int part = 0; part < parts; ++part) sum += static_cast<const C*>(sums.data)[part * part_size + n];
-  const int64_t at = out.offset(b, h, i, j);
-  store<C>(out.data, at, dtype, load<C>(out.data, at, dtype) + sum);
-}
-
-template <class C, int D>
-void launch_queries(BackwardCall& call, const View& dbias) {
-  using Tile = BackwardTile<C, D>;
-  const Problem& p = call.p;
-  call.blocks = static_cast<int>(query_blocks(p, Tile::kKept));
-  const auto run = [&] {
-    const int64_t parts = call.parts > 0 ? call.parts : call.blocks;
-    launch("attention.backward", query_kernel<C, D>,
-           parts * (call.shared_head ? 1 : p.heads) * (call.shared_batch ? 1 : p.batch), kThreads, Tile::kShared, call);
-  };
-  if (!dbias) return run();
-  const bool shared_rows = dbias.strides[2] == 0, shared_keys = dbias.strides[3] == 0;
-  call.dbias = pairs_of(dbias);
-  call.dbias_dtype = dbias.dtype;
-  call.shared_batch = dbias.strides[0] == 0 && p.batch > 1;
-  call.shared_head = dbias.strides[1] == 0 && p.heads > 1;
-  const bool is_narrow = dbias.dtype != DType::f32 && dbias.dtype != DType::f64;
-  if (!shared_rows && !(is_narrow && (call.shared_batch || call.shared_head || shared_keys))) return run();
-
-  // Sums of their own for parts of the queries, or in f32 beside a 16-bit dbias.
-  constexpr int kParts = 64;
-  const int batch = call.shared_batch ? 1 : p.batch, heads = call.shared_head ? 1 : p.heads;
-  const int rows = shared_rows ? 1 : p.queries, keys = shared_keys ? 1 : p.keys;
-  call.parts = shared_rows ? std::min(kParts, call.blocks) : 0;
-  call.part_size = int64_t{batch} * heads * rows * keys;
-  const int parts = std::max(1, call.parts);
-  const Scratch<C> sums(parts * call.part_size);
-  check(cudaMemsetAsync(sums.data(), 0, static_cast<size_t>(parts * call.part_size) * sizeof(C), stream()),
-        "attention.backward");
-  const Pairs out = call.dbias;
-  call.dbias = {sums.data(), call.shared_batch ? 0 : int64_t{heads} * rows * keys,
-                call.shared_head ? 0 : int64_t{rows} * keys, shared_rows ? 0 : keys, shared_keys ? 0 : 1};
-  call.dbias_dtype = dtype_of<C>();
-  run();
-  launch("attention.backward", join_bias_kernel<C>, (call.part_size + kThreads - 1) / kThreads, kThreads, 0, out,
-         dbias.dtype, call.dbias, call.part_size, parts, heads, rows, keys);
+  for_query_blocks<kThreads>(call.p, call.bias, BackwardTile<C, D>::kKept, [&](const Block& block, int head, int part) {
+    query_gradients<C, D>(call, block, head, part, memory);
+  });
 }
 
 template <class C, int D>
@@ -396,7 +327,11 @@ void launch_backward(BackwardCall& call, const AttentionGradients& gradients) {
     launch("attention.backward", key_kernel<C, D>, int64_t{call.blocks} * p.kv_heads * p.batch, kThreads, Tile::kShared,
            call);
   }
-  if (gradients.dq || gradients.dbias) launch_queries<C, D>(call, gradients.dbias);
+  if (!gradients.dq && !gradients.dbias) return;
+  with_bias_gradient<C>(p, gradients.dbias, Tile::kKept, [&](const BiasGradient& bias) {
+    call.bias = bias;
+    launch("attention.backward", query_kernel<C, D>, bias.ctas(p), kThreads, Tile::kShared, call);
+  });
 }
 
 }  // namespace
@@ -404,6 +339,7 @@ void launch_backward(BackwardCall& call, const AttentionGradients& gradients) {
 
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
   using namespace attention;
+  if (tensor_backward(problem, gradients)) return;
   BackwardCall call;
   call.p = problem_of(problem);
   call.p.width = static_cast<int>(gradients.dy.shape[3]);
