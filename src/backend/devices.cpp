@@ -191,6 +191,8 @@ const Kernels& select_cuda(int index) {
   return plugin.table();
 }
 
+const PluginGraphs& cuda_graphs(int index) { return plugin_with(index).graphs; }
+
 int cuda_devices() { return cuda().devices; }
 
 std::string cuda_problem() { return cuda().problem; }
@@ -227,7 +229,9 @@ DeviceCounters device_counters() {
   const Plugin* plugin = used_plugin.load();
   if (plugin == nullptr) return {};
   const PluginCounters counters = plugin->counters();
-  return {.launches = counters.launches, .synchronizations = counters.synchronizations};
+  return {.launches = counters.launches,
+          .graph_launches = counters.graph_launches,
+          .synchronizations = counters.synchronizations};
 }
 
 }  // namespace attend

@@ -1,10 +1,14 @@
 #pragma once
 
 #include "backend/kernels.h"
+#include "backend/plugin.h"
 
 namespace attend {
 
 /// Selects a GPU for the calling thread and returns its kernels. Throws DeviceError if there is no such GPU.
 const Kernels& select_cuda(int index);
+
+/// The functions for graphs of a GPU. Throws DeviceError if there is no such GPU.
+const PluginGraphs& cuda_graphs(int index);
 
 }  // namespace attend

@@ -28,8 +28,19 @@ struct PluginDevice {
 
 /// Counts since the start of the program.
 struct PluginCounters {
-  uint64_t launches = 0;          ///< launched kernels
+  uint64_t launches = 0;          ///< kernels that were launched one by one
+  uint64_t graph_launches = 0;    ///< launched graphs
   uint64_t synchronizations = 0;  ///< times that the host waited for a device
+};
+
+/// Graphs of the current device of the calling thread: see backend/graph.h. All null if the device has no graphs.
+struct PluginGraphs {
+  void (*begin)() = nullptr;    ///< starts a capture: the kernels that this thread calls are recorded, not run
+  void* (*end)() = nullptr;     ///< ends the capture and returns the graph; if it throws, the capture has ended too
+  void (*abandon)() = nullptr;  ///< ends the capture without a graph; never throws
+  void (*launch)(void* graph) = nullptr;
+  void (*destroy)(void* graph) = nullptr;          ///< never throws
+  size_t (*kernels)(const void* graph) = nullptr;  ///< number of recorded kernels and copies
 };
 
 struct Plugin {
@@ -40,6 +51,7 @@ struct Plugin {
   void (*select)(int index) = nullptr;  ///< makes the device the current one of the calling thread
   const Kernels& (*table)() = nullptr;  ///< the kernels; they run on the current device of the calling thread
   PluginCounters (*counters)() = nullptr;
+  PluginGraphs graphs;
 };
 
 /// The type of attend_backend. Returns null if the plug-in implements another version of this interface. `host` must

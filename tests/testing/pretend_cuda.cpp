@@ -1,6 +1,7 @@
 // A plug-in for tests without a GPU: two devices whose kernels are those of the CPU, but whose memory is their own.
 // Every kernel first checks that all its data is in memory of the current device, and throws DeviceError otherwise. So
-// a host pointer that would reach a kernel of a GPU is found.
+// a host pointer that would reach a kernel of a GPU is found. A graph records the calls of kernels; before each launch,
+// all memory that captures have used is overwritten.
 //
 // ATTEND_PRETEND names a fault of the GPU: no_driver, old_driver, no_gpu, no_blas, busy, other_version, memory:N for
 // devices with N bytes, or full_after:N for devices without free memory after N launched kernels.
@@ -8,8 +9,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <tuple>
+#include <vector>
 
 #include "backend/cuda/messages.h"
 #include "backend/plugin.h"
@@ -34,12 +39,22 @@ size_t total_memory() { return fault_number("memory:", size_t{4} << 30); }
 
 const PluginHost* host = nullptr;
 thread_local int current = -1;
-std::atomic<uint64_t> launches{0}, synchronizations{0};
+std::atomic<uint64_t> launches{0}, graph_launches{0}, synchronizations{0};
+
+/// A graph: the recorded calls.
+using Graph = std::vector<std::function<void()>>;
+thread_local std::unique_ptr<Graph> recorded;  // of the capture of this thread
+
+void require_no_capture(const char* what) {
+  require<DeviceError>(recorded == nullptr, what, ": not possible while a graph is captured");
+}
 
 /// The memory of one device: its blocks by address.
 struct Memory {
   std::mutex mutex;
   std::map<uintptr_t, size_t> blocks;
+  std::map<uintptr_t, size_t> captured;  // blocks of captures; they are kept as long as there are graphs
+  int graphs = 0;
   size_t live = 0, peak = 0;
 
   bool contains(uintptr_t begin, size_t bytes) {
@@ -131,6 +146,19 @@ struct Arguments {
   void check(const SgdSlot& slot) const { check_all(slot.grad, slot.param, slot.buffer); }
 };
 
+/// A copy of an argument for a recorded call.
+template <class T>
+struct Kept {
+  T value;
+  const T& get() const { return value; }
+};
+template <class T>
+struct Kept<std::span<const T>> {
+  std::vector<T> values;
+  explicit Kept(std::span<const T> given) : values(given.begin(), given.end()) {}
+  std::span<const T> get() const { return values; }
+};
+
 /// The entry kMember of the group kGroup of a table: checks the arguments, then calls the CPU's kernel.
 template <auto kGroup, auto kMember>
 struct Checked {
@@ -149,8 +177,21 @@ struct Checked {
   template <class Result, class... Args>
   static Result run(Args... args) {
     Arguments{name()}.check_all(args...);
+    if constexpr (std::is_void_v<Result> && sizeof...(Args) > 0) {
+      if (recorded != nullptr) return record<Args...>(args...);
+    }
     ++launches;
     return ((host->cpu->*kGroup).*kMember)(args...);
+  }
+
+  /// Records a call. Kernels that read back or upload on a real GPU are not possible.
+  template <class... Args>
+  static void record(Args... args) {
+    const std::string kernel = name();
+    if (kernel == "index.check" || kernel == "random.normal") require_no_capture(name());
+    recorded->push_back([kept = std::tuple(Kept<std::decay_t<Args>>{args}...)] {
+      std::apply([](const auto&... each) { ((host->cpu->*kGroup).*kMember)(each.get()...); }, kept);
+    });
   }
 
   template <class Result, class... Args>
@@ -177,6 +218,7 @@ void* allocate(size_t requested) {
   require<DeviceError>(data != nullptr, "pretend cuda: the host is out of memory");
   std::memset(data, 0xff, bytes);  // NaN, which shows where memory is read before it is written
   own.blocks.emplace(reinterpret_cast<uintptr_t>(data), bytes);
+  if (recorded != nullptr) own.captured.emplace(reinterpret_cast<uintptr_t>(data), bytes);
   own.live += bytes;
   own.peak = std::max(own.peak, own.live);
   return data;
@@ -188,8 +230,9 @@ void release(void* data, size_t) {
   const auto found = own.blocks.find(reinterpret_cast<uintptr_t>(data));
   require<DeviceError>(found != own.blocks.end(), "memory.release: not a block of cuda:", current);
   own.live -= found->second;
+  const bool is_kept = own.captured.contains(found->first);
   own.blocks.erase(found);
-  std::free(data);
+  if (!is_kept) std::free(data);
 }
 
 void check_host(const char* kernel, const void* data) {
@@ -201,6 +244,7 @@ void check_host(const char* kernel, const void* data) {
 
 void upload(void* to, const void* from_host, size_t bytes) {
   if (bytes == 0) return;
+  require_no_capture("memory.upload");
   check_range("memory.upload", to, bytes);
   check_host("memory.upload", from_host);
   std::memcpy(to, from_host, bytes);
@@ -208,6 +252,7 @@ void upload(void* to, const void* from_host, size_t bytes) {
 
 void download(void* to_host, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  require_no_capture("memory.download");
   check_range("memory.download", from, bytes);
   check_host("memory.download", to_host);
   ++synchronizations;
@@ -235,7 +280,11 @@ Kernels make_table() {
                   .release = release,
                   .upload = upload,
                   .download = download,
-                  .synchronize = +[] { ++synchronizations; },
+                  .synchronize =
+                      +[] {
+                        require_no_capture("memory.synchronize");
+                        ++synchronizations;
+                      },
                   .live_bytes = live_bytes,
                   .peak_bytes = peak_bytes,
                   .reset_peak = reset_peak};
@@ -264,6 +313,35 @@ const Kernels& table() {
   return made;
 }
 
+void begin_capture() {
+  require_no_capture("graph.begin");
+  recorded = std::make_unique<Graph>();
+}
+
+void* end_capture() {
+  ++memory().graphs;
+  return recorded.release();
+}
+
+/// Overwrites what earlier launches have left in the memory of graphs.
+void launch_graph(void* graph) {
+  require_no_capture("graph.launch");
+  for (const auto& [data, bytes] : memory().captured) std::memset(reinterpret_cast<void*>(data), 0xff, bytes);
+  for (const auto& call : *static_cast<Graph*>(graph)) call();
+  ++graph_launches;
+}
+
+void destroy_graph(void* graph) {
+  delete static_cast<Graph*>(graph);
+  Memory& own = memory();
+  std::lock_guard lock(own.mutex);
+  if (--own.graphs > 0) return;
+  for (const auto& [data, bytes] : own.captured) {
+    if (!own.blocks.contains(data)) std::free(reinterpret_cast<void*>(data));
+  }
+  own.captured.clear();
+}
+
 PluginDevice describe(int index) {
   Memory& own = memory_of(index);
   std::lock_guard lock(own.mutex);
@@ -288,10 +366,23 @@ void select(int index) {
   current = index;
 }
 
-constexpr Plugin kPlugin{.open = open, .describe = describe, .select = select, .table = table, .counters = +[] {
-                           return PluginCounters{.launches = launches.load(),
-                                                 .synchronizations = synchronizations.load()};
-                         }};
+constexpr Plugin kPlugin{
+    .open = open,
+    .describe = describe,
+    .select = select,
+    .table = table,
+    .counters =
+        +[] {
+          return PluginCounters{.launches = launches.load(),
+                                .graph_launches = graph_launches.load(),
+                                .synchronizations = synchronizations.load()};
+        },
+    .graphs = {.begin = begin_capture,
+               .end = end_capture,
+               .abandon = +[] { recorded.reset(); },
+               .launch = launch_graph,
+               .destroy = destroy_graph,
+               .kernels = +[](const void* graph) { return static_cast<const Graph*>(graph)->size(); }}};
 
 }  // namespace
 }  // namespace attend

@@ -41,7 +41,8 @@ Device parse_device(std::string_view name);
 
 /// Counts of all GPUs since the start of the program; 0 as long as no GPU was used.
 struct DeviceCounters {
-  size_t launches = 0;          ///< launched kernels
+  size_t launches = 0;          ///< kernels that were launched one by one
+  size_t graph_launches = 0;    ///< launched graphs of kernels
   size_t synchronizations = 0;  ///< times that the host waited for a GPU
 };
 DeviceCounters device_counters();

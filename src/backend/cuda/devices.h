@@ -15,6 +15,7 @@ namespace attend::cuda {
 struct DeviceState {
   int index = 0, multiprocessors = 0, architecture = 0;
   cudaStream_t stream = nullptr;
+  std::atomic<bool> is_capturing{false};  // a graph
   Memory memory;
   Transfer transfer;
 };
@@ -23,7 +24,7 @@ struct DeviceState {
 DeviceState& current();
 
 struct Counters {
-  std::atomic<uint64_t> launches{0}, synchronizations{0};
+  std::atomic<uint64_t> launches{0}, graph_launches{0}, synchronizations{0};
 };
 Counters& counters();
 
@@ -31,6 +32,14 @@ int open_devices();
 PluginDevice describe_device(int index);
 void select_device(int index);
 void set_host(const PluginHost* host);
+
+/// See PluginGraphs in backend/plugin.h.
+void begin_capture();
+void* end_capture();
+void abandon_capture();
+void launch_graph(void* graph);
+void destroy_graph(void* graph);
+size_t graph_kernels(const void* graph);
 
 /// Throws DeviceError if cuBLASLt cannot be opened. See matmul/blas.h.
 void open_blas();

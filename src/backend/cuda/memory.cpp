@@ -16,6 +16,7 @@ constexpr size_t kSmallest = 512;
 constexpr size_t kLarge = size_t{1} << 20;  // smaller blocks are cut out of slabs
 constexpr size_t kPage = size_t{2} << 20;   // the unit in which the driver maps memory
 constexpr size_t kSlab = 8 * kPage;
+constexpr size_t kArenaSegment = 16 * kPage;
 
 /// Sizes come in eight steps per power of two, of at least 512 bytes, for large blocks of at least 2 MiB.
 size_t size_class(size_t bytes) {
@@ -36,11 +37,6 @@ class OutsideCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-bool is_capturing() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream(), &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
-}
-
 }  // namespace
 
 void* FreeBlocks::take(size_t bytes) {
@@ -57,23 +53,17 @@ void FreeBlocks::put(void* data, size_t bytes) {
   bytes_ += bytes;
 }
 
-void FreeBlocks::put_all(FreeBlocks&& others) {
-  for (auto& [bytes, blocks] : others.blocks_) {
-    std::vector<void*>& mine = blocks_[bytes];
-    mine.insert(mine.end(), blocks.begin(), blocks.end());
-  }
-  bytes_ += others.bytes_;
-  others.blocks_.clear();
-  others.bytes_ = 0;
-}
-
 void* Memory::allocate(size_t requested) {
   if (requested > size_t{1} << 46) throw_error<DeviceError>("cuda: cannot allocate ", requested, " bytes");
   const size_t bytes = size_class(requested);
   std::lock_guard lock(mutex_);
-  void* data = is_holding_ ? held_.take(bytes) : nullptr;
-  if (data == nullptr) data = free_.take(bytes);
-  if (data == nullptr) data = fresh_block(bytes);
+  void* data = nullptr;
+  if (capturing_ == std::this_thread::get_id()) {
+    data = arena_block(bytes);
+  } else {
+    data = free_.take(bytes);
+    if (data == nullptr) data = fresh_block(bytes);
+  }
   if (data == nullptr) throw_out_of_memory(requested);
   live_ += bytes;
   peak_ = std::max(peak_, live_);
@@ -84,7 +74,10 @@ void Memory::release(void* data, size_t requested) {
   const size_t bytes = size_class(requested);
   std::lock_guard lock(mutex_);
   live_ -= bytes;
-  (is_holding_ ? held_ : free_).put(data, bytes);
+  if (arena_.owns(data))
+    arena_.put(data, bytes);
+  else
+    free_.put(data, bytes);
 }
 
 void* Memory::fresh_block(size_t bytes) { return bytes < kLarge ? slab_block(bytes) : device_block(bytes); }
@@ -100,6 +93,15 @@ void* Memory::slab_block(size_t bytes) {
   void* data = std::exchange(slab_, slab_ + bytes);
   slab_left_ -= bytes;
   return data;
+}
+
+void* Memory::arena_block(size_t bytes) {
+  if (void* data = arena_.take(bytes)) return data;
+  const size_t needed = std::max(kArenaSegment, (bytes + kPage - 1) / kPage * kPage);
+  void* segment = device_block(needed);
+  if (segment == nullptr) return nullptr;
+  arena_.add_segment(segment, needed);
+  return arena_.take(bytes);
 }
 
 /// Memory from the driver; null if there is none, even after all cached blocks have been given back.
@@ -119,14 +121,24 @@ void* Memory::device_block(size_t bytes) {
   return nullptr;
 }
 
-/// Gives all cached large blocks back to the driver. During a capture they must be kept: kernels that were captured
-/// before may use them.
+/// Gives all cached large blocks back to the driver. A capture does not permit that: cudaFree waits for the device.
 void Memory::free_cached() {
-  if (is_capturing()) return;
+  if (current().is_capturing) return;
   wait_for_stream("memory.allocate");
   const size_t before = free_.bytes();
   free_.remove(kLarge, [](void* data) { check(cudaFree(data), "memory.release"); });
   reserved_ -= before - free_.bytes();
+  if (graphs_ == 0) free_arena();
+}
+
+/// Gives the arena back to the driver, unless tensors that were created during a capture are still held.
+void Memory::free_arena() {
+  if (!arena_.is_unused() || current().is_capturing) return;
+  arena_.remove_segments([&](void* data, size_t bytes) {
+    cudaFree(data);
+    reserved_ -= bytes;
+  });
+  cudaGetLastError();
 }
 
 void Memory::throw_out_of_memory(size_t requested) const {
@@ -152,20 +164,28 @@ void Memory::reset_peak() {
   peak_ = live_;
 }
 
-void Memory::hold() {
+void Memory::begin_capture() {
   std::lock_guard lock(mutex_);
-  is_holding_ = true;
+  // The blocks that the same work used before the capture are cached, and the arena needs as much again.
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "graph.begin");
+  if (free < free_.bytes()) free_cached();
+  capturing_ = std::this_thread::get_id();
 }
 
-FreeBlocks Memory::take_held() {
+void Memory::end_capture() {
   std::lock_guard lock(mutex_);
-  is_holding_ = false;
-  return std::exchange(held_, FreeBlocks{});
+  capturing_ = {};
 }
 
-void Memory::give_back(FreeBlocks&& blocks) {
+void Memory::add_graph() {
   std::lock_guard lock(mutex_);
-  free_.put_all(std::move(blocks));
+  ++graphs_;
+}
+
+void Memory::remove_graph() {
+  std::lock_guard lock(mutex_);
+  if (--graphs_ == 0) free_arena();
 }
 
 void* allocate(size_t bytes) { return current().memory.allocate(bytes); }

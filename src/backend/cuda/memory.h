@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
+
+#include "backend/cuda/arena.h"
 
 namespace attend::cuda {
 
@@ -12,7 +15,6 @@ class FreeBlocks {
  public:
   void* take(size_t bytes);  ///< null if there is none of this size
   void put(void* data, size_t bytes);
-  void put_all(FreeBlocks&& others);
   size_t bytes() const { return bytes_; }
   /// Calls free(data) on all blocks of at least `least` bytes and forgets them.
   template <class F>
@@ -40,22 +42,28 @@ class Memory {
   size_t peak_bytes() const;
   void reset_peak();
 
-  /// For the capture of a graph. Between hold() and take_held(), released blocks are kept apart: only allocations in
-  /// that time reuse them. The owner of the graph keeps them as long as the graph may run, then gives them back.
-  void hold();
-  FreeBlocks take_held();
-  void give_back(FreeBlocks&& blocks);
+  /// Between begin_capture() and end_capture(), the calling thread allocates from the arena of graphs. The blocks
+  /// return there, whenever they are released. The arena is kept as long as there are graphs: add_graph() and
+  /// remove_graph() count them.
+  void begin_capture();
+  void end_capture();
+  void add_graph();
+  void remove_graph();
 
  private:
   void* fresh_block(size_t bytes);
   void* slab_block(size_t bytes);
+  void* arena_block(size_t bytes);
   void* device_block(size_t bytes);
   void free_cached();
+  void free_arena();
   [[noreturn]] void throw_out_of_memory(size_t requested) const;
 
   mutable std::mutex mutex_;
-  FreeBlocks free_, held_;
-  bool is_holding_ = false;
+  FreeBlocks free_;
+  Arena arena_;
+  std::thread::id capturing_;  // the thread that is capturing a graph
+  int graphs_ = 0;
   std::byte* slab_ = nullptr;  // the unused part of the last slab
   size_t slab_left_ = 0;
   size_t live_ = 0, peak_ = 0;

@@ -7,11 +7,21 @@ namespace {
 
 PluginCounters counts() {
   return {.launches = counters().launches.load(std::memory_order_relaxed),
+          .graph_launches = counters().graph_launches.load(std::memory_order_relaxed),
           .synchronizations = counters().synchronizations.load(std::memory_order_relaxed)};
 }
 
-constexpr Plugin kPlugin{
-    .open = open_devices, .describe = describe_device, .select = select_device, .table = table, .counters = counts};
+constexpr Plugin kPlugin{.open = open_devices,
+                         .describe = describe_device,
+                         .select = select_device,
+                         .table = table,
+                         .counters = counts,
+                         .graphs = {.begin = begin_capture,
+                                    .end = end_capture,
+                                    .abandon = abandon_capture,
+                                    .launch = launch_graph,
+                                    .destroy = destroy_graph,
+                                    .kernels = graph_kernels}};
 
 }  // namespace
 }  // namespace attend::cuda

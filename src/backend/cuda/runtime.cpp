@@ -102,14 +102,17 @@ void check(cudaError_t status, const char* what) {
 
 void check_launch(const char* kernel) {
   check(cudaGetLastError(), kernel);
+  if (current().is_capturing) return;
   counters().launches.fetch_add(1, std::memory_order_relaxed);
-  if (!waits_after_launches()) return;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream(), &status), kernel);
-  if (status == cudaStreamCaptureStatusNone) check(cudaStreamSynchronize(stream()), kernel);
+  if (waits_after_launches()) check(cudaStreamSynchronize(stream()), kernel);
+}
+
+void require_no_capture(const char* what) {
+  require<DeviceError>(!current().is_capturing, what, ": not possible while a graph is captured");
 }
 
 void wait_for_stream(const char* what) {
+  require_no_capture(what);
   counters().synchronizations.fetch_add(1, std::memory_order_relaxed);
   check(cudaStreamSynchronize(stream()), what);
 }

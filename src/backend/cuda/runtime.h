@@ -19,8 +19,11 @@ void check(cudaError_t status, const char* what);
 /// Checks the launch that has just been made, and counts it. If the environment variable ATTEND_CUDA_CHECK is set,
 /// waits for the kernel, so that an error inside it is reported under its name.
 void check_launch(const char* kernel);
-/// Waits for all work on the stream, and counts the wait. Throws DeviceError, which names `what`, if a kernel failed.
+/// Waits for all work on the stream, and counts the wait. Throws DeviceError, which names `what`, if a kernel failed or
+/// a graph is being captured.
 void wait_for_stream(const char* what);
+/// Throws DeviceError, which names `what`, if a graph is being captured.
+void require_no_capture(const char* what);
 
 int device_index();     ///< the number of the current device
 int multiprocessors();  ///< of the current device

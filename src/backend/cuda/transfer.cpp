@@ -14,13 +14,6 @@ constexpr size_t kPart = size_t{4} << 20;
 constexpr size_t kSmallDownload = size_t{64} << 10;  // larger ones go straight to the host's memory
 constexpr size_t kAlignment = 64;
 
-/// A graph would read the staging memory again at every replay.
-void check_not_capturing() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream(), &status), "memory.upload");
-  require<DeviceError>(status == cudaStreamCaptureStatusNone, "memory.upload: not possible while a graph is captured");
-}
-
 }  // namespace
 
 void Transfer::make_ring() {
@@ -44,8 +37,8 @@ void Transfer::next_part() {
 }
 
 void Transfer::upload(void* to, const void* from_host, size_t bytes) {
+  require_no_capture("memory.upload");  // a graph would read the staging memory again at every replay
   std::lock_guard lock(mutex_);
-  check_not_capturing();
   make_ring();
   while (bytes > 0) {
     if (used_ == kPart) next_part();
@@ -63,6 +56,7 @@ void Transfer::upload(void* to, const void* from_host, size_t bytes) {
 
 void Transfer::download(void* to_host, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  require_no_capture("memory.download");
   if (bytes > kSmallDownload) {
     check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream()), "memory.download");
     return wait_for_stream("memory.download");
