@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "attend/base/device.h"
@@ -93,12 +94,22 @@ struct WeightMatrix {
 /// One of several products of the same x.
 struct WeightProduct {
   WeightMatrix weight;
-  ConstRows bias;  ///< f32 [out], or empty
-  Rows y;          ///< f32 [rows, out]
+  ConstRows bias;                         ///< f32 [out], or empty
+  Rows y;                                 ///< f32 [rows, out]; with `places` also bf16, and any number of rows
+  std::optional<UnaryKind> activation{};  ///< applied to x · weightᵀ + bias
+  ConstRows residual{};                   ///< f32 [rows, out], added at the end; may be y; empty: nothing is added
+  ConstRows places{};  ///< i64 [rows]: row i of the result is written to row places[i] of y; empty: to row i
+};
+/// A norm of the rows of x: layer norm, or RMS norm if `rms`.
+struct RowNorm {
+  ConstRows weight, bias;  ///< f32 [in], or empty
+  double eps = 0;
+  bool rms = false;
 };
 struct WeightProductOptions {
-  bool bf16 = false;             ///< round x to bf16 if the weights are bf16; small products may stay exact
-  bool batch_invariant = false;  ///< the bits of a row of y do not depend on the number of rows of x
+  bool bf16 = false;              ///< round x to bf16 if the weights are bf16; small products may stay exact
+  bool batch_invariant = false;   ///< the bits of a row of y do not depend on the number of rows of x
+  const RowNorm* norm = nullptr;  ///< x is replaced by its norm; null: x itself
 };
 struct WeightKernels {
   /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened to f32 and give the same
@@ -161,6 +172,20 @@ struct IndexKernels {
   Kernel<void(ConstRows x, ConstRows index, Rows y)> gather_last{"index.gather_last"};  ///< y[r, i] = x[r, index[r, i]]
   Kernel<void(ConstRows dy, ConstRows index, Rows dx)> gather_last_backward{
       "index.gather_last_backward"};  ///< dx[r, index[r, i]] += dy[r, i]
+};
+
+/// What a step of text generation needs besides the layers. Nothing depends on numbers of the host, so that a step can
+/// be recorded and repeated.
+struct GenerationKernels {
+  /// Row places[i] (i64) of y = row i of x. y may be bf16 if x is f32.
+  Kernel<void(ConstRows x, ConstRows places, Rows y)> put_rows{"generation.put_rows"};
+  /// copies is i64 [n, 3]: rows from … from + count − 1 of x are copied to the rows of y from `to` on, for each (from,
+  /// to, count). y may be x if no row is both read and written. count is at most `longest`.
+  Kernel<void(ConstRows x, ConstRows copies, int64_t longest, Rows y)> copy_runs{"generation.copy_runs"};
+  /// The largest values of each row of x (f32), in descending order, and their columns as f32 numbers, both [rows,
+  /// count]. Of equal values the smaller column is first. NaN is ignored; missing values are −∞ with column −1. x has
+  /// at most 2²⁴ columns.
+  Kernel<void(ConstRows x, Rows values, Rows columns)> top{"generation.top"};
 };
 
 /// Elements are independent of each other: element i (row-major) uses w_i = word i mod 4 of philox(seed, i / 4,
@@ -276,6 +301,7 @@ struct Kernels {
   PositionKernels position;
   AttentionKernels attention;
   OptimKernels optim;
+  GenerationKernels generation;
 };
 
 /// The kernels of a device. Throws DeviceError if this build or machine does not have the device.

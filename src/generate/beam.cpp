@@ -73,6 +73,14 @@ class Beam final : public Writer {
     require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives every token a probability of 0");
   }
 
+  int64_t best_needed() const override {
+    if (rules_.forced(length_) >= 0) return 1;
+    if (has_rules_ || length_ == limit_) return 0;
+    const int64_t count =
+        static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)) + std::ssize(vocabulary_.banned);
+    return count <= kMostBest ? count : 0;
+  }
+
   bool is_done() const override {
     if (live_.empty()) return true;
     if (options_.stop == SearchStop::eager && finished_count_ >= options_.beam) return true;
@@ -97,7 +105,7 @@ class Beam final : public Writer {
         add(id, 0, 0);
         continue;
       }
-      require_number(step.log_probability(live.row, 0), "search");
+      step.require_numbers(live.row, "search");
       if (length_ == limit_) {
         const double end = step.log_probability(live.row, vocabulary_.end());
         add(vocabulary_.end(), end, end);
@@ -117,7 +125,7 @@ class Beam final : public Writer {
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
     const auto count = static_cast<int64_t>(candidate_count(options_.beam, vocabulary_));
     if (!has_rules_) {
-      top_allowed(step.logits_of(live.row, vocabulary_.size), count, vocabulary_, best_);
+      step.best_of(live.row, count, vocabulary_, best_);
       return best_;
     }
     if (is_greedy()) {

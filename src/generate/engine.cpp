@@ -12,6 +12,7 @@
 #include "attend/tensor/creation.h"
 #include "generate/id_rows.h"
 #include "generate/reread.h"
+#include "ops/generation.h"
 
 namespace attend {
 namespace {
@@ -22,20 +23,6 @@ constexpr int64_t kDropShare = 8;
 int64_t rows_of(const Sequence& sequence) { return sequence.options.sampling ? 1 : sequence.options.beam; }
 
 }  // namespace
-
-std::span<const float> StepRows::logits_of(int64_t row, int64_t vocab_size) const {
-  return logits.subspan(static_cast<size_t>(row) * stride, static_cast<size_t>(vocab_size));
-}
-
-void StepRows::log_probabilities_of(int64_t row, int64_t vocab_size, std::vector<float>& result) const {
-  const LogTerms own = LogTerms::of(terms, row);
-  result.clear();
-  for (const float logit : logits_of(row, vocab_size)) result.push_back(own.log_probability(logit));
-}
-
-double StepRows::log_probability(int64_t row, int32_t id) const {
-  return LogTerms::of(terms, row).log_probability(logits[static_cast<size_t>(row) * stride + static_cast<size_t>(id)]);
-}
 
 ScoreRules WriterConfig::rules() const {
   return {options.rules,
@@ -71,7 +58,9 @@ struct Engine::Group {
   std::unique_ptr<Decoding> decoding;
   std::vector<Slot> slots;
   AttentionRecorder recorder;
-  Tensor logits, terms;        // of the last step, f32
+  bool use_best = true;        // EngineOptions
+  Tensor logits, terms;        // of the last step, f32; terms is [rows, 2 or more]
+  int64_t best_count = 0;      // StepRows
   std::vector<int64_t> trace;  // row of each slot in the batch of the last step
   int64_t trace_width = 1, trace_batch = 1;
   bool is_first = true;  // the last step read the prompts
@@ -96,26 +85,51 @@ struct Engine::Group {
     set_logits(decoding->step(tensor<int64_t>(ids, {trace_batch, 1}), {}, pass()));
   }
 
-  /// Sets the logits of a step and the terms of their log-softmax, both on the host.
+  /// The number of best tokens that all writers need; 0 if one needs all logits.
+  int64_t best_needed() const {
+    int64_t most = 0;
+    for (const Slot& slot : slots) {
+      if (slot.is_over) continue;
+      const int64_t own = slot.writer->best_needed();
+      const bool has_words = slot.sequence->vocabulary.size == slots[0].sequence->vocabulary.size;
+      if (own == 0 || slot.sequence->is_traced || !has_words) return 0;
+      most = std::max(most, own);
+    }
+    return most;
+  }
+
+  /// Sets the logits of a step and the terms of their log-softmax, both on the host. A GPU sends only the best logits
+  /// if they suffice.
   void set_logits(const Tensor& values) {
     const Tensor narrow = to(values, DType::f32);
+    best_count = use_best && values.device() != kCpu ? best_needed() : 0;
+    if (best_count > 0) {
+      terms = to(best_logits(narrow, slots[0].sequence->vocabulary.size, best_count), kCpu);
+      logits = {};
+      return;
+    }
     terms = to(log_softmax_terms(narrow), kCpu);
     logits = to(narrow, kCpu);
   }
 
+  StepRows rows_of_slot(size_t s) const {
+    const auto rows = static_cast<size_t>(width), terms_stride = static_cast<size_t>(terms.dim(1));
+    StepRows result{.terms = terms.data<const float>().subspan(s * rows * terms_stride, rows * terms_stride),
+                    .term_stride = terms_stride,
+                    .best_count = best_count};
+    if (best_count > 0) return result;
+    result.stride = static_cast<size_t>(logits.dim(1));
+    result.logits = logits.data<const float>().subspan(s * rows * result.stride, rows * result.stride);
+    return result;
+  }
+
   void advance() {
-    const auto stride = static_cast<size_t>(logits.dim(1)), rows = static_cast<size_t>(width);
-    const auto view = [&](size_t s) {
-      return StepRows{.logits = logits.data<const float>().subspan(s * rows * stride, rows * stride),
-                      .terms = terms.data<const float>().subspan(2 * s * rows, 2 * rows),
-                      .stride = stride};
-    };
     parallel_for(std::ssize(slots), [&](int64_t s) {
       Slot& slot = slots[static_cast<size_t>(s)];
-      if (!slot.is_over) slot.writer->advance(view(static_cast<size_t>(s)));
+      if (!slot.is_over) slot.writer->advance(rows_of_slot(static_cast<size_t>(s)));
     });
     for (size_t s = 0; s < slots.size(); ++s) {
-      if (!slots[s].is_over) report(slots[s], s, view(s));
+      if (!slots[s].is_over) report(slots[s], s, rows_of_slot(s));
     }
   }
 
@@ -222,6 +236,7 @@ std::vector<std::unique_ptr<Engine::Group>> Engine::start_waiting() {
 std::unique_ptr<Engine::Group> Engine::read(std::vector<Slot> slots) const {
   auto group = std::make_unique<Group>();
   group->width = rows_of(*slots[0].sequence);
+  group->use_best = options_.use_best;
   group->slots = std::move(slots);
   std::vector<const Slot*> distinct;
   std::vector<int64_t> order;

@@ -14,7 +14,7 @@ namespace attend {
 /// The result of one step for a sequence.
 struct SequenceStep {
   std::span<const WrittenNode> nodes;  ///< the tokens considered, best first; one for a sampler
-  StepRows rows;                       ///< logits of the rows that the nodes follow
+  StepRows rows;                       ///< logits of the rows that the nodes follow; all of them for a traced sequence
   /// The attention of the step, for a traced sequence; see attention_of().
   const std::vector<AttentionTrace>* traces = nullptr;
   int64_t trace_row = 0;   ///< first row of the sequence in the step's batch
@@ -48,6 +48,7 @@ struct EngineOptions {
   int64_t rows = 512;          ///< maximum number of rows in the batch; a single sequence may have more
   int64_t tokens = INT64_MAX;  ///< maximum batch size in tokens: rows · longest source or prompt
   bool use_cache = true;       ///< false: recompute all tokens in each step, as a reference
+  bool use_best = true;        ///< false: a GPU returns all logits even if the best suffice, as a reference
 };
 
 /// Generates sequences in a batch with one model, a PairModel or a LanguageModel, which must outlive the engine. The

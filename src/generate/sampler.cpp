@@ -14,7 +14,7 @@ class Sampler final : public Writer {
   }
 
   void advance(const StepRows& step) override {
-    require_number(step.log_probability(0, 0), "generate");
+    step.require_numbers(0, "generate");
     const SearchOptions& options = config_.options;
     const int64_t length = std::ssize(sample_.ids);
     const int32_t forced = rules_.forced(length);
@@ -39,12 +39,38 @@ class Sampler final : public Writer {
     history_.push_back(id);
   }
 
+  int64_t best_needed() const override {
+    const SearchOptions& options = config_.options;
+    const SamplingOptions& sampling = *options.sampling;
+    const int64_t length = std::ssize(sample_.ids);
+    if (rules_.forced(length) >= 0) return 1;
+    const bool is_over = options.ends_at_limit && length == config_.limit;
+    if (is_over || ScoreRules::are_needed(options.rules) || sampling.repetition_penalty != 1) return 0;
+    if (static_cast<float>(sampling.temperature) != 0 && (sampling.top_k == 0 || sampling.top_k > kMostBest)) return 0;
+    const int64_t count = kept(sampling) + std::ssize(config_.vocabulary.banned);
+    return count <= kMostBest ? count : 0;
+  }
+
   bool is_done() const override { return is_finished_; }
 
   std::vector<Hypothesis> take() override { return {std::move(sample_)}; }
 
  private:
+  /// The number of best tokens from which one is drawn; only with top_k or with temperature 0.
+  static int64_t kept(const SamplingOptions& sampling) {
+    return static_cast<float>(sampling.temperature) == 0 ? 1 : sampling.top_k;
+  }
+
+  DrawPlace place() const {
+    return {.text = config_.index, .copy = config_.copy, .position = static_cast<uint32_t>(sample_.ids.size())};
+  }
+
   int32_t drawn(const StepRows& step) {
+    if (!step.has_all()) {
+      std::vector<Continuation> best;
+      step.best_of(0, kept(*config_.options.sampling), config_.vocabulary, best);
+      return draw_among(std::move(best), *config_.options.sampling, place());
+    }
     std::span<const float> logits = step.logits_of(0, config_.vocabulary.size);
     if (ScoreRules::are_needed(config_.options.rules)) {
       scores_.assign(logits.begin(), logits.end());
@@ -52,7 +78,7 @@ class Sampler final : public Writer {
       logits = scores_;
     }
     return draw({.logits = logits, .history = history_, .banned = config_.vocabulary.banned}, *config_.options.sampling,
-                {.text = config_.index, .copy = config_.copy, .position = static_cast<uint32_t>(sample_.ids.size())});
+                place());
   }
 
   const WriterConfig config_;

@@ -6,7 +6,7 @@
 
 #include "attend/base/error.h"
 #include "attend/base/random.h"
-#include "generate/top.h"
+#include "generate/writer.h"
 
 namespace attend {
 namespace {
@@ -71,25 +71,38 @@ std::vector<Continuation> largest_share(std::span<const float> values, double p,
   }
 }
 
+/// Drops candidates that are banned or below min_p.
+void keep_likely(std::vector<Continuation>& kept, const SamplingOptions& options, const Scale& scale) {
+  std::erase_if(kept, [&](const Continuation& c) {
+    return c.value == kNever || (options.min_p > 0 && scale.weight(c.value) < options.min_p);
+  });
+}
+
+/// The candidates that remain of the top_k best, after steps 4 and 5.
+void keep_best(std::vector<Continuation>& kept, const SamplingOptions& options, const Scale& scale) {
+  double total = 0;
+  for (const Continuation& c : kept) total += scale.weight(c.value);
+  if (options.top_p < 1) keep_share(kept, options.top_p, total, scale);
+  keep_likely(kept, options, scale);
+}
+
 /// The candidates that remain after steps 3 to 5.
 std::vector<Continuation> candidates(std::span<const float> values, const SamplingOptions& options,
                                      const Scale& scale) {
   std::vector<Continuation> kept;
   if (options.top_k > 0) {
     top_values(values, options.top_k, kept);
-    double total = 0;
-    for (const Continuation& c : kept) total += scale.weight(c.value);
-    if (options.top_p < 1) keep_share(kept, options.top_p, total, scale);
-  } else if (options.top_p < 1) {
+    keep_best(kept, options, scale);
+    return kept;
+  }
+  if (options.top_p < 1) {
     kept = largest_share(values, options.top_p, scale);
   } else {
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i] > kNever) kept.push_back({static_cast<int32_t>(i), values[i]});
     }
   }
-  std::erase_if(kept, [&](const Continuation& c) {
-    return c.value == kNever || (options.min_p > 0 && scale.weight(c.value) < options.min_p);
-  });
+  keep_likely(kept, options, scale);
   return kept;
 }
 
@@ -118,14 +131,32 @@ void check_sampling(const SamplingOptions& options) {
   check("repetition_penalty", options.repetition_penalty, 1e-3, 1e3, "from 0.001 to 1000");
 }
 
+namespace {
+
+/// Whether the best candidate is taken without a draw.
+bool takes_best(const Scale& scale) { return scale.temperature == 0 || std::isinf(scale.largest); }
+
+Scale scale_of(const std::vector<Continuation>& best, const SamplingOptions& options) {
+  require<ShapeError>(!best.empty() && best[0].value > kNever, "sampling: all logits are −∞");
+  return {best[0].value, static_cast<float>(options.temperature)};
+}
+
+}  // namespace
+
 int32_t draw(const DrawInputs& inputs, const SamplingOptions& options, DrawPlace place) {
   const std::vector<float> values = adjusted(inputs, options);
   std::vector<Continuation> best;
   top_values(values, 1, best);
-  require<ShapeError>(!best.empty() && best[0].value > kNever, "sampling: all logits are −∞");
-  const Scale scale{best[0].value, static_cast<float>(options.temperature)};
-  if (scale.temperature == 0 || std::isinf(scale.largest)) return best[0].id;
+  const Scale scale = scale_of(best, options);
+  if (takes_best(scale)) return best[0].id;
   return pick(candidates(values, options, scale), uniform(options.seed, place), scale);
+}
+
+int32_t draw_among(std::vector<Continuation> best, const SamplingOptions& options, DrawPlace place) {
+  const Scale scale = scale_of(best, options);
+  if (takes_best(scale)) return best[0].id;
+  keep_best(best, options, scale);
+  return pick(best, uniform(options.seed, place), scale);
 }
 
 }  // namespace attend

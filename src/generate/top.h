@@ -20,8 +20,8 @@ struct LogTerms {
   float shift = 0, log_sum = 0;
 
   /// The terms of a row in the result of log_softmax_terms.
-  static LogTerms of(std::span<const float> terms, int64_t row) {
-    const auto place = 2 * static_cast<size_t>(row);
+  static LogTerms of(std::span<const float> terms, int64_t row, size_t stride = 2) {
+    const auto place = stride * static_cast<size_t>(row);
     return {terms[place], terms[place + 1]};
   }
   float log_probability(float logit) const { return logit - shift - log_sum; }

@@ -5,11 +5,14 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
+#include "attend/ops/arithmetic.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "models/position_table.h"
 #include "models/rope_settings.h"
 #include "models/settings_json.h"
+#include "nn/generation_step.h"
+#include "ops/generation.h"
 
 namespace attend {
 namespace {
@@ -71,6 +74,8 @@ class GptDecoding final : public Decoding {
     const NoGrad scope;
     if (step_.held.empty()) step_.held.assign(static_cast<size_t>(ids.dim(0)), 0);
     step_.count = ids.dim(1);
+    if (!lengths && can_fuse(pass)) return fused_step(ids);
+    step_.numbers = {};
     require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are allowed only in the first step");
     check_length("gpt", step_.longest(), model_.settings.context);
     Tensor y = embed(model_, ids, pass, &step_);
@@ -104,6 +109,42 @@ class GptDecoding final : public Decoding {
   }
 
  private:
+  /// Whether a step of one token per row can run by nn/generation_step.h: on a GPU, after the first step.
+  bool can_fuse(const ForwardPass& pass) const {
+    return step_.count == 1 && caches_[0].capacity() > 0 && caches_[0].all().keys.device() != kCpu &&
+           pass.observer == nullptr && pass.rng == nullptr;
+  }
+
+  Tensor fused_step(const Tensor& ids) {
+    const int64_t longest = step_.longest();
+    check_length("gpt", longest, model_.settings.context);
+    const std::vector<int64_t> fresh = ids.to_vector<int64_t>();
+    for (const int64_t id : fresh) {
+      require<ShapeError>(id >= 0 && id < model_.vocab_size(), "embedding: index ", id, " is outside 0 to ",
+                          model_.vocab_size() - 1);
+    }
+    for (KeyValueCache& cache : caches_) cache.reserve(longest);
+    step_.set_numbers(fresh, caches_[0].capacity(), model_.embedding.weight.device());
+    const Tensor table = position_rows(model_.positions, model_.waves, caches_[0].capacity());
+    const Tensor logits = fused_logits(table);
+    const std::vector<int64_t> counts(step_.held.size(), 1);
+    for (int64_t& held : step_.held) ++held;
+    history_.append(counts);
+    return logits;
+  }
+
+  /// All kernels of a fused step. They depend on the shapes and on the caches' addresses, not on numbers of the host.
+  Tensor fused_logits(const Tensor& table) {
+    Tensor x = embedding_unchecked(step_.device_ids(), model_.embedding.weight);
+    if (table) x = x + embedding_unchecked(step_.device_positions(), on_device(table, x.device()));
+    x = reshape(x, {x.dim(0), 1, x.dim(1)});
+    for (size_t i = 0; i < caches_.size(); ++i) {
+      x = model_.layers.layers[i].forward_cached(x, caches_[i], step_, {});
+    }
+    const Head head = model_.head();
+    return step_logits(x, &*model_.layers.norm, {head.weight, head.bias});
+  }
+
   /// The vector of each row's last token that is not padding: [rows, dim].
   static Tensor last_rows(const Tensor& y, const std::vector<int64_t>& real) {
     std::vector<int64_t> places;

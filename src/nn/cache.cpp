@@ -1,20 +1,41 @@
 #include "attend/nn/cache.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/threads.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "ops/generation.h"
 
 namespace attend {
 namespace {
 
+/// An empty cache [rows, heads, capacity, dim]. On a GPU the heads of a position lie together.
+Tensor new_cache(const Shape& shape, const TensorOptions& options) {
+  if (options.device == kCpu) return empty(shape, options);
+  return transpose(empty({shape[0], shape[2], shape[1], shape[3]}, options), 1, 2);
+}
+
+/// The capacity for `longest` positions, of which `held` are cached. On a GPU few classes, so that the shapes of steps
+/// repeat; a small batch starts with the length of most texts.
+int64_t capacity_for(int64_t longest, int64_t held, int64_t rows, Device device) {
+  if (device == kCpu) return std::max<int64_t>({longest, 2 * held, 16});
+  const int64_t least = rows <= 64 ? 256 : 64;
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(longest, least))));
+}
+
 /// A copy of x with space for `capacity` positions, of which the first `held` are copied.
 Tensor grown(const Tensor& x, const Tensor& like, int64_t held, int64_t capacity) {
-  const Tensor result = empty({like.dim(0), like.dim(1), capacity, like.dim(3)}, {like.dtype(), like.device()});
+  const Tensor result = new_cache({like.dim(0), like.dim(1), capacity, like.dim(3)}, {like.dtype(), like.device()});
   if (x && held > 0) copy_values(slice(x, 2, 0, held), slice(result, 2, 0, held));
   return result;
+}
+
+/// A cache on a GPU as [rows · capacity, heads · dim].
+Tensor as_cache_rows(const Tensor& x) {
+  return x.as_strided({x.dim(0) * x.dim(2), x.dim(1) * x.dim(3)}, {x.dim(1) * x.dim(3), 1}, x.offset());
 }
 
 void write(const Tensor& fresh, const Tensor& cache, const CacheStep& step) {
@@ -56,6 +77,25 @@ Tensor CacheStep::positions() const {
   return tensor<int64_t>(result, {static_cast<int64_t>(held.size()), count});
 }
 
+void CacheStep::set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device) {
+  const size_t rows = held.size();
+  require<ShapeError>(count == 1 && ids.size() == rows, "CacheStep: ", rows, " rows must get one token each, got ",
+                      ids.size());
+  std::vector<int64_t> all(ids.begin(), ids.end());
+  all.insert(all.end(), held.begin(), held.end());
+  for (const int64_t n : held) all.push_back(n + 1);
+  for (size_t row = 0; row < rows; ++row) all.push_back(static_cast<int64_t>(row) * capacity + held[row]);
+  if (!numbers || numbers.dim(1) != static_cast<int64_t>(rows)) {
+    numbers = empty({4, static_cast<int64_t>(rows)}, {DType::i64, device});
+  }
+  upload_numbers(all, numbers);
+}
+
+Tensor CacheStep::number_row(int64_t which) const {
+  const int64_t rows = numbers.dim(1);
+  return numbers.as_strided({rows}, {1}, numbers.offset() + which * rows);
+}
+
 KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
   const NoGrad scope;
   require<ShapeError>(!step.held.empty() && static_cast<int64_t>(step.held.size()) == fresh.keys.dim(0) &&
@@ -68,7 +108,7 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
   require<ShapeError>(held == 0 || (keys_ && keys_.dim(0) == fresh.keys.dim(0) && keys_.dim(2) >= held),
                       "KeyValueCache: the step expects ", held, " cached tokens that the cache does not have");
   if (!keys_ || keys_.dim(2) < longest || keys_.dim(0) != fresh.keys.dim(0)) {
-    const int64_t capacity = std::max<int64_t>({longest, 2 * held, 16});
+    const int64_t capacity = capacity_for(longest, held, fresh.keys.dim(0), fresh.keys.device());
     keys_ = grown(keys_, fresh.keys, held, capacity);
     values_ = grown(values_, fresh.values, held, capacity);
   }
@@ -79,27 +119,56 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
 
 void KeyValueCache::move(const RowMoves& moves) {
   if (!keys_) return;
+  const NoGrad scope;
   const auto target = [&](const Tensor& x) {
-    return moves.is_in_place ? x : empty({moves.rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
+    return moves.is_in_place ? x : new_cache({moves.rows, x.dim(1), x.dim(2), x.dim(3)}, {x.dtype(), x.device()});
   };
   const Tensor keys = target(keys_), values = target(values_);
-  const auto copy_one = [&](int64_t index) {
-    const NoGrad scope;
-    const RowMoves::Copy& copy = moves.copies[static_cast<size_t>(index / 2)];
-    const auto part = [&copy](const Tensor& x, int64_t row) {
-      return slice(attend::select(x, 0, row), 1, copy.begin, copy.end);
-    };
-    const bool is_key = index % 2 == 0;
-    copy_values(part(is_key ? keys_ : values_, copy.from), part(is_key ? keys : values, copy.to));
-  };
-  const int64_t copies = 2 * std::ssize(moves.copies);
   if (keys_.device() == kCpu) {
-    parallel_for(copies, copy_one);
-  } else {
-    for (int64_t i = 0; i < copies; ++i) copy_one(i);
+    parallel_for(2 * std::ssize(moves.copies), [&](int64_t index) {
+      const NoGrad own_scope;
+      const RowMoves::Copy& copy = moves.copies[static_cast<size_t>(index / 2)];
+      const auto part = [&copy](const Tensor& x, int64_t row) {
+        return slice(attend::select(x, 0, row), 1, copy.begin, copy.end);
+      };
+      const bool is_key = index % 2 == 0;
+      copy_values(part(is_key ? keys_ : values_, copy.from), part(is_key ? keys : values, copy.to));
+    });
+  } else if (!moves.copies.empty()) {
+    const Tensor runs = on_device(moves.runs(capacity()), keys.device());
+    copy_runs(as_cache_rows(keys_), runs, moves.longest(), as_cache_rows(keys));
+    copy_runs(as_cache_rows(values_), runs, moves.longest(), as_cache_rows(values));
   }
   keys_ = keys;
   values_ = values;
+}
+
+void KeyValueCache::reserve(int64_t positions) {
+  const NoGrad scope;
+  if (capacity() >= positions) return;
+  const int64_t held = capacity(), wanted = capacity_for(positions, held, keys_.dim(0), keys_.device());
+  keys_ = grown(keys_, keys_, held, wanted);
+  values_ = grown(values_, values_, held, wanted);
+}
+
+KeyValues KeyValueCache::cache_rows() const { return {as_cache_rows(keys_), as_cache_rows(values_)}; }
+
+int64_t RowMoves::longest() const {
+  int64_t most = 0;
+  for (const Copy& copy : copies) most = std::max(most, copy.end - copy.begin);
+  return most;
+}
+
+Tensor RowMoves::runs(int64_t capacity) const {
+  if (known_capacity == capacity) return known_runs;
+  std::vector<int64_t> numbers;
+  for (const Copy& copy : copies) {
+    numbers.insert(numbers.end(),
+                   {copy.from * capacity + copy.begin, copy.to * capacity + copy.begin, copy.end - copy.begin});
+  }
+  known_capacity = capacity;
+  known_runs = tensor<int64_t>(numbers, {std::ssize(copies), 3});
+  return known_runs;
 }
 
 void RowHistory::append(std::span<const int64_t> counts) {
@@ -143,8 +212,17 @@ void KeyValueCache::join(const KeyValueCache& other) {
   require<ShapeError>(static_cast<bool>(keys_) == static_cast<bool>(other.keys_),
                       "KeyValueCache: a cache that holds nothing cannot join one that holds something");
   if (!keys_) return;
-  keys_ = join_rows(keys_, other.keys_, 2);
-  values_ = join_rows(values_, other.values_, 2);
+  if (keys_.device() == kCpu) {
+    keys_ = join_rows(keys_, other.keys_, 2);
+    values_ = join_rows(values_, other.values_, 2);
+    return;
+  }
+  const auto joined = [](const Tensor& a, const Tensor& b) {
+    return transpose(join_rows(transpose(a, 1, 2), transpose(b, 1, 2), 1), 1, 2);
+  };
+  const NoGrad scope;
+  keys_ = joined(keys_, other.keys_);
+  values_ = joined(values_, other.values_);
 }
 
 std::vector<int64_t> repeated_rows(int64_t rows, int64_t times) {

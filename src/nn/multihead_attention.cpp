@@ -10,6 +10,7 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "nn/alibi.h"
 #include "nn/observed_attention.h"
 
 namespace attend {
@@ -59,16 +60,6 @@ Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0
 Tensor append_row(const Tensor& x, const Tensor& row) {
   const Tensor heads = reshape(row, {1, x.dim(1), 1, x.dim(3)});
   return concat({x, expand(heads, {x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
-}
-
-/// alibi_slopes(), computed and copied to a device once.
-Tensor slopes_of(int64_t heads, const Tensor& q) {
-  static std::mutex mutex;
-  static std::map<std::pair<int64_t, DType>, Tensor> known;
-  const std::lock_guard lock(mutex);
-  Tensor& slopes = known[{heads, q.dtype()}];
-  if (!slopes) slopes = alibi_slopes(heads, q.dtype());
-  return on_device(slopes, q.device());
 }
 
 /// [batch, keys] as [batch, 1, 1, keys].
@@ -178,6 +169,15 @@ MaskOptions cached_masks(const MultiheadAttentionConfig& config, const CacheStep
 }
 
 }  // namespace
+
+Tensor slopes_of(int64_t heads, const Tensor& q) {
+  static std::mutex mutex;
+  static std::map<std::pair<int64_t, DType>, Tensor> known;
+  const std::lock_guard lock(mutex);
+  Tensor& slopes = known[{heads, q.dtype()}];
+  if (!slopes) slopes = alibi_slopes(heads, q.dtype());
+  return on_device(slopes, q.device());
+}
 
 MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& config, Rng& rng) {
   MultiheadAttention result;

@@ -3,6 +3,7 @@
 #include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/shape.h"
+#include "nn/generation_step.h"
 
 namespace attend {
 namespace {
@@ -62,6 +63,12 @@ auto with_inputs(const Layer& layer, const Inputs&... inputs) {
   return [layer, inputs...](const ForwardPass& pass) { return layer.forward(inputs..., pass); };
 }
 
+/// A residual branch of a fused step: f(x, norm, residual) computes residual + the branch.
+template <class F>
+Tensor step_residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, F&& f) {
+  return config.norm_first ? f(x, &norm, x) : norm.forward(f(x, nullptr, x));
+}
+
 /// Xavier initialisation of the matrices that are initialised like a Linear: attention's output and the feed-forward
 /// network. Attention's other projections have Xavier initialisation already.
 void reset_xavier(MultiheadAttention& attention, Rng& rng) {
@@ -97,6 +104,15 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& mask
 
 Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
                                                const ForwardPass& pass) const {
+  if (is_fused_step(step, pass)) {
+    const Tensor own =
+        step_residual(config, attention_norm, x, [&](const Tensor& in, const Norm* norm, const Tensor& before) {
+          return step_attention(attention, in, norm, before, cache, step);
+        });
+    return step_residual(config, feed_forward_norm, own, [&](const Tensor& in, const Norm* norm, const Tensor& before) {
+      return step_feed_forward(feed_forward, in, norm, before);
+    });
+  }
   const Tensor attended = residual(config, attention_norm, x, "attention", pass,
                                    [&](const Tensor& in) { return attention.forward_cached(in, cache, step, pass); });
   return residual(config, feed_forward_norm, attended, "feed_forward", pass,
@@ -126,6 +142,20 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, c
 
 Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step,
                                                const MaskOptions& memory_masks, const ForwardPass& pass) const {
+  if (is_fused_step(step, pass)) {
+    const Tensor own =
+        step_residual(config, attention_norm, x, [&](const Tensor& in, const Norm* norm, const Tensor& before) {
+          return step_attention(attention, in, norm, before, cache.own, step);
+        });
+    const Tensor crossed =
+        step_residual(config, cross_attention_norm, own, [&](const Tensor& in, const Norm* norm, const Tensor& before) {
+          return step_memory(cross_attention, in, norm, before, cache.memory, memory_masks);
+        });
+    return step_residual(config, feed_forward_norm, crossed,
+                         [&](const Tensor& in, const Norm* norm, const Tensor& before) {
+                           return step_feed_forward(feed_forward, in, norm, before);
+                         });
+  }
   const Tensor own = residual(config, attention_norm, x, "attention", pass,
                               [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, pass); });
   const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {

@@ -108,9 +108,11 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
     require<ShapeError>(options.lengths.dtype() == DType::i64 && options.lengths.shape() == Shape{q.dim(0)}, op,
                         ": lengths must be i64 [", q.dim(0), "], got ", options.lengths.dtype(), " ",
                         options.lengths.shape());
-    for (int64_t length : options.lengths.to_vector<int64_t>()) {
-      require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ",
-                          k.dim(2));
+    if (options.lengths.device() == kCpu) {  // reading them back from a GPU would wait for it
+      for (int64_t length : options.lengths.to_vector<int64_t>()) {
+        require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ",
+                            k.dim(2));
+      }
     }
     call.lengths = on_device(dense(options.lengths), q.device());
   }

@@ -100,7 +100,6 @@ struct Arguments {
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void check(T) const {}
   void check(const char*) const {}
   void check(RandomStream) const {}
-  void check(const WeightProductOptions&) const {}
   void check(const CrossEntropyOptions&) const {}
   void check(const RotaryOptions&) const {}
   void check(const AdamOptions&) const {}
@@ -132,7 +131,12 @@ struct Arguments {
     check_range(kernel, weight.scales, static_cast<size_t>(weight.values.rows) * sizeof(float));
     check_range(kernel, weight.sums, static_cast<size_t>(weight.values.rows) * sizeof(int32_t));
   }
-  void check(const WeightProduct& product) const { check_all(product.weight, product.bias, product.y); }
+  void check(const WeightProduct& product) const {
+    check_all(product.weight, product.bias, product.y, product.residual, product.places);
+  }
+  void check(const WeightProductOptions& options) const {
+    if (options.norm != nullptr) check_all(options.norm->weight, options.norm->bias);
+  }
   void check(const AttentionProblem& problem) const {
     check_all(problem.q, problem.k, problem.v, problem.mask, problem.bias, problem.lengths, problem.q_offsets,
               problem.k_offsets, problem.alibi);
@@ -305,6 +309,8 @@ Kernels make_table() {
   put<&K::position, &PositionKernels::rotary>(table);
   put<&K::attention, &AttentionKernels::forward, &AttentionKernels::backward, &AttentionKernels::weights>(table);
   put<&K::optim, &OptimKernels::adam, &OptimKernels::sgd>(table);
+  using G = GenerationKernels;
+  put<&K::generation, &G::put_rows, &G::copy_runs, &G::top>(table);
   return table;
 }
 

@@ -20,6 +20,17 @@ struct CacheStep {
   std::vector<int64_t> held;
   int64_t count = 1;
   Tensor bias{};  ///< added to every layer's self-attention scores, [1 or rows, heads, count, longest()]; may be empty
+  /// Of a step of one token per row on a GPU: i64 [4, rows] on the device, the ids, the positions, the lengths and the
+  /// cache rows of the new tokens. Then no kernel of the step depends on the numbers above. Empty otherwise.
+  Tensor numbers{};
+
+  /// Fills `numbers` for new tokens `ids`. `capacity` is that of every layer's cache.
+  void set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device);
+  Tensor number_row(int64_t which) const;  ///< i64 [rows]
+  Tensor device_ids() const { return number_row(0); }
+  Tensor device_positions() const { return number_row(1); }
+  Tensor device_lengths() const { return number_row(2); }
+  Tensor device_places() const { return number_row(3); }
 
   int64_t longest() const;   ///< length of the longest row, new tokens included
   bool is_even() const;      ///< whether all rows have the same number of cached tokens
@@ -33,8 +44,14 @@ struct RowMoves {
     int64_t from = 0, to = 0, begin = 0, end = 0;
   };
   int64_t rows = 0;
+  int64_t longest() const;  ///< number of positions of the longest copy
+  /// For caches of `capacity` positions per row, i64 [copies, 3]: first cache row, first target row, number of rows.
+  Tensor runs(int64_t capacity) const;
+
   bool is_in_place = false;  ///< true: rows without a copy are unchanged; false: all rows are copied to new memory
   std::vector<Copy> copies;
+  mutable int64_t known_capacity = 0;  ///< runs() of this capacity is known, and shared by the caches of all layers
+  mutable Tensor known_runs{};
 };
 
 /// Tracks which rows have a common prefix. Hypotheses of one beam usually differ only in their last few tokens, so a
@@ -56,7 +73,8 @@ class RowHistory {
   int64_t next_mark_ = 0;
 };
 
-/// The cache of one layer. It grows as needed. Each row is a sequence.
+/// The cache of one layer. It grows as needed. Each row is a sequence. On a GPU the capacity is a power of two, and the
+/// vectors of all heads at one position lie together: position p of row r is cache row r · capacity + p.
 class KeyValueCache {
  public:
   /// Appends keys and values [rows, key_heads, step.count, head_dim] to each row. Returns a view of all cached
@@ -66,6 +84,12 @@ class KeyValueCache {
   void move(const RowMoves& moves);
   /// Appends the rows of `other`.
   void join(const KeyValueCache& other);
+
+  /// Makes room for `positions` positions in each row. Only for a cache that holds something.
+  void reserve(int64_t positions);
+  int64_t capacity() const { return keys_ ? keys_.dim(2) : 0; }
+  KeyValues all() const { return {keys_, values_}; }  ///< up to the capacity
+  KeyValues cache_rows() const;                       ///< on a GPU: [rows · capacity, key_heads · head_dim] each
 
  private:
   Tensor keys_, values_;  // [rows, key_heads, capacity, head_dim]

@@ -19,7 +19,7 @@ struct AttentionOptions {
   int64_t window = 0;  ///< the query at position i sees only keys i − window < j < i + window; 0 = off
   Tensor mask;         ///< boolean or u8, broadcast to [batch, heads, queries, keys]
   Tensor bias;         ///< added to the scores; broadcast like `mask`; differentiable
-  Tensor lengths;      ///< i64 [batch]: keys from lengths[b] on are padding
+  Tensor lengths;      ///< i64 [batch]: keys from lengths[b] on are padding; checked if they are on the host
   Tensor q_offsets;    ///< i64 [sequences + 1]: packed sequences along the length axis of a batch of 1
   Tensor k_offsets;    ///< the same for keys; required with q_offsets
   Tensor alibi;        ///< slopes [heads]: −slope · |i − j| is added to the score of query position i and key j

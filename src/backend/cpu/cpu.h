@@ -67,4 +67,8 @@ void take_rows_backward(ConstRows dy, ConstRows index, Rows dtable);
 void gather_last(ConstRows x, ConstRows index, Rows y);
 void gather_last_backward(ConstRows dy, ConstRows index, Rows dx);
 
+void put_rows(ConstRows x, ConstRows places, Rows y);
+void copy_runs(ConstRows x, ConstRows copies, int64_t longest, Rows y);
+void top(ConstRows x, Rows values, Rows columns);
+
 }  // namespace attend::cpu

@@ -71,4 +71,8 @@ void attention_backward(const AttentionProblem& problem, const AttentionGradient
 void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                        View places);
 
+void put_rows(ConstRows x, ConstRows places, Rows y);
+void copy_runs(ConstRows x, ConstRows copies, int64_t longest, Rows y);
+void top(ConstRows x, Rows values, Rows columns);
+
 }  // namespace attend::cuda

@@ -47,6 +47,7 @@ constexpr Kernels kTable{
     .position = {.rotary = rotary},
     .attention = {.forward = attention_forward, .backward = attention_backward, .weights = attention_weights},
     .optim = {.adam = adam, .sgd = sgd},
+    .generation = {.put_rows = put_rows, .copy_runs = copy_runs, .top = top},
 };
 
 }  // namespace

@@ -166,7 +166,7 @@ void fetch_next_weights(const std::vector<const void*>& starts) {
   }
 }
 
-void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+void multiply_formats(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   if (x.rows == 0) return;
   // Adjacent products with the same weight format are computed together.
   while (!products.empty()) {

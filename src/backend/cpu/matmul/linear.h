@@ -76,4 +76,7 @@ void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& 
 /// y = x · weightᵀ + bias with i8 weights, for any number of rows of x.
 void multiply_int8(ConstRows x, std::span<const WeightProduct> products);
 
+/// multiply_weights() for products without a norm, an activation, a residual or places.
+void multiply_formats(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
+
 }  // namespace attend::cpu

@@ -152,7 +152,8 @@ struct Sequence {
     } else {
       s.batch = index;
       s.queries = p.queries;
-      s.keys = p.lengths != nullptr ? static_cast<int>(p.lengths[index]) : p.keys;
+      s.keys =
+          p.lengths != nullptr ? static_cast<int>(min(max(p.lengths[index], int64_t{0}), int64_t{p.keys})) : p.keys;
     }
     s.shift = p.bottom_right ? s.keys - s.queries : 0;
     s.window = p.window;
