@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -267,11 +269,20 @@ struct AdamSlot {
   Rows param, m, v;
   double weight_decay = 0;
   int64_t step = 1;  ///< counted from 1
+  /// f64 [3] on the device, if AdamOptions::lr and `step` must not be fixed when a graph is captured: adam_rates().
+  ConstRows rates;
 };
 struct AdamOptions {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
   bool decoupled = false;  ///< AdamW: decay the parameter itself rather than the gradient
 };
+/// The numbers of an update that depend on the learning rate and the step t: lr / (1 − β1ᵗ), 1 / √(1 − β2ᵗ), and the
+/// factor by which AdamW shrinks the parameter.
+inline std::array<double, 3> adam_rates(const AdamOptions& options, double weight_decay, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {options.lr / (1 - std::pow(options.beta1, t)), 1 / std::sqrt(1 - std::pow(options.beta2, t)),
+          options.decoupled ? 1 - options.lr * weight_decay : 1};
+}
 struct SgdSlot {
   ConstRows grad;
   Rows param, buffer;  ///< buffer empty: no momentum
@@ -280,6 +291,7 @@ struct SgdSlot {
 struct SgdOptions {
   double lr = 0, momentum = 0, weight_decay = 0, dampening = 0;
   bool nesterov = false;
+  ConstRows rate;  ///< one f64 on the device that replaces `lr`; empty: `lr`
 };
 struct OptimKernels {
   Kernel<void(std::span<const AdamSlot> slots, const AdamOptions& options, const GradientClip& clip)> adam{

@@ -1,11 +1,12 @@
-#include "attend/autograd/autograd.h"
+#include <map>
+
 #include "attend/models/gpt.h"
 #include "attend/models/transformer_model.h"
 #include "attend/ops/precision.h"
-#include "attend/optim/adam.h"
-#include "attend/optim/clip.h"
+#include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "cli/bench_workload.h"
+#include "train/training_step.h"
 
 // Whole training steps: loss, backward, clipping and update, on arbitrary token ids.
 namespace attend::cli {
@@ -17,18 +18,21 @@ Tensor made_up_ids(const Shape& shape, int64_t words, uint64_t seed) {
   return tensor(ids, shape);
 }
 
-/// A model and its optimiser.
+/// A model that is trained, in one precision or in several by turns.
 template <class ModelType>
 struct Training {
+  explicit Training(std::unique_ptr<ModelType> trained) : model(std::move(trained)) {}
   std::unique_ptr<ModelType> model;
   std::vector<NamedTensor> parameters = model->parameters();
-  Adam optimiser = adamw(parameters, {.lr = 1e-4, .weight_decay = 0.01});
+  Updater updater{parameters, {.optimizer = OptimizerKind::adamw, .weight_decay = 0.01}};
+  std::map<Precision, TrainingStep> steps{};
   Rng rng{2};
 
-  void step(const Tensor& loss) {
-    backward(loss);
-    optimiser.step({squared_grad_norm(parameters), 1});
-    for (const auto& [name, parameter] : parameters) zero_grad(parameter);
+  /// Runs the step of one batch, as `attend train` does, and returns its loss.
+  Results step(const MicroBatch& batch, Precision precision = Precision::f32) {
+    const TrainingStepOptions options{.precision = precision, .max_norm = 1};
+    TrainingStep& runner = steps.try_emplace(precision, parameters, updater, options).first->second;
+    return {select(runner.run({batch}, 1e-4, rng), 0, 0)};
   }
 };
 
@@ -54,16 +58,16 @@ Workload gpt2_workload(const char* name, Precision precision) {
             Rng rng{1};
             const GptConfig config{
                 .vocab_size = 50257, .context = 1024, .dim = 768, .heads = 12, .layers = 12, .dropout = 0};
-            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{on_bench_device(Gpt::create(config, rng))});
+            auto training = std::make_shared<Training<Gpt>>(on_bench_device(Gpt::create(config, rng)));
             const Tensor ids = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 1);
             const Tensor labels = made_up_ids({kBatch.rows, kBatch.length}, config.vocab_size, 2);
-            const auto step = [training, ids, labels](Precision wanted) {
-              const PrecisionScope scope(wanted, bench_device());
-              const Gpt& model = *training->model;
-              const Tensor loss = model.head().loss(model.hidden(ids), labels);
-              training->step(loss);
-              return Results{loss.detach()};
-            };
+            const MicroBatch batch{
+                .tokens = ids.numel(),
+                .inputs = {{ids, config.vocab_size}, {labels, config.vocab_size}},
+                .loss = [model = training->model.get()](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+                  return model->head().loss(model->hidden(inputs[0], pass), inputs[1]);
+                }};
+            const auto step = [training, batch](Precision wanted) { return training->step(batch, wanted); };
             Prepared prepared;
             prepared.run = [step, precision] { return step(precision); };
             prepared.baseline = [step] { return step(Precision::f32); };
@@ -91,7 +95,7 @@ Workload pair_workload(const PairTraining& given) {
           .prepare = [given, batch] {
             Rng rng{1};
             auto training = std::make_shared<Training<TransformerModel>>(
-                Training<TransformerModel>{on_bench_device(TransformerModel::create(given.config, rng))});
+                on_bench_device(TransformerModel::create(given.config, rng)));
             const int64_t vocab = given.config.vocab_size;
             const Shape shape{batch.rows, batch.length};
             std::vector<int64_t> lengths, labels = made_up_ids(shape, vocab, 3).to_vector<int64_t>();
@@ -101,17 +105,18 @@ Workload pair_workload(const PairTraining& given) {
                 labels[static_cast<size_t>(i * batch.length + j)] = LossOptions{}.ignore_index;
               }
             }
-            const PairInputs inputs{made_up_ids(shape, vocab, 1), tensor(lengths, {batch.rows}),
-                                    made_up_ids(shape, vocab, 2)};
+            const MicroBatch step{
+                .tokens = shape.numel(),
+                .inputs = {{made_up_ids(shape, vocab, 1), vocab},
+                           {tensor(lengths, {batch.rows}), batch.length + 1},
+                           {made_up_ids(shape, vocab, 2), vocab},
+                           {tensor(labels, shape), vocab, true}},
+                .loss = [model = training->model.get()](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+                  const Tensor hidden = model->hidden({inputs[0], inputs[1], inputs[2]}, pass);
+                  return model->head().loss(hidden, inputs[3], {.label_smoothing = 0.1});
+                }};
             Prepared prepared;
-            prepared.run = [training, inputs, target = tensor(labels, shape), precision = given.precision] {
-              const PrecisionScope scope(precision, bench_device());
-              const TransformerModel& model = *training->model;
-              const Tensor hidden = model.hidden(inputs, {.rng = &training->rng});
-              const Tensor loss = model.head().loss(hidden, target, {.label_smoothing = 0.1});
-              training->step(loss);
-              return Results{loss.detach()};
-            };
+            prepared.run = [training, step, precision = given.precision] { return training->step(step, precision); };
             prepared.operations = training_operations(training->parameters, batch);
             return prepared;
           }};
@@ -134,17 +139,17 @@ Workload language_workload(const char* name, const GptConfig& config, const Batc
           .slow = true,
           .prepare = [config, batch] {
             Rng rng{1};
-            auto training = std::make_shared<Training<Gpt>>(Training<Gpt>{on_bench_device(Gpt::create(config, rng))});
+            auto training = std::make_shared<Training<Gpt>>(on_bench_device(Gpt::create(config, rng)));
             const Shape shape{batch.rows, batch.length};
+            const MicroBatch step{
+                .tokens = shape.numel(),
+                .inputs = {{made_up_ids(shape, config.vocab_size, 1), config.vocab_size},
+                           {made_up_ids(shape, config.vocab_size, 2), config.vocab_size}},
+                .loss = [model = training->model.get()](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+                  return model->head().loss(model->hidden(inputs[0], pass), inputs[1]);
+                }};
             Prepared prepared;
-            prepared.run = [training, ids = to(made_up_ids(shape, config.vocab_size, 1), bench_device()),
-                            labels = to(made_up_ids(shape, config.vocab_size, 2), bench_device())] {
-              const PrecisionScope scope(Precision::bf16, bench_device());
-              const Gpt& model = *training->model;
-              const Tensor loss = model.head().loss(model.hidden(ids), labels);
-              training->step(loss);
-              return Results{loss.detach()};
-            };
+            prepared.run = [training, step] { return training->step(step, Precision::bf16); };
             const auto pairs = static_cast<double>(batch.rows * batch.length * batch.length) / 2;
             prepared.operations = training_operations(training->parameters, batch) +
                                   3.5 * 4 * static_cast<double>(config.layers * config.dim) * pairs;

@@ -163,6 +163,21 @@ TrainingObserver TrainingPrinter::observer() {
   return observer;
 }
 
+namespace {
+
+/// What a step did on the GPU, on average; empty on the CPU.
+std::string gpu_text(const TrainingOutcome& outcome) {
+  const auto per_step = [&](size_t count, const char* what) {
+    return format("%.3g ", static_cast<double>(count) / static_cast<double>(outcome.made_now)) + what;
+  };
+  if (outcome.gpu.launches + outcome.gpu.graph_launches == 0 || outcome.made_now == 0) return "";
+  return "GPU: " + per_step(outcome.gpu.graph_launches, "graph launches, ") +
+         per_step(outcome.gpu.launches, "kernel launches and ") +
+         per_step(outcome.gpu.synchronizations, "synchronisations per step");
+}
+
+}  // namespace
+
 void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path) {
   if (outcome.end == TrainingOutcome::End::interrupted) {
     line(format("Stopped at step %lld; everything is saved.", static_cast<long long>(outcome.step)));
@@ -182,6 +197,7 @@ void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome
   if (early) line("Stopped early: validation no longer improves.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
+  if (const std::string gpu = gpu_text(outcome); !gpu.empty()) line(gpu);
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");
   line("Use it with: " + next_command(folder.model(), shell_word(path)));
 }

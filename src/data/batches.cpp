@@ -1,6 +1,7 @@
 #include "attend/data/batches.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "attend/base/error.h"
 #include "attend/tensor/creation.h"
@@ -44,17 +45,29 @@ Tensor vector_of(const std::vector<int64_t>& values) {
   return tensor<int64_t>(values, {static_cast<int64_t>(values.size())});
 }
 
+int64_t padded_length(int64_t length, const BatchPadding& padding) {
+  const int64_t rounded = (length + padding.length_multiple - 1) / padding.length_multiple * padding.length_multiple;
+  return padding.most_length > 0 ? std::max(length, std::min(rounded, padding.most_length)) : rounded;
+}
+
 }  // namespace
 
-PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special) {
+int64_t rounded_rows(int64_t rows) {
+  if (rows < 1) return rows;
+  const auto step = static_cast<int64_t>(std::max<uint64_t>(1, std::bit_floor(static_cast<uint64_t>(rows)) / 8));
+  return (rows + step - 1) / step * step;
+}
+
+PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special,
+                     const BatchPadding& padding) {
   check_columns(cache, examples, "pair_batch");
   require<ShapeError>(special.end >= 0, "pair_batch: the vocabulary has no end token");
   const Frame frame = pair_frame(special);
   const int64_t begin = decoder_start(special), pad = std::max(special.pad, 0);
-  const auto count = static_cast<int64_t>(examples.size());
+  const int64_t count = padding.rounds_rows ? rounded_rows(std::ssize(examples)) : std::ssize(examples);
   const int64_t extra = frame.size();
-  const int64_t source_length = longest(cache, examples, 0) + extra,
-                target_length = longest(cache, examples, 1) + extra;
+  const int64_t source_length = padded_length(longest(cache, examples, 0) + extra, padding),
+                target_length = padded_length(longest(cache, examples, 1) + extra, padding);
   const Grid source(count, source_length, pad), target(count, target_length, pad),
       labels(count, target_length, kNoLabel);
   std::vector<int64_t> source_lengths, target_lengths;
@@ -71,6 +84,8 @@ PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples,
     batch.source_tokens += source_lengths.back();
     batch.target_tokens += target_lengths.back();
   }
+  source_lengths.resize(static_cast<size_t>(count), 1);
+  target_lengths.resize(static_cast<size_t>(count), 1);
   batch.source = source.tensor();
   batch.source_lengths = vector_of(source_lengths);
   batch.target = target.tensor();
@@ -79,9 +94,11 @@ PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples,
   return batch;
 }
 
-ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special) {
+ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special,
+                       const BatchPadding& padding) {
   check_columns(cache, examples, "class_batch");
-  const Grid ids(static_cast<int64_t>(examples.size()), longest(cache, examples, 0), std::max(special.pad, 0));
+  const int64_t count = padding.rounds_rows ? rounded_rows(std::ssize(examples)) : std::ssize(examples);
+  const Grid ids(count, padded_length(longest(cache, examples, 0), padding), std::max(special.pad, 0));
   std::vector<int64_t> lengths, labels;
   ClassBatch batch;
   for (size_t i = 0; i < examples.size(); ++i) {
@@ -93,6 +110,8 @@ ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> example
     labels.push_back(label[0]);
     batch.tokens += lengths.back();
   }
+  lengths.resize(static_cast<size_t>(count), 1);
+  labels.resize(static_cast<size_t>(count), kNoLabel);
   batch.ids = ids.tensor();
   batch.lengths = vector_of(lengths);
   batch.labels = vector_of(labels);

@@ -35,6 +35,11 @@ Linear small_linear(int64_t in, int64_t out, Rng& rng) {
 /// The mean over the tokens that are not padding: [batch, dim].
 Tensor mean_vector(const Tensor& x, const Tensor& lengths) {
   if (!lengths) return mean(x, 1);
+  if (lengths.device() != kCpu) {  // nothing is read back from the device
+    const TensorOptions kind{x.dtype(), x.device()};
+    const Tensor counts = sum(zero_padding(ones({x.dim(0), x.dim(1), 1}, kind), lengths), 1);
+    return sum(zero_padding(x, lengths), 1) * divide(ones({x.dim(0), 1}, kind), counts);
+  }
   std::vector<float> shares;
   for (const int64_t length : lengths.to_vector<int64_t>()) shares.push_back(1.0f / static_cast<float>(length));
   return sum(zero_padding(x, lengths), 1) * on_device(tensor<float>(shares, {x.dim(0), 1}), x.device());

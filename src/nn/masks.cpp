@@ -1,6 +1,8 @@
 #include "attend/nn/masks.h"
 
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/padding.h"
+#include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 
 namespace attend {
@@ -42,6 +44,10 @@ Tensor position_mask(const PositionMaskOptions& options) {
 
 Tensor length_mask(const Tensor& lengths, int64_t length) {
   require<ShapeError>(lengths.rank() == 1, "length_mask: expected lengths of shape [batch], got ", lengths.shape());
+  if (lengths.device() != kCpu) {  // nothing is read back from the device
+    const Tensor real = ones({lengths.dim(0), length, 1}, {DType::f32, lengths.device()});
+    return to(reshape(zero_padding(real, lengths), {lengths.dim(0), length}), DType::boolean);
+  }
   const std::vector<int64_t> counts = lengths.to_vector<int64_t>();
   std::vector<uint8_t> real;
   for (const int64_t count : counts) {

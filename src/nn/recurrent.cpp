@@ -58,10 +58,13 @@ RecurrentState unpacked(const RecurrentConfig& config, const std::vector<Tensor>
 }
 
 /// For each step [batch, 1]: 1 for sequences that have the step, 0 for the others. Empty tensors if all sequences have
-/// it.
+/// it, unless the lengths are on a GPU, from which nothing is read back.
 std::vector<Tensor> alive_at(const Tensor& real, int64_t length, const Tensor& lengths) {
-  int64_t shortest = length;
-  for (const int64_t count : lengths.to_vector<int64_t>()) shortest = std::min(shortest, count);
+  int64_t shortest = 0;
+  if (lengths.device() == kCpu) {
+    shortest = length;
+    for (const int64_t count : lengths.to_vector<int64_t>()) shortest = std::min(shortest, count);
+  }
   std::vector<Tensor> result(static_cast<size_t>(length));
   for (int64_t t = shortest; t < length; ++t) result[static_cast<size_t>(t)] = select(real, 1, t);
   return result;

@@ -58,9 +58,17 @@ Tensor stretched(const Tensor& x, const Shape& full, const char* op, const char*
 void check_offsets(const Tensor& offsets, int64_t length, const char* op, const char* argument) {
   require<ShapeError>(offsets.dtype() == DType::i64 && offsets.rank() == 1 && offsets.dim(0) >= 1, op, ": ", argument,
                       " must be i64 [sequences + 1], got ", offsets.dtype(), " ", offsets.shape());
+  if (is_trusted(offsets)) return;
   const std::vector<int64_t> values = offsets.to_vector<int64_t>();
   require<ShapeError>(values.front() == 0 && values.back() == length && std::is_sorted(values.begin(), values.end()),
                       op, ": ", argument, " must increase from 0 to the length ", length);
+}
+
+void check_lengths(const Tensor& lengths, int64_t keys, const char* op) {
+  if (is_trusted(lengths)) return;
+  for (int64_t length : lengths.to_vector<int64_t>()) {
+    require<ShapeError>(length >= 0 && length <= keys, op, ": a length of ", length, " is outside 0 … ", keys);
+  }
 }
 
 void check_packing(const AttentionOptions& options, const Tensor& q, const Tensor& k, const char* op) {
@@ -108,12 +116,7 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
     require<ShapeError>(options.lengths.dtype() == DType::i64 && options.lengths.shape() == Shape{q.dim(0)}, op,
                         ": lengths must be i64 [", q.dim(0), "], got ", options.lengths.dtype(), " ",
                         options.lengths.shape());
-    if (options.lengths.device() == kCpu) {  // reading them back from a GPU would wait for it
-      for (int64_t length : options.lengths.to_vector<int64_t>()) {
-        require<ShapeError>(length >= 0 && length <= k.dim(2), op, ": a length of ", length, " is outside 0 … ",
-                            k.dim(2));
-      }
-    }
+    check_lengths(options.lengths, k.dim(2), op);
     call.lengths = on_device(dense(options.lengths), q.device());
   }
   if (options.alibi) {

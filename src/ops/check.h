@@ -4,6 +4,7 @@
 #include "attend/tensor/creation.h"
 #include "attend/tensor/tensor.h"
 #include "backend/kernels.h"
+#include "ops/trusted_indices.h"
 
 // Checks and conversions that ops do before they call a kernel.
 namespace attend {
@@ -25,10 +26,10 @@ inline void require_same_kind(const Tensor& x, const Tensor& other, const char* 
 }
 
 /// `index` on x's device. Throws ShapeError, which names `op`, unless all its elements are in [0, limit). An index on
-/// the host is checked there; one on a GPU needs a synchronisation.
+/// the host is checked there; one on a GPU needs a synchronisation, unless a TrustedIndices is alive.
 inline Tensor checked_index(const Tensor& index, Device device, int64_t limit, const char* op) {
   const Tensor dense = index.is_contiguous() ? index.detach() : index.clone();
-  kernels(dense.device()).index.check(rows(dense), limit, op);
+  if (!is_trusted(dense)) kernels(dense.device()).index.check(rows(dense), limit, op);
   return on_device(dense, device);
 }
 

@@ -51,10 +51,14 @@ struct Counted {
   Tensor places;  // row indices [count], or empty if these are all rows
 };
 
-/// Leaves out the ignored rows. On a GPU they are left out only if they are at least half of the rows: a few more rows
-/// cost less there than shapes that change from batch to batch.
+/// Leaves out the ignored rows. On a GPU they are left out only if they are at least half of the rows, because a few
+/// more rows cost less there than shapes that change from batch to batch, and only if the target is on the host.
 Counted counted_rows(const Tensor& x, const Tensor& target, int64_t classes, int64_t ignore_index) {
   const Tensor on_x = checked_target(target, x.device(), classes, ignore_index, "linear_cross_entropy");
+  if (target.device() != kCpu) {
+    const Tensor matrix = as_matrix(x.detach());
+    return {matrix, reshaped(on_x, {matrix.dim(0)}), {}};
+  }
   std::vector<int64_t> chosen, places;
   const std::vector<int64_t> all = target.to_vector<int64_t>();
   for (size_t row = 0; row < all.size(); ++row) {

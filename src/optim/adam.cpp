@@ -18,29 +18,60 @@ Adam::Adam(std::vector<NamedTensor> parameters, const AdamConfig& config) : conf
   }
 }
 
-void Adam::step(const GradNormLimit& limit) {
+namespace {
+
+AdamOptions options_of(const AdamConfig& config) {
+  return {
+      .lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .eps = config.eps, .decoupled = config.decoupled};
+}
+
+}  // namespace
+
+double Adam::decay_of(const Slot& slot) const {
+  return !config_.decay_matrices_only || slot.parameter.rank() > 1 ? config_.weight_decay : 0;
+}
+
+void Adam::step(const GradNormLimit& limit, const Tensor& rates) {
   std::vector<AdamSlot> updates;
-  for (Slot& slot : slots_) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
     const Tensor gradient = grad(slot.parameter);
     if (!gradient) continue;
-    if (!slot.m) slot.m = zeros_like(slot.parameter), slot.v = zeros_like(slot.parameter);
-    const bool decays = !config_.decay_matrices_only || slot.parameter.rank() > 1;
+    if (!slot.m) {
+      require_not_captured(slot.parameter, "Adam", slot.name);
+      slot.m = zeros_like(slot.parameter), slot.v = zeros_like(slot.parameter);
+    }
     updates.push_back({.grad = rows(gradient),
                        .param = rows(slot.parameter),
                        .m = rows(slot.m),
                        .v = rows(slot.v),
-                       .weight_decay = decays ? config_.weight_decay : 0,
-                       .step = ++slot.steps});
+                       .weight_decay = decay_of(slot),
+                       .step = ++slot.steps,
+                       .rates = rates_at(rates, 3 * i, 3)});
   }
   if (updates.empty()) return;
   const Device device = slots_[0].parameter.device();
-  kernels(device).optim.adam(updates,
-                             {.lr = config_.lr,
-                              .beta1 = config_.beta1,
-                              .beta2 = config_.beta2,
-                              .eps = config_.eps,
-                              .decoupled = config_.decoupled},
-                             clip_of(limit, device));
+  kernels(device).optim.adam(updates, options_of(config_), clip_of(limit, device));
+}
+
+std::vector<double> Adam::rates() const {
+  std::vector<double> result;
+  for (const Slot& slot : slots_) {
+    for (const double rate : adam_rates(options_of(config_), decay_of(slot), slot.steps + 1)) result.push_back(rate);
+  }
+  return result;
+}
+
+std::vector<int64_t> Adam::steps() const {
+  std::vector<int64_t> result;
+  for (const Slot& slot : slots_) result.push_back(slot.steps);
+  return result;
+}
+
+void Adam::set_steps(const std::vector<int64_t>& steps) {
+  require<ShapeError>(steps.size() == slots_.size(), "Adam: expected ", slots_.size(), " step counts, got ",
+                      steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) slots_[i].steps = steps[i];
 }
 
 std::map<std::string, Tensor> Adam::state() const {

@@ -18,13 +18,16 @@ Sgd::Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config) : config_
   }
 }
 
-void Sgd::step(const GradNormLimit& limit) {
+void Sgd::step(const GradNormLimit& limit, const Tensor& rates) {
   std::vector<SgdSlot> updates;
   for (Slot& slot : slots_) {
     const Tensor gradient = grad(slot.parameter);
     if (!gradient) continue;
     const bool first = config_.momentum > 0 && !slot.buffer;
-    if (first) slot.buffer = zeros_like(slot.parameter);
+    if (first) {
+      require_not_captured(slot.parameter, "Sgd", slot.name);
+      slot.buffer = zeros_like(slot.parameter);
+    }
     updates.push_back(
         {.grad = rows(gradient), .param = rows(slot.parameter), .buffer = rows_or_empty(slot.buffer), .first = first});
   }
@@ -35,7 +38,8 @@ void Sgd::step(const GradNormLimit& limit) {
                              .momentum = config_.momentum,
                              .weight_decay = config_.weight_decay,
                              .dampening = config_.dampening,
-                             .nesterov = config_.nesterov},
+                             .nesterov = config_.nesterov,
+                             .rate = rates_at(rates, 0, 1)},
                             clip_of(limit, device));
 }
 

@@ -8,6 +8,7 @@
 #include "attend/nn/parameters.h"
 #include "attend/optim/clip.h"
 #include "attend/tensor/creation.h"
+#include "backend/graph.h"
 #include "backend/kernels.h"
 
 // Helpers for the parameters and saved states of optimisers.
@@ -65,6 +66,21 @@ inline GradientClip clip_of(const GradNormLimit& limit, Device device) {
   require<DeviceError>(limit.squared_norm.device() == device, "step: the norm is on ", limit.squared_norm.device(),
                        " but the parameters are on ", device);
   return {.squares = rows(limit.squared_norm), .max_norm = limit.max_norm};
+}
+
+/// `count` of the rates that an optimizer's step reads, from number `first` on; empty if there are no rates.
+inline ConstRows rates_at(const Tensor& rates, size_t first, int64_t count) {
+  if (!rates) return {};
+  require<ShapeError>(
+      rates.dtype() == DType::f64 && rates.is_contiguous() && static_cast<int64_t>(first) + count <= rates.numel(),
+      "step: expected the numbers of rates() as f64, got ", rates.dtype(), " ", rates.shape());
+  return {static_cast<const double*>(rates.raw()) + first, DType::f64, 1, count, count};
+}
+
+/// Throws DeviceError while a graph is captured: the state of a parameter must not be created in the graph's memory.
+inline void require_not_captured(const Tensor& parameter, const char* optimizer, const std::string& name) {
+  require<DeviceError>(!is_capturing(parameter.device()), optimizer, ": the first update of ", name,
+                       " cannot be captured");
 }
 
 /// Throws ShapeError if the parameter is empty, or in a mapped file and therefore read-only.

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "backend/kernels.h"
+#include "tensor/device_constants.h"
 
 namespace attend {
 namespace {
@@ -120,9 +121,16 @@ Tensor to(const Tensor& tensor, Device device) {
 Tensor on_device(const Tensor& tensor, Device device) {
   if (!tensor || tensor.device() == device) return tensor;
   std::shared_ptr<Storage> twin = tensor.storage()->twin();
+  DeviceConstants* const constants = tensor.device() == kCpu ? DeviceConstants::current() : nullptr;
   if (!twin || twin->device() != device) {
-    twin = moved(*tensor.storage(), device);
+    if (constants != nullptr) twin = constants->find(*tensor.storage(), device);
+    if (!twin || twin->device() != device) {
+      twin = moved(*tensor.storage(), device);
+      if (constants != nullptr) constants->add(*tensor.storage(), twin);
+    }
     tensor.storage()->set_twin(twin);
+  } else if (constants != nullptr) {
+    constants->keep(twin);
   }
   return {std::move(twin), tensor.dtype(), tensor.shape(), tensor.strides(), tensor.offset()};
 }

@@ -6,6 +6,8 @@
 #include "attend/base/random.h"
 #include "attend/data/windows.h"
 #include "attend/models/setting_error.h"
+#include "attend/ops/embedding.h"
+#include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
@@ -38,12 +40,16 @@ class LabelObjective final : public Objective {
   int64_t batches_per_epoch() const override { return training_.plan().batches(); }
 
   MicroBatch batch(int64_t index) const override {
-    ClassBatch batch = class_batch(data_.training, training_.batch(index), data_.tokenizer->special());
-    return {.tokens = batch.labels.dim(0),
+    const std::span<const int64_t> examples = training_.batch(index);
+    const ClassBatch batch = class_batch(data_.training, examples, data_.tokenizer->special(), batch_padding(model_));
+    return {.tokens = std::ssize(examples),
             .read = batch.tokens,
             .counted = batch.tokens,
-            .loss = [this, batch](const ForwardPass& pass) {
-              return cross_entropy(model_.classify({batch.ids, batch.lengths}, pass), batch.labels,
+            .inputs = {{batch.ids, model_.vocab_size()},
+                       {batch.lengths, batch.ids.dim(1) + 1},
+                       {batch.labels, std::ssize(model_.labels()), true}},
+            .loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+              return cross_entropy(model_.classify({inputs[0], inputs[1]}, pass), inputs[2],
                                    {.label_smoothing = smoothing_});
             }};
   }
@@ -107,10 +113,25 @@ class MaskedObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     const Masked masked = mask(training_.window(index), static_cast<uint64_t>(index));
-    const int64_t read = masked.ids.numel();
-    return {.tokens = masked.count, .read = read, .counted = read, .loss = [this, masked](const ForwardPass& pass) {
-              return loss(masked, pass);
-            }};
+    const int64_t read = masked.ids.numel(), words = model_.vocab_size();
+    MicroBatch batch{.tokens = masked.count, .read = read, .counted = read, .inputs = {{masked.ids, words}}};
+    if (model_.device() == kCpu) {
+      batch.inputs.push_back({masked.labels, words, true});
+      batch.loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+        return loss(inputs[0], inputs[1], pass);
+      };
+      return batch;
+    }
+    // On a GPU, ops cannot leave out ignored rows by themselves: their number must be known to the host.
+    const auto [places, labels] = chosen_rows(masked);
+    batch.inputs.push_back({places, read});
+    batch.inputs.push_back({labels, words, true});
+    batch.loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+      const Tensor hidden = model_.masked_hidden({.ids = inputs[0], .lengths = {}}, pass);
+      const Tensor rows = reshape(hidden, {inputs[0].numel(), hidden.dim(-1)});
+      return model_.masked_head().loss(embedding(inputs[1], rows), inputs[2]);
+    };
+    return batch;
   }
 
   Evaluation evaluate(bool) const override {
@@ -118,7 +139,7 @@ class MaskedObjective final : public Objective {
     Evaluation result;
     for (int64_t i = 0; i < std::min<int64_t>(validation_.blocks(), 50); ++i) {
       const Masked masked = mask(validation_.block(i), ~static_cast<uint64_t>(i));
-      result.loss += loss(masked, {}).item() * static_cast<double>(masked.count);
+      result.loss += loss(masked.ids, masked.labels, {}).item() * static_cast<double>(masked.count);
       result.tokens += masked.count;
     }
     result.loss /= static_cast<double>(std::max<int64_t>(result.tokens, 1));
@@ -160,8 +181,23 @@ class MaskedObjective final : public Objective {
     return result;
   }
 
-  Tensor loss(const Masked& masked, const ForwardPass& pass) const {
-    return model_.masked_head().loss(model_.masked_hidden({.ids = masked.ids, .lengths = {}}, pass), masked.labels);
+  /// The rows that are predicted and their labels. Their number is rounded up with ignored labels.
+  static std::pair<Tensor, Tensor> chosen_rows(const Masked& masked) {
+    std::vector<int64_t> places, labels;
+    const auto all = masked.labels.data<const int64_t>();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == -100) continue;
+      places.push_back(static_cast<int64_t>(i));
+      labels.push_back(all[i]);
+    }
+    const int64_t count = rounded_rows((std::ssize(places) + 31) / 32 * 32);
+    places.resize(static_cast<size_t>(count), 0);
+    labels.resize(static_cast<size_t>(count), -100);
+    return {tensor(places, {count}), tensor(labels, {count})};
+  }
+
+  Tensor loss(const Tensor& ids, const Tensor& labels, const ForwardPass& pass) const {
+    return model_.masked_head().loss(model_.masked_hidden({.ids = ids, .lengths = {}}, pass), labels);
   }
 
   const EncoderModel& model_;

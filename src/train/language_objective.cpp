@@ -26,11 +26,14 @@ class LanguageObjective final : public Objective {
 
   MicroBatch batch(int64_t index) const override {
     TextBatch batch = training_.window(index);
-    return {
-        .tokens = batch.tokens,
-        .read = batch.tokens,
-        .counted = batch.tokens,
-        .loss = [this, batch](const ForwardPass& pass) { return loss(batch, {.label_smoothing = smoothing_}, pass); }};
+    const int64_t words = model_.vocab_size();
+    return {.tokens = batch.tokens,
+            .read = batch.tokens,
+            .counted = batch.tokens,
+            .inputs = {{batch.ids, words}, {batch.labels, words, true}},
+            .loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+              return loss(inputs[0], inputs[1], {.label_smoothing = smoothing_}, pass);
+            }};
   }
 
   Evaluation evaluate(bool) const override {
@@ -38,7 +41,7 @@ class LanguageObjective final : public Objective {
     Evaluation result;
     for (int64_t i = 0; i < validation_.blocks() && result.tokens < kValidationTokens; ++i) {
       const TextBatch batch = validation_.block(i);
-      result.loss += loss(batch, {}, {}).item() * static_cast<double>(batch.tokens);
+      result.loss += loss(batch.ids, batch.labels, {}, {}).item() * static_cast<double>(batch.tokens);
       result.tokens += batch.tokens;
     }
     result.loss /= static_cast<double>(result.tokens);
@@ -53,8 +56,8 @@ class LanguageObjective final : public Objective {
   }
 
  private:
-  Tensor loss(const TextBatch& batch, LossOptions options, const ForwardPass& pass) const {
-    return model_.head().loss(model_.hidden(batch.ids, pass), batch.labels, options);
+  Tensor loss(const Tensor& ids, const Tensor& labels, LossOptions options, const ForwardPass& pass) const {
+    return model_.head().loss(model_.hidden(ids, pass), labels, options);
   }
 
   const LanguageModel& model_;

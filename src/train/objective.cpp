@@ -45,6 +45,11 @@ BatchOptions batch_options(const Model& model, const TrainingOptions& options, P
           .seed = static_cast<uint64_t>(options.seed)};
 }
 
+BatchPadding batch_padding(const Model& model) {
+  if (model.device() == kCpu) return {};
+  return {.length_multiple = 8, .most_length = model.context(), .rounds_rows = true};
+}
+
 WindowOptions window_options(const Model& model, const Dataset& data, const TrainingOptions& options, Part part) {
   const bool training = part == Part::training;
   return {.batch = std::max<int64_t>(options.batch, 1),

@@ -10,6 +10,8 @@ namespace attend {
 enum class Part { training, validation };
 /// The batching of sentences: shuffled for training, in order for validation.
 BatchOptions batch_options(const Model& model, const TrainingOptions& options, Part part);
+/// How batches are padded: on a GPU to few different shapes.
+BatchPadding batch_padding(const Model& model);
 /// The windows over plain text.
 WindowOptions window_options(const Model& model, const Dataset& data, const TrainingOptions& options, Part part);
 

@@ -28,12 +28,20 @@ class PairObjective final : public Objective {
   int64_t left_out() const override { return training_.plan().left_out(); }
 
   MicroBatch batch(int64_t index) const override {
-    PairBatch batch = pair_batch(data_.training, training_.batch(index), data_.tokenizer->special());
-    return {
-        .tokens = batch.target_tokens,
-        .read = batch.source_tokens + batch.target_tokens,
-        .counted = batch.target_tokens,
-        .loss = [this, batch](const ForwardPass& pass) { return loss(batch, {.label_smoothing = smoothing_}, pass); }};
+    const PairBatch batch =
+        pair_batch(data_.training, training_.batch(index), data_.tokenizer->special(), batch_padding(model_));
+    const int64_t words = model_.vocab_size();
+    return {.tokens = batch.target_tokens,
+            .read = batch.source_tokens + batch.target_tokens,
+            .counted = batch.target_tokens,
+            .inputs = {{batch.source, words},
+                       {batch.source_lengths, batch.source.dim(1) + 1},
+                       {batch.target, words},
+                       {batch.labels, words, true}},
+            .loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+              return loss({.source = inputs[0], .source_lengths = inputs[1], .target = inputs[2]}, inputs[3],
+                          {.label_smoothing = smoothing_}, pass);
+            }};
   }
 
   Evaluation evaluate(bool text) const override {
@@ -41,7 +49,8 @@ class PairObjective final : public Objective {
     Evaluation result;
     for (int64_t i = 0; i < validation_.plan().batches(); ++i) {
       const PairBatch batch = pair_batch(data_.validation, validation_.batch(i), data_.tokenizer->special());
-      result.loss += loss(batch, {}, {}).item() * static_cast<double>(batch.target_tokens);
+      const PairInputs inputs{.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target};
+      result.loss += loss(inputs, batch.labels, {}, {}).item() * static_cast<double>(batch.target_tokens);
       result.tokens += batch.target_tokens;
     }
     result.loss /= static_cast<double>(result.tokens);
@@ -70,10 +79,8 @@ class PairObjective final : public Objective {
     return result;
   }
 
-  Tensor loss(const PairBatch& batch, LossOptions options, const ForwardPass& pass) const {
-    const Tensor hidden =
-        model_.hidden({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}, pass);
-    return model_.head().loss(hidden, batch.labels, options);
+  Tensor loss(const PairInputs& inputs, const Tensor& labels, LossOptions options, const ForwardPass& pass) const {
+    return model_.head().loss(model_.hidden(inputs, pass), labels, options);
   }
 
   std::vector<std::string> written(const std::vector<std::string>& sources) const {

@@ -6,16 +6,16 @@
 #include <limits>
 
 #include "attend/autograd/autograd.h"
+#include "attend/backend/devices.h"
 #include "attend/models/registry.h"
 #include "attend/models/setting_error.h"
-#include "attend/ops/arithmetic.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
-#include "attend/optim/clip.h"
 #include "attend/optim/schedule.h"
 #include "attend/tensor/creation.h"
 #include "train/checkpoint.h"
 #include "train/journal.h"
+#include "train/training_step.h"
 #include "train/updater.h"
 
 namespace attend {
@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kCheckpointSeconds = 300;
-constexpr std::ptrdiff_t kMostUnread = 256;  // losses and norms that a GPU keeps before the host reads them
-constexpr double kWidthRate = 0.25;          // a good peak for wide models is lower: 2e-3 at width 128, 3e-4 at 768
+constexpr int64_t kMostUnread = 256;  // steps whose losses and norms a GPU keeps before the host reads them
+constexpr double kWidthRate = 0.25;   // a good peak for wide models is lower: 2e-3 at width 128, 3e-4 at 768
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -49,6 +49,13 @@ Schedule schedule_of(const TrainingOptions& options, const Model& model, int64_t
   return schedule;
 }
 
+TrainingStepOptions step_options(const TrainingOptions& options, const TrainingObserver& observer) {
+  return {.precision = options.precision,
+          .max_norm = options.clip > 0 ? options.clip : std::numeric_limits<double>::infinity(),
+          .recompute = options.recompute,
+          .note = observer.note};
+}
+
 /// One call of Trainer::run: the training state and the data of reports.
 class Run {
  public:
@@ -62,6 +69,7 @@ class Run {
         observer_(observer),
         parameters_(model.parameters()),
         updater_(parameters_, options),
+        step_(parameters_, updater_, step_options(options, observer)),
         schedule_(schedule_of(options, model, steps)),
         snapshots_(folder + "/averages", options.average),
         journal_(folder),
@@ -129,32 +137,36 @@ class Run {
   /// One update with the gradient of the mean loss over all tokens of `accumulate` batches.
   void one_step() {
     const auto start = Clock::now();
-    const PrecisionScope precision(options_.precision, model_.device());
+    const DeviceCounters before = device_counters();
     std::vector<MicroBatch> batches;
+    Unread unread{.step = state_.step + 1};
     int64_t tokens = 0, counted = 0;
     for (int64_t i = 0; i < options_.accumulate; ++i) {
       batches.push_back(objective_.batch(state_.step * options_.accumulate + i));
       const MicroBatch& batch = batches.back();
       tokens += batch.tokens;
       counted += batch.counted > 0 ? batch.counted : batch.tokens;
+      unread.tokens.push_back(static_cast<double>(batch.tokens));
     }
     ++state_.step;
-    for (const MicroBatch& batch : batches) {
-      const double share = static_cast<double>(batch.tokens) / static_cast<double>(std::max<int64_t>(tokens, 1));
-      const Tensor value = batch.loss({.rng = &rng_, .recompute = options_.recompute});
-      unread_.push_back({state_.step, value.detach(), static_cast<double>(batch.tokens)});
-      backward(options_.accumulate == 1 ? value : value * share);
-    }
-    const Tensor squares = squared_grad_norm(parameters_);
-    unread_.push_back({state_.step, squares, 0});
-    if (model_.device() == kCpu || std::ssize(unread_) > kMostUnread) read_values();
-    updater_.step(schedule_.at(state_.step),
-                  {squares, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity()});
-    for (const auto& [name, parameter] : parameters_) zero_grad(parameter);
+    const Tensor values = step_.run(batches, schedule_.at(state_.step), rng_);
+    if (!results_) results_ = empty({kMostUnread, values.dim(0)}, {DType::f64, values.device()});
+    copy_values(values, select(results_, 0, std::ssize(unread_)));
+    unread_.push_back(std::move(unread));
+    add_counters(before);
+    if (model_.device() == kCpu || std::ssize(unread_) == kMostUnread) read_values();
     state_.tokens += static_cast<double>(counted);
     state_.window.tokens += static_cast<double>(tokens);
     state_.window.counted += static_cast<double>(counted);
     add_seconds(since(start));
+  }
+
+  /// Adds what a GPU has done since `before` to the counts of this run's steps.
+  void add_counters(const DeviceCounters& before) {
+    const DeviceCounters now = device_counters();
+    gpu_.launches += now.launches - before.launches;
+    gpu_.graph_launches += now.graph_launches - before.graph_launches;
+    gpu_.synchronizations += now.synchronizations - before.synchronizations;
   }
 
   void add_seconds(double seconds) {
@@ -167,17 +179,22 @@ class Run {
   void read_values() {
     if (unread_.empty()) return;
     const auto start = Clock::now();
-    std::vector<Tensor> values;
-    for (const Unread& entry : unread_) values.push_back(reshape(to(entry.value, DType::f64), {1}));
-    const std::vector<double> read = concat(values, 0).to_vector<double>();
-    const std::vector<Unread> entries = std::exchange(unread_, {});
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const bool is_norm = entries[i].tokens == 0;
-      if (is_norm) norm_ = std::sqrt(read[i]);
-      require<Error>(std::isfinite(read[i]), "the ", is_norm ? "gradient" : "loss", " is not finite at step ",
-                     entries[i].step, "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0),
-                     " is kept");
-      state_.window.weighted_loss += read[i] * entries[i].tokens;
+    const DeviceCounters before = device_counters();
+    const std::vector<Unread> steps = std::exchange(unread_, {});
+    const std::vector<double> read = slice(results_, 0, 0, std::ssize(steps)).to_vector<double>();
+    add_counters(before);
+    const auto check = [&](const Unread& step, double value, const char* what) {
+      require<Error>(std::isfinite(value), "the ", what, " is not finite at step ", step.step,
+                     "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
+    };
+    auto next = read.begin();
+    for (const Unread& step : steps) {
+      for (const double tokens : step.tokens) {
+        check(step, *next, "loss");
+        state_.window.weighted_loss += *next++ * tokens;
+      }
+      norm_ = std::sqrt(*next);
+      check(step, *next++, "gradient");
     }
     if (model_.device() != kCpu) add_seconds(since(start));
   }
@@ -266,6 +283,7 @@ class Run {
     outcome.step = state_.step;
     outcome.steps = steps_;
     outcome.made_now = state_.step - first_step_;
+    outcome.gpu = gpu_;
     outcome.seconds = state_.seconds;
     outcome.tokens_per_second = state_.seconds > 0 ? state_.tokens / state_.seconds : 0;
     outcome.best_step = state_.best_step;
@@ -306,6 +324,7 @@ class Run {
   const TrainingObserver& observer_;
   std::vector<NamedTensor> parameters_;
   Updater updater_;
+  TrainingStep step_;
   Schedule schedule_;
   Snapshots snapshots_;
   Journal journal_;
@@ -313,14 +332,14 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
-  /// A value that a step has computed and the host has not read yet: the loss of a batch of `tokens`, or the squared
-  /// norm of the gradients (`tokens` is 0).
+  /// A step whose results the host has not read yet: the loss of each batch and the squared norm of the gradients.
   struct Unread {
     int64_t step = 0;
-    Tensor value;
-    double tokens = 0;
+    std::vector<double> tokens;  // of each batch
   };
   std::vector<Unread> unread_;
+  Tensor results_;  // f64 [kMostUnread, batches + 1], on the model's device: the results of the steps in unread_
+  DeviceCounters gpu_;
   int64_t first_step_ = 0;  // the step at which this process started
   bool has_shown_ = false, has_curve_failed_ = false;
   Clock::time_point saved_ = Clock::now(), told_ = saved_;

@@ -15,9 +15,19 @@ Updater::Updater(std::vector<NamedTensor> parameters, const TrainingOptions& opt
                                                   .decay_matrices_only = true});
 }
 
-void Updater::step(double lr, const GradNormLimit& limit) {
-  if (adam_) adam_->config().lr = lr, adam_->step(limit);
-  if (sgd_) sgd_->config().lr = lr, sgd_->step(limit);
+void Updater::set_rate(double lr) { (adam_ ? adam_->config().lr : sgd_->config().lr) = lr; }
+
+void Updater::step(const GradNormLimit& limit, const Tensor& rates) {
+  if (adam_) adam_->step(limit, rates);
+  if (sgd_) sgd_->step(limit, rates);
+}
+
+std::vector<double> Updater::rates() const { return adam_ ? adam_->rates() : sgd_->rates(); }
+
+std::vector<int64_t> Updater::steps() const { return adam_ ? adam_->steps() : std::vector<int64_t>{}; }
+
+void Updater::set_steps(const std::vector<int64_t>& steps) {
+  if (adam_) adam_->set_steps(steps);
 }
 
 std::map<std::string, Tensor> Updater::state() const { return adam_ ? adam_->state() : sgd_->state(); }

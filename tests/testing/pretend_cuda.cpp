@@ -99,11 +99,11 @@ struct Arguments {
   template <class T>
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void check(T) const {}
   void check(const char*) const {}
-  void check(RandomStream) const {}
+  void check(RandomStream random) const { check_range(kernel, random.base, sizeof *random.base); }
   void check(const CrossEntropyOptions&) const {}
   void check(const RotaryOptions&) const {}
   void check(const AdamOptions&) const {}
-  void check(const SgdOptions&) const {}
+  void check(const SgdOptions& options) const { check(options.rate); }
 
   template <class Pointer>
   void check(const BasicView<Pointer>& view) const {
@@ -146,7 +146,7 @@ struct Arguments {
   }
   void check(const AttentionSelection& chosen) const { check_all(chosen.heads, chosen.rows); }
   void check(const GradientClip& clip) const { check(clip.squares); }
-  void check(const AdamSlot& slot) const { check_all(slot.grad, slot.param, slot.m, slot.v); }
+  void check(const AdamSlot& slot) const { check_all(slot.grad, slot.param, slot.m, slot.v, slot.rates); }
   void check(const SgdSlot& slot) const { check_all(slot.grad, slot.param, slot.buffer); }
 };
 

@@ -94,8 +94,11 @@ class Rows final : public Objective {
       }
     }
     const Tensor x = tensor<int64_t>(ids, {rows_, 8}), y = tensor<int64_t>(labels, {rows_, 8});
-    return {.tokens = tokens, .read = 8 * rows_, .loss = [this, x, y](const ForwardPass& pass) {
-              return model_.head().loss(model_.hidden(x, pass), y);
+    return {.tokens = tokens,
+            .read = 8 * rows_,
+            .inputs = {{x, 11}, {y, 11, true}},
+            .loss = [this](const std::vector<Tensor>& inputs, const ForwardPass& pass) {
+              return model_.head().loss(model_.hidden(inputs[0], pass), inputs[1]);
             }};
   }
   Evaluation evaluate(bool) const override { return {.loss = 1, .tokens = 1}; }

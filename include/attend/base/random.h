@@ -25,6 +25,12 @@ constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uin
 struct RandomStream {
   uint64_t seed = 0;
   uint64_t stream = 0;
+  /// If not null, the number at this address is added to `stream` when a kernel runs. The address is in the memory of
+  /// the kernel's device. Kernels that were captured in a graph thus draw other numbers at each launch.
+  const uint64_t* base = nullptr;
+
+  /// The same stream without a base, which must be in the host's memory.
+  constexpr RandomStream settled() const { return {seed, base != nullptr ? stream + *base : stream, nullptr}; }
 };
 
 /// Generates streams. Functions that need randomness take an Rng as an argument. Saving and restoring `seed` and `next`
@@ -32,7 +38,8 @@ struct RandomStream {
 struct Rng {
   uint64_t seed = 0;
   uint64_t next = 0;
-  RandomStream stream() { return {seed, next++}; }
+  const uint64_t* base = nullptr;  ///< see RandomStream
+  RandomStream stream() { return {seed, next++, base}; }
 };
 
 /// A uniform float in [0, 1), from the upper 24 bits of `bits`.

@@ -68,10 +68,20 @@ struct PairBatch {
   Tensor target_lengths;                         ///< [batch]
   int64_t source_tokens = 0, target_tokens = 0;  ///< without padding, with the end token
 };
+/// Padding beyond the longest example, so that batches have few different shapes.
+struct BatchPadding {
+  int64_t length_multiple = 1;  ///< lengths are rounded up to a multiple of it,
+  int64_t most_length = 0;      ///< but not above this length; 0: no limit
+  bool rounds_rows = false;     ///< the number of examples is rounded up by rounded_rows()
+};
+/// A number of rows, rounded up to one of eight sizes for each power of two.
+int64_t rounded_rows(int64_t rows);
+
 /// A batch of the given examples, from columns 0 and 1. The decoder starts from `end` if the vocabulary has no `begin`.
 /// Padding is 0 if the vocabulary has no `pad`. Throws ShapeError if the vocabulary has no `end` or the cache does not
-/// have two columns.
-PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special);
+/// have two columns. Rows that `padding` adds have sources of length 1 and ignored labels.
+PairBatch pair_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special,
+                     const BatchPadding& padding = {});
 
 /// A batch of texts and their classes. All tensors are i64.
 struct ClassBatch {
@@ -81,7 +91,8 @@ struct ClassBatch {
   int64_t tokens = 0;
 };
 /// A batch of the given examples: texts from column 0, classes from column 1. Throws ShapeError if column 1 does not
-/// have exactly one number.
-ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special);
+/// have exactly one number. Rows that `padding` adds have length 1 and the label -100.
+ClassBatch class_batch(const TokenCache& cache, std::span<const int64_t> examples, const SpecialTokens& special,
+                       const BatchPadding& padding = {});
 
 }  // namespace attend

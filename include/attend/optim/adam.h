@@ -27,8 +27,14 @@ class Adam {
   /// allocated at its first update.
   Adam(std::vector<NamedTensor> parameters, const AdamConfig& config);
 
-  /// Updates each parameter that has a gradient.
-  void step(const GradNormLimit& limit = {});
+  /// Updates each parameter that has a gradient. `rates` may be a copy of rates() on the parameters' device. The
+  /// kernels then read the learning rate and the step counts from there, as a step that is captured in a graph needs.
+  void step(const GradNormLimit& limit = {}, const Tensor& rates = {});
+  /// The numbers of the next step that depend on the learning rate and the step counts: three for each parameter.
+  std::vector<double> rates() const;
+  /// How often each parameter has been updated. A launch of a captured step is counted by set_steps().
+  std::vector<int64_t> steps() const;
+  void set_steps(const std::vector<int64_t>& steps);
   /// May be changed between steps: config().lr = schedule.at(n).
   AdamConfig& config() { return config_; }
 
@@ -43,6 +49,8 @@ class Adam {
     Tensor parameter, m, v;
     int64_t steps = 0;
   };
+  double decay_of(const Slot& slot) const;
+
   AdamConfig config_;
   std::vector<Slot> slots_;
 };

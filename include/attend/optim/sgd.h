@@ -24,8 +24,10 @@ class Sgd {
   /// or with dampening.
   Sgd(std::vector<NamedTensor> parameters, const SgdConfig& config);
 
-  /// Updates each parameter that has a gradient.
-  void step(const GradNormLimit& limit = {});
+  /// Updates each parameter that has a gradient. `rates` may be a copy of rates() on the parameters' device. The
+  /// kernels then read the learning rate from there, as a step that is captured in a graph needs.
+  void step(const GradNormLimit& limit = {}, const Tensor& rates = {});
+  std::vector<double> rates() const { return {config_.lr}; }  ///< the learning rate
   SgdConfig& config() { return config_; }
 
   /// `<parameter>.momentum` of each parameter that has been updated. The tensors share the optimiser's data. Empty

@@ -12,12 +12,23 @@
 
 namespace attend {
 
+/// Integers that the loss of a batch reads: token ids, labels, lengths.
+struct BatchInput {
+  Tensor values;             ///< i64, on the host
+  int64_t limit = 0;         ///< all values are in [0, limit)
+  bool has_ignored = false;  ///< values may also be -100: labels that are ignored
+};
+
 /// A batch and its loss function.
 struct MicroBatch {
   int64_t tokens = 0;   ///< number of predictions over which the loss is averaged: tokens or labels
   int64_t read = 0;     ///< number of tokens that the model reads, without padding
   int64_t counted = 0;  ///< number of tokens for the reported training speed; 0: same as `tokens`
-  std::function<Tensor(const ForwardPass&)> loss;
+  std::vector<BatchInput> inputs;
+  /// The mean loss, from the values of `inputs` on the host or on the model's device. Everything in which batches of
+  /// one objective differ must be in `inputs`: on a GPU, the kernels of one batch are launched again for other batches
+  /// whose inputs have the same shapes.
+  std::function<Tensor(const std::vector<Tensor>& inputs, const ForwardPass& pass)> loss;
 };
 
 struct Evaluation {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "attend/backend/devices.h"
 #include "attend/models/model.h"
 #include "attend/train/objective.h"
 #include "attend/train/options.h"
@@ -45,6 +46,7 @@ struct TrainingOutcome {
   End end = End::finished;
   int64_t step = 0, steps = 0;  ///< number of steps so far; total number of steps
   int64_t made_now = 0;         ///< number of steps in this run; 0 if training had finished before
+  DeviceCounters gpu;           ///< what the steps of this run did on a GPU; all 0 on the CPU
   double seconds = 0;
   double tokens_per_second = 0;
   Evaluation result;      ///< evaluation of the saved model

@@ -54,6 +54,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(Dropout);
-void dropout(RandomStream stream, double p, ConstRows x, Rows y) { ATTEND_DISPATCH(y.dtype, Dropout)(stream, p, x, y); }
+void dropout(RandomStream stream, double p, ConstRows x, Rows y) {
+  ATTEND_DISPATCH(y.dtype, Dropout)(stream.settled(), p, x, y);
+}
 }  // namespace attend::cpu
 #endif

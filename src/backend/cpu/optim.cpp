@@ -40,6 +40,11 @@ struct AdamStep {
     decay_gradient = static_cast<T>(o.decoupled ? 0 : slot.weight_decay);
     keep_parameter = static_cast<T>(o.decoupled ? 1 - o.lr * slot.weight_decay : 1);
     grad_scale = static_cast<T>(scale);
+    if (!slot.rates) return;
+    const auto* rates = static_cast<const double*>(slot.rates.data);
+    step_size = static_cast<T>(rates[0]);
+    inverse_root = static_cast<T>(rates[1]);
+    keep_parameter = static_cast<T>(rates[2]);
   }
 };
 
@@ -64,7 +69,7 @@ void AdamPiece(const AdamStep<T>& s, const T* HWY_RESTRICT grad, T* HWY_RESTRICT
 }
 
 void Adam(const AdamSlot& slot, const AdamOptions& options, double scale) {
-  const auto& [grad, param, m, v, decay, count] = slot;
+  const auto& [grad, param, m, v, decay, count, rates] = slot;
   const auto dense = [](const auto&... matrices) { return ((matrices.stride == matrices.cols) && ...); };
   WithFloat(param.dtype, "adam", [&](auto type) {
     using T = decltype(type);
@@ -119,9 +124,11 @@ void adam(std::span<const AdamSlot> slots, const AdamOptions& options, const Gra
   for (const AdamSlot& slot : slots) ATTEND_DISPATCH(slot.param.dtype, Adam)(slot, options, *scale);
 }
 
-void sgd(std::span<const SgdSlot> slots, const SgdOptions& options, const GradientClip& clip) {
+void sgd(std::span<const SgdSlot> slots, const SgdOptions& given, const GradientClip& clip) {
   const auto scale = gradient_scale(clip);
   if (!scale) return;
+  SgdOptions options = given;
+  if (given.rate) options.lr = *static_cast<const double*>(given.rate.data);
   for (const auto& [grad, param, buffer, first] : slots) {
     with_float(param.dtype, "sgd", [&](auto type) {
       using T = decltype(type);

@@ -76,10 +76,10 @@ namespace attend::cpu {
 HWY_EXPORT(Uniform);
 HWY_EXPORT(NormalFill);
 void uniform(RandomStream stream, double low, double high, Rows y) {
-  ATTEND_DISPATCH(y.dtype, Uniform)(stream, low, high, y);
+  ATTEND_DISPATCH(y.dtype, Uniform)(stream.settled(), low, high, y);
 }
 void normal(RandomStream stream, double mean, double deviation, Rows y) {
-  ATTEND_DISPATCH(y.dtype, NormalFill)(stream, mean, deviation, y);
+  ATTEND_DISPATCH(y.dtype, NormalFill)(stream.settled(), mean, deviation, y);
 }
 }  // namespace attend::cpu
 #endif

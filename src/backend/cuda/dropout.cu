@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(kRandomThreads)
   constexpr int kN = kRandomPack<T>;
   const int64_t first = (int64_t{blockIdx.x} * kRandomThreads + threadIdx.x) * kN;
   if (first >= shape.count) return;
+  random = settled(random);
   const auto drop = [&](T value, uint32_t word) {
     return word >= threshold ? narrow<T>(wide(value) * scale) : narrow<T>(Sum<T>{0});
   };

@@ -8,6 +8,7 @@ namespace attend::cuda {
 /// Drawn on the CPU, so that initial weights have the same bits on all devices. 16-bit values are rounded from f32.
 void normal(RandomStream random, double mean, double deviation, Rows y) {
   if (y.numel() == 0) return;
+  require<DeviceError>(random.base == nullptr, "normal: a random stream with a base is not supported on a GPU");
   const DType type = y.dtype == DType::f64 ? DType::f64 : DType::f32;
   const size_t bytes = static_cast<size_t>(y.numel()) * size_of(type);
   const auto drawn = std::make_unique_for_overwrite<std::byte[]>(bytes);

@@ -59,6 +59,7 @@ struct AdamEntry {
   int64_t count;
   // m̂ = m / (1 − β1ᵗ), v̂ = v / (1 − β2ᵗ); p −= lr m̂ / (√v̂ + ε). AdamW first shrinks p by lr · decay.
   T step_size, inverse_root, decay_gradient, keep_parameter;
+  const double* rates;  // in place of step_size, inverse_root and keep_parameter; null: the numbers above
   DType grad_dtype;
   bool aligned;
 };
@@ -75,6 +76,10 @@ __global__ void __launch_bounds__(kThreads)
   if (!clip.factor(factor)) return;
   const T scale = static_cast<T>(factor);
   const auto [slot, first] = place_in(table, kChunk<T>);
+  const bool given = slot.rates != nullptr;
+  const T step_size = given ? static_cast<T>(__ldg(slot.rates)) : slot.step_size;
+  const T inverse_root = given ? static_cast<T>(__ldg(slot.rates + 1)) : slot.inverse_root;
+  const T keep_parameter = given ? static_cast<T>(__ldg(slot.rates + 2)) : slot.keep_parameter;
   for_packs<kN>(first, slot.count, [&](int64_t at, int64_t valid) {
     T g[kN];
     load_grad<kN>(slot.grad, slot.grad_dtype, at, valid, slot.aligned, g);
@@ -86,8 +91,8 @@ __global__ void __launch_bounds__(kThreads)
       const T gradient = fma(g[i], scale, slot.decay_gradient * p.at[i]);
       m.at[i] = fma(step.beta1, m.at[i], step.rest1 * gradient);
       v.at[i] = fma(step.beta2, v.at[i], step.rest2 * gradient * gradient);
-      const T root = fma(sqrt(v.at[i]), slot.inverse_root, step.eps);
-      p.at[i] = fma(p.at[i], slot.keep_parameter, -(slot.step_size * m.at[i] / root));
+      const T root = fma(sqrt(v.at[i]), inverse_root, step.eps);
+      p.at[i] = fma(p.at[i], keep_parameter, -(step_size * m.at[i] / root));
     }
     store_pack<kN>(slot.m + at, m, valid, slot.aligned);
     store_pack<kN>(slot.v + at, v, valid, slot.aligned);
@@ -107,6 +112,7 @@ template <class T>
 struct SgdStep {
   T lr, momentum, decay, fresh;
   bool nesterov;
+  const double* rate;  // in place of lr; null: lr
 };
 
 template <class T>
@@ -117,6 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!clip.factor(factor)) return;
   const T scale = static_cast<T>(factor);
   const auto [slot, first] = place_in(table, kChunk<T>);
+  const T lr = step.rate != nullptr ? static_cast<T>(__ldg(step.rate)) : step.lr;
   for_packs<kN>(first, slot.count, [&](int64_t at, int64_t valid) {
     T g[kN];
     load_grad<kN>(slot.grad, slot.grad_dtype, at, valid, slot.aligned, g);
@@ -125,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kN; ++i) g[i] = fma(g[i], scale, step.decay * p.at[i]);
     if (slot.buffer == nullptr) {
 #pragma unroll
-      for (int i = 0; i < kN; ++i) p.at[i] -= step.lr * g[i];
+      for (int i = 0; i < kN; ++i) p.at[i] -= lr * g[i];
     } else {
       // The first step sets the buffer to the gradient, without dampening, whatever the buffer held (even NaN).
       Pack<T> buffer{};
@@ -133,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < kN; ++i) {
         buffer.at[i] = slot.first ? g[i] : fma(step.momentum, buffer.at[i], step.fresh * g[i]);
-        p.at[i] -= step.lr * (step.nesterov ? fma(step.momentum, buffer.at[i], g[i]) : buffer.at[i]);
+        p.at[i] -= lr * (step.nesterov ? fma(step.momentum, buffer.at[i], g[i]) : buffer.at[i]);
       }
       store_pack<kN>(slot.buffer + at, buffer, valid, slot.aligned);
     }
@@ -154,16 +161,13 @@ void adam_of(std::span<const AdamSlot> slots, const AdamOptions& o, const Clip& 
   std::vector<AdamEntry<T>> entries;
   for (const AdamSlot& slot : slots) {
     if (slot.param.dtype != dtype_of<T>()) continue;
-    const auto t = static_cast<double>(slot.step);
-    const double correction1 = 1 - std::pow(o.beta1, t), correction2 = 1 - std::pow(o.beta2, t);
+    const auto [step_size, inverse_root, keep_parameter] = adam_rates(o, slot.weight_decay, slot.step);
     const auto add = [&](int64_t row, int64_t count) {
       const void* const grad = grad_row(slot.grad, row);
       T *const p = row_at<T>(slot.param, row), *const m = row_at<T>(slot.m, row), *const v = row_at<T>(slot.v, row);
-      entries.push_back({grad, p, m, v, count, static_cast<T>(o.lr / correction1),
-                         static_cast<T>(1 / std::sqrt(correction2)),
-                         static_cast<T>(o.decoupled ? 0 : slot.weight_decay),
-                         static_cast<T>(o.decoupled ? 1 - o.lr * slot.weight_decay : 1), slot.grad.dtype,
-                         aligned_all({grad, p, m, v})});
+      entries.push_back({grad, p, m, v, count, static_cast<T>(step_size), static_cast<T>(inverse_root),
+                         static_cast<T>(o.decoupled ? 0 : slot.weight_decay), static_cast<T>(keep_parameter),
+                         static_cast<const double*>(slot.rates.data), slot.grad.dtype, aligned_all({grad, p, m, v})});
     };
     for_dense(slot.param.rows, slot.param.cols, add, slot.param, slot.grad, slot.m, slot.v);
   }
@@ -187,8 +191,12 @@ void sgd_of(std::span<const SgdSlot> slots, const SgdOptions& o, const Clip& cli
     };
     for_dense(slot.param.rows, slot.param.cols, add, slot.param, slot.grad, slot.buffer);
   }
-  const SgdStep<T> step{static_cast<T>(o.lr), static_cast<T>(o.momentum), static_cast<T>(o.weight_decay),
-                        static_cast<T>(1 - o.dampening), o.nesterov};
+  const SgdStep<T> step{static_cast<T>(o.lr),
+                        static_cast<T>(o.momentum),
+                        static_cast<T>(o.weight_decay),
+                        static_cast<T>(1 - o.dampening),
+                        o.nesterov,
+                        static_cast<const double*>(o.rate.data)};
   for_tables(entries, kChunk<T>, [&](const auto& table, int64_t blocks) {
     sgd_kernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(table, step, clip);
     check_launch("sgd");

@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(kRandomThreads)
   constexpr int kN = kRandomPack<T>;
   const int64_t first = (int64_t{blockIdx.x} * kRandomThreads + threadIdx.x) * kN;
   if (first >= shape.count) return;
+  random = settled(random);
   uint32_t words[kN];
   random_words(random, first, words);
   Pack<T, kN> result;

@@ -5,6 +5,13 @@
 
 namespace attend::cuda {
 
+/// RandomStream::settled() for a base in the device's memory.
+__device__ __forceinline__ RandomStream settled(RandomStream random) {
+  if (random.base != nullptr) random.stream += __ldg(reinterpret_cast<const unsigned long long*>(random.base));
+  random.base = nullptr;
+  return random;
+}
+
 /// Philox4x32-10: the same words as attend/base/random.h.
 __device__ inline uint4 philox_words(RandomStream random, uint64_t counter) {
   uint4 c{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(random.stream),

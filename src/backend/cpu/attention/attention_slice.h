@@ -125,7 +125,7 @@ HeadSlice<T> slice_of(const AttentionProblem& problem, const SequenceSpan& span,
   slice.first_query = span.q_begin;
   slice.first_key = span.k_begin;
   slice.dropout = problem.dropout;
-  slice.random = problem.random;
+  slice.random = problem.random.settled();
   slice.first_row = static_cast<uint64_t>((span.batch * problem.q.shape[1] + head) * problem.q.shape[2] + span.q_begin);
   slice.row_groups = static_cast<uint64_t>((problem.k.shape[2] + 3) / 4);
   return slice;

@@ -22,6 +22,12 @@ __device__ __forceinline__ float weight_exp(float x) {
 }
 __device__ __forceinline__ double weight_exp(double x) { return exp(x); }
 
+/// RandomStream::settled() for a base in the device's memory.
+__device__ __forceinline__ RandomStream settled(RandomStream random) {
+  if (random.base != nullptr) random.stream += __ldg(reinterpret_cast<const unsigned long long*>(random.base));
+  return random;
+}
+
 /// Philox4x32-10: the words of attend/base/random.h.
 __device__ inline uint4 philox_words(RandomStream random, uint64_t counter) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
@@ -81,7 +87,8 @@ struct Scorer {
     const uint64_t row = (static_cast<uint64_t>(sequence.batch) * static_cast<uint64_t>(p.heads) + head) *
                              static_cast<uint64_t>(p.queries) +
                          static_cast<uint64_t>(sequence.q_begin + i);
-    return philox_words(p.random, row * static_cast<uint64_t>((p.keys + 3) / 4) + static_cast<uint64_t>(group));
+    return philox_words(settled(p.random),
+                        row * static_cast<uint64_t>((p.keys + 3) / 4) + static_cast<uint64_t>(group));
   }
   /// The factor by which dropout multiplies a weight, from its word.
   __device__ C keep(uint32_t word) const { return word >= p.threshold ? static_cast<C>(p.kept) : C{0}; }
