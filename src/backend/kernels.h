@@ -111,7 +111,7 @@ struct RowNorm {
 struct WeightProductOptions {
   bool bf16 = false;              ///< round x to bf16 if the weights are bf16; small products may stay exact
   bool batch_invariant = false;   ///< the bits of a row of y do not depend on the number of rows of x
-  const RowNorm* norm = nullptr;  ///< x is replaced by its norm; null: x itself
+  std::optional<RowNorm> norm{};  ///< x is replaced by its norm
 };
 struct WeightKernels {
   /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened to f32 and give the same

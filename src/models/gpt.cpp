@@ -11,6 +11,7 @@
 #include "models/position_table.h"
 #include "models/rope_settings.h"
 #include "models/settings_json.h"
+#include "models/step_graph.h"
 #include "nn/generation_step.h"
 #include "ops/generation.h"
 
@@ -75,7 +76,7 @@ class GptDecoding final : public Decoding {
     if (step_.held.empty()) step_.held.assign(static_cast<size_t>(ids.dim(0)), 0);
     step_.count = ids.dim(1);
     if (!lengths && can_fuse(pass)) return fused_step(ids);
-    step_.numbers = {};
+    forget_graph();
     require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are allowed only in the first step");
     check_length("gpt", step_.longest(), model_.settings.context);
     Tensor y = embed(model_, ids, pass, &step_);
@@ -94,6 +95,7 @@ class GptDecoding final : public Decoding {
   void select(std::span<const int64_t> order) override {
     const RowMoves moves = history_.select(order);
     for (KeyValueCache& cache : caches_) cache.move(moves);
+    if (!moves.is_in_place) forget_graph();
     std::vector<int64_t> held;
     for (const int64_t row : order) held.push_back(step_.held[static_cast<size_t>(row)]);
     step_.held = std::move(held);
@@ -103,6 +105,7 @@ class GptDecoding final : public Decoding {
 
   void join(Decoding& other) override {
     const auto& rows = dynamic_cast<const GptDecoding&>(other);
+    forget_graph();
     for (size_t i = 0; i < caches_.size(); ++i) caches_[i].join(rows.caches_[i]);
     step_.held.insert(step_.held.end(), rows.step_.held.begin(), rows.step_.held.end());
     history_.join(rows.history_);
@@ -115,6 +118,12 @@ class GptDecoding final : public Decoding {
            pass.observer == nullptr && pass.rng == nullptr;
   }
 
+  /// The next step has other shapes or addresses.
+  void forget_graph() {
+    step_.numbers = {};
+    graph_.forget();
+  }
+
   Tensor fused_step(const Tensor& ids) {
     const int64_t longest = step_.longest();
     check_length("gpt", longest, model_.settings.context);
@@ -123,10 +132,14 @@ class GptDecoding final : public Decoding {
       require<ShapeError>(id >= 0 && id < model_.vocab_size(), "embedding: index ", id, " is outside 0 to ",
                           model_.vocab_size() - 1);
     }
-    for (KeyValueCache& cache : caches_) cache.reserve(longest);
-    step_.set_numbers(fresh, caches_[0].capacity(), model_.embedding.weight.device());
+    if (longest > caches_[0].capacity()) {
+      for (KeyValueCache& cache : caches_) cache.reserve(longest);
+      graph_.forget();
+    }
+    const Device device = model_.embedding.weight.device();
+    step_.set_numbers(fresh, caches_[0].capacity(), device);
     const Tensor table = position_rows(model_.positions, model_.waves, caches_[0].capacity());
-    const Tensor logits = fused_logits(table);
+    const Tensor logits = graph_.run(device, [&](const Tensor& target) { return fused_logits(table, target); });
     const std::vector<int64_t> counts(step_.held.size(), 1);
     for (int64_t& held : step_.held) ++held;
     history_.append(counts);
@@ -134,7 +147,7 @@ class GptDecoding final : public Decoding {
   }
 
   /// All kernels of a fused step. They depend on the shapes and on the caches' addresses, not on numbers of the host.
-  Tensor fused_logits(const Tensor& table) {
+  Tensor fused_logits(const Tensor& table, const Tensor& target) {
     Tensor x = embedding_unchecked(step_.device_ids(), model_.embedding.weight);
     if (table) x = x + embedding_unchecked(step_.device_positions(), on_device(table, x.device()));
     x = reshape(x, {x.dim(0), 1, x.dim(1)});
@@ -142,7 +155,7 @@ class GptDecoding final : public Decoding {
       x = model_.layers.layers[i].forward_cached(x, caches_[i], step_, {});
     }
     const Head head = model_.head();
-    return step_logits(x, &*model_.layers.norm, {head.weight, head.bias});
+    return step_logits(x, &*model_.layers.norm, {head.weight, head.bias}, target);
   }
 
   /// The vector of each row's last token that is not padding: [rows, dim].
@@ -156,6 +169,7 @@ class GptDecoding final : public Decoding {
   std::vector<KeyValueCache> caches_;
   CacheStep step_;
   RowHistory history_;
+  StepGraph graph_;
 };
 
 }  // namespace

@@ -140,10 +140,8 @@ std::vector<Tensor> linear_steps(const Tensor& x, const std::optional<NormWeight
                         .places = keep(step.places)});
   }
   WeightProductOptions options{.bf16 = current_precision() == Precision::bf16, .batch_invariant = is_batch_invariant()};
-  RowNorm rows_norm;
   if (norm) {
-    rows_norm = {.weight = keep(norm->weight), .bias = keep(norm->bias), .eps = norm->eps, .rms = norm->rms};
-    options.norm = &rows_norm;
+    options.norm = {.weight = keep(norm->weight), .bias = keep(norm->bias), .eps = norm->eps, .rms = norm->rms};
   }
   kernels(x.device()).weights.multiply(rows(matrix), products, options);
   return results;

@@ -135,7 +135,7 @@ struct Arguments {
     check_all(product.weight, product.bias, product.y, product.residual, product.places);
   }
   void check(const WeightProductOptions& options) const {
-    if (options.norm != nullptr) check_all(options.norm->weight, options.norm->bias);
+    if (options.norm) check_all(options.norm->weight, options.norm->bias);
   }
   void check(const AttentionProblem& problem) const {
     check_all(problem.q, problem.k, problem.v, problem.mask, problem.bias, problem.lengths, problem.q_offsets,

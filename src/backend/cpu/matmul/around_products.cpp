@@ -42,7 +42,7 @@ void multiply_all(const ConstRows& x, std::span<const WeightProduct> products, c
 }  // namespace
 
 void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
-  if (options.norm == nullptr) return multiply_all(x, products, options);
+  if (!options.norm) return multiply_all(x, products, options);
   const Scratch<float> memory(std::max<int64_t>(1, x.numel()));
   const Rows normed{memory.data(), DType::f32, x.rows, x.cols, x.cols};
   norm_rows(x, *options.norm, normed);

@@ -1,0 +1,144 @@
+// Generation on a GPU: the device named by ATTEND_TEST_DEVICE, or the pretend GPU, whose kernels are the CPU's.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "attend/backend/devices.h"
+#include "generate/engine.h"
+#include "generate/tiny_models.h"
+#include "testing/pretend_device.h"
+
+namespace attend {
+namespace {
+
+using testing::random_sources;
+using testing::tiny_model;
+
+constexpr int64_t kVocab = 13;
+
+bool is_pretended() { return std::getenv("ATTEND_TEST_DEVICE") == nullptr; }
+Device device() { return is_pretended() ? testing::pretend_device() : parse_device(std::getenv("ATTEND_TEST_DEVICE")); }
+
+struct Kind {
+  std::string name, architecture;
+  std::map<std::string, std::string> settings{};
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+
+class OnADevice : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    model_ = tiny_model(GetParam().architecture, kVocab, GetParam().settings);
+    if (const auto* pair = dynamic_cast<const PairModel*>(model_.get())) {
+      testing::teach_copying(*pair, random_sources(40, 9, 5, 8), 30);
+    }
+  }
+
+  /// Greedy, beam and sampled sequences of different lengths: with and without rules, with and without top_k.
+  std::vector<Sequence> sequences() const {
+    std::vector<Sequence> result;
+    for (const std::vector<int32_t>& ids : random_sources(20, 12, 5, 8)) {
+      const auto i = result.size();
+      Sequence one{.vocabulary = {.size = kVocab - 1, .banned = {0, 1, 2}, .begin = 2, .ends = {3}}, .index = i};
+      if (model_->kind() == ModelKind::translation) {
+        one.source = ids;
+        one.prompt = {2};
+      } else {
+        one.prompt = {ids.begin(), ids.end() - 1};
+        one.options.ends_at_limit = false;
+      }
+      one.limit = 3 + static_cast<int64_t>(i * 7 % 23);
+      one.options.beam = i % 3 == 1 ? 3 : 1;
+      if (i % 3 == 2) one.options.sampling = SamplingOptions{.temperature = 0.9, .top_k = 4, .top_p = 0.9, .seed = 4};
+      if (i == 5) one.options.sampling->top_k = 0;
+      if (i == 8) one.options.sampling->temperature = 0;
+      if (i == 12) one.options.rules.no_repeat = 2;
+      result.push_back(std::move(one));
+    }
+    return result;
+  }
+
+  std::vector<std::vector<Hypothesis>> written(const EngineOptions& options) const {
+    const std::vector<Sequence> all = sequences();
+    std::vector<std::vector<Hypothesis>> result(all.size());
+    Engine engine(*model_, options);
+    for (size_t i = 0; i < all.size(); ++i) {
+      Sequence one = all[i];
+      one.on_done = [&result, i](std::vector<Hypothesis> best) { result[i] = std::move(best); };
+      engine.add(std::move(one));
+      if (i % 2 == 0) engine.step();  // later sequences join while these run
+    }
+    while (engine.step()) {
+    }
+    return result;
+  }
+
+  static void expect_same(const std::vector<std::vector<Hypothesis>>& a, const std::vector<std::vector<Hypothesis>>& b,
+                          double tolerance) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(a[i].size(), b[i].size()) << i;
+      for (size_t j = 0; j < a[i].size(); ++j) {
+        EXPECT_EQ(a[i][j].ids, b[i][j].ids) << i;
+        EXPECT_NEAR(a[i][j].log_probability, b[i][j].log_probability, tolerance) << i;
+      }
+    }
+  }
+
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(OnADevice, TheSameAsOnTheCpu) {
+  const auto expected = written({.rows = 7});
+  model_->to(device());
+  expect_same(expected, written({.rows = 7}), is_pretended() ? 1e-5 : 1e-3);
+}
+
+TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {
+  model_->to(device());
+  expect_same(written({.rows = 7, .use_best = false}), written({.rows = 7}), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnADevice,
+                         ::testing::Values(Kind{"transformer", "transformer"},
+                                           Kind{"transformer_relative", "transformer", {{"positions", "relative"}}},
+                                           Kind{"gpt", "gpt"}, Kind{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
+                                           Kind{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
+                                           Kind{"gpt_sinusoidal", "gpt", {{"positions", "sinusoidal"}}},
+                                           Kind{"gpt_llama",
+                                                "gpt",
+                                                {{"positions", "rotary"},
+                                                 {"window", "5"},
+                                                 {"key_heads", "1"},
+                                                 {"gated", "true"},
+                                                 {"rms_norm", "true"},
+                                                 {"qk_norm", "true"},
+                                                 {"activation", "silu"}}}),
+                         [](const auto& param) { return param.param.name; });
+
+/// Caches of more than 256 positions change their capacity.
+TEST(Engine, LongTextsOnADevice) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "600"}});
+  const auto write = [&] {
+    Sequence one{.prompt = {5, 6, 7}, .vocabulary = {.size = kVocab, .banned = {}}, .limit = 590};
+    one.options.ends_at_limit = false;
+    std::vector<Hypothesis> result;
+    one.on_done = [&](std::vector<Hypothesis> best) { result = std::move(best); };
+    Engine engine(*model, {});
+    engine.add(std::move(one));
+    while (engine.step()) {
+    }
+    return result;
+  };
+  const auto expected = write();
+  model->to(device());
+  const auto got = write();
+  ASSERT_EQ(expected.size(), got.size());
+  if (is_pretended()) {
+    EXPECT_EQ(expected[0].ids, got[0].ids);
+  }
+  EXPECT_EQ(expected[0].ids.size(), got[0].ids.size());
+}
+
+}  // namespace
+}  // namespace attend
