@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2) tensor_key_kernel(const __g
   };
   load_half_tile<kKept, D>(keys, call.half.k, call.half.k.at(b, kv_head, sequence.k_begin + first), count, p.dim);
   load_half_tile<kKept, D>(values, call.half.v, call.half.v.at(b, kv_head, sequence.k_begin + first), count, p.width);
+  commit_copies();
   if (total > 0) load_block(0);
 
   Products<1, D / 8> dk = {}, dv = {};
@@ -234,6 +235,7 @@ __device__ __forceinline__ void query_gradients(const HalfBackwardCall& call, co
   __syncthreads();
   load_half_tile<kKept, D>(queries, call.half.q, call.half.q.at(b, head, row), count, p.dim);
   load_half_tile<kKept, D>(upstreams, call.dy, call.dy.at(b, head, row), count, p.width);
+  commit_copies();
   if (begin < any.end) load_block(begin, 0);
 
   const int own_first = first + 16 * warp, own_count = min(16, count - 16 * warp);
@@ -283,6 +285,7 @@ __device__ __forceinline__ void query_gradients(const HalfBackwardCall& call, co
     }
   }
   wait_copies();
+  __syncthreads();
   const float scale = static_cast<float>(p.scale);
   if (call.dq.data != nullptr)
     store_half_rows<T, D, 1>(own_queries, call.dq, call.dq.at(b, head, row + 16 * warp), own_count, p.dim,
