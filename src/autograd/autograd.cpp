@@ -20,6 +20,7 @@ struct Node {
 struct Variable {
   bool is_leaf = false;
   Shape shape;
+  DType dtype = DType::f32;
   Tensor grad;                 // leaves only
   std::shared_ptr<Node> node;  // results only
   ~Variable();
@@ -83,6 +84,7 @@ void add_to_leaf(Variable& leaf, Tensor gradient) {
 using Pending = std::map<uint64_t, std::pair<std::shared_ptr<Node>, Accumulator>, std::greater<>>;
 
 void deliver(const std::shared_ptr<Variable>& variable, Tensor gradient, Pending& pending) {
+  gradient = to(gradient, variable->dtype);
   if (variable->is_leaf) {
     add_to_leaf(*variable, std::move(gradient));
     return;
@@ -103,6 +105,7 @@ std::shared_ptr<Node> new_node(const char* name) {
 Tensor recorded(const Tensor& y, std::shared_ptr<Node> node) {
   auto variable = std::make_shared<Variable>();
   variable->shape = y.shape();
+  variable->dtype = y.dtype();
   variable->node = std::move(node);
   Tensor result = y.detach();
   result.set_variable(std::move(variable));
@@ -143,6 +146,7 @@ Tensor& set_requires_grad(Tensor& tensor, bool required) {
     auto variable = std::make_shared<Variable>();
     variable->is_leaf = true;
     variable->shape = tensor.shape();
+    variable->dtype = tensor.dtype();
     tensor.set_variable(std::move(variable));
   }
   return tensor;

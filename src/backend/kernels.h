@@ -13,6 +13,9 @@
 // The interface of a device. Ops check shapes and dtypes, then call these kernels; kernels trust their arguments. A
 // null entry means that the device does not implement the kernel; calling it throws an error with the kernel's name.
 // Every kernel supports f32 and f64 and is deterministic: the same inputs give the same bits on any number of threads.
+// The kernels of a GPU also support bf16 and f16. They compute in f32 then, and statistics (lse, mean, rstd) are f32.
+// Beside tensors of 16 bits, parameters and their gradients may be f32: weight, bias, dweight, dbias, b of binary, y of
+// accumulate and sum, c of matmul, the table of take_rows, dtable and dbias of attention.
 //
 // All views point to memory of the device. The kernels of a device run in the order of the calls. On a GPU a call
 // returns before the kernel has run; only memory.download, memory.synchronize and index.check wait for it.

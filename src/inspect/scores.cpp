@@ -30,9 +30,12 @@ bool may_look(const AttentionOptions& options, int64_t position, int64_t key) {
   return options.window == 0 || options.causal || key < position + options.window;
 }
 
+/// x in f32 if it has 16 bits, so that the scores are not rounded to 16 bits.
+Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, DType::f32) : x; }
+
 std::vector<float> dot_scores(const RunAttention& attention, int64_t head, RowRange rows) {
-  const Tensor q = slice(head_rows(attention.trace.q, head, attention.heads()), 0, rows.begin, rows.end);
-  const Tensor k = head_rows(attention.trace.k, head, attention.heads());
+  const Tensor q = widened(slice(head_rows(attention.trace.q, head, attention.heads()), 0, rows.begin, rows.end));
+  const Tensor k = widened(head_rows(attention.trace.k, head, attention.heads()));
   std::vector<float> scores = (matmul(q, transpose(k, 0, 1)) * attention.scale()).to_vector<float>();
   if (const double cap = attention.trace.options.softcap; cap > 0) {
     for (float& score : scores) score = static_cast<float>(cap * std::tanh(static_cast<double>(score) / cap));

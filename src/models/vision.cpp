@@ -2,6 +2,7 @@
 
 #include "attend/nn/init.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/cast.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "models/position_table.h"
@@ -76,9 +77,9 @@ Tensor Vision::hidden(const Tensor& pixels, const ForwardPass& pass) const {
   const Shape expected{pixels.rank() == 4 ? pixels.dim(0) : 1, settings.channels, settings.image, settings.image};
   require<ShapeError>(pixels.shape() == expected, "vision: expected pixels of shape ", expected, ", got ",
                       pixels.shape());
-  const Tensor front = expand(unsqueeze(whole, 0), {pixels.dim(0), 1, settings.dim});
-  const Tensor tokens =
-      pass.show("tokens", concat({front, patches.forward(cut(on_device(pixels, whole.device()), settings.patch))}, 1));
+  const Tensor seen = patches.forward(cut(on_device(pixels, whole.device()), settings.patch));
+  const Tensor front = expand(unsqueeze(cast(whole, seen.dtype()), 0), {pixels.dim(0), 1, settings.dim});
+  const Tensor tokens = pass.show("tokens", concat({front, seen}, 1));
   const Tensor x = pass.show("embedded", positions.forward(tokens));
   const ObservedPart part(pass.observer, "stack");
   return layers.forward(drop(x, settings.dropout, pass), {}, pass);

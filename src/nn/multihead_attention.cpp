@@ -7,6 +7,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/nn/init.h"
+#include "attend/ops/cast.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
@@ -58,7 +59,7 @@ Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0
 
 /// Appends `row` [heads · dim] to x [batch, heads, length, dim] as one more position of every sequence.
 Tensor append_row(const Tensor& x, const Tensor& row) {
-  const Tensor heads = reshape(row, {1, x.dim(1), 1, x.dim(3)});
+  const Tensor heads = reshape(cast(row, x.dtype()), {1, x.dim(1), 1, x.dim(3)});
   return concat({x, expand(heads, {x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
 }
 

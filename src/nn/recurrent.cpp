@@ -5,6 +5,7 @@
 #include "attend/nn/init.h"
 #include "attend/nn/masks.h"
 #include "attend/ops/arithmetic.h"
+#include "attend/ops/cast.h"
 #include "attend/ops/padding.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
@@ -39,10 +40,14 @@ void check_state(const RecurrentConfig& config, const RecurrentState& state, int
   require<ShapeError>(!state.c || config.cell == CellKind::lstm, "Recurrent: only LSTM cells have a state c");
 }
 
+/// The dtype of states: f32 if x has 16 bits, so that rounding errors do not add up over the steps.
+DType state_dtype(const Tensor& x) { return size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(); }
+
 /// The packed initial state [batch, state_width] of one direction of one layer.
 Tensor packed(const RecurrentConfig& config, const RecurrentState& state, int64_t index, const Tensor& x) {
   const auto part = [&](const Tensor& all) {
-    return all ? select(all, 0, index) : zeros({x.dim(0), config.state_dim}, {x.dtype(), x.device()});
+    return all ? cast(select(all, 0, index), state_dtype(x))
+               : zeros({x.dim(0), config.state_dim}, {state_dtype(x), x.device()});
   };
   return config.cell == CellKind::lstm ? concat({part(state.h), part(state.c)}, 1) : part(state.h);
 }
@@ -99,7 +104,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardP
   Tensor real;  // [batch, length, 1]: 1 on real steps, 0 on padding
   ScanOptions options{.kind = config.cell};
   if (inputs.lengths) {
-    real = to(unsqueeze(to(length_mask(inputs.lengths, length), x.dtype()), 2), x.device());
+    real = to(unsqueeze(to(length_mask(inputs.lengths, length), state_dtype(x)), 2), x.device());
     options.alive = alive_at(real, length, inputs.lengths);
   }
 
@@ -108,7 +113,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardP
   const auto run = [&](const RecurrentWeights& weights, bool reverse) {
     options.reverse = reverse;
     const Tensor initial = packed(config, inputs.state, static_cast<int64_t>(last.size()), x);
-    const Tensor states = scan(weights.input.forward(y), weights.hidden, initial, options);
+    const Tensor states = scan(cast(weights.input.forward(y), initial.dtype()), weights.hidden, initial, options);
     last.push_back(select(states, 1, reverse ? 0 : length - 1));
     return slice(states, 2, 0, config.state_dim);
   };
@@ -116,7 +121,7 @@ RecurrentResult Recurrent::forward(const RecurrentInputs& inputs, const ForwardP
     if (i > 0) y = drop(y, config.dropout, pass);
     Tensor joined = run(layers[i].forward, false);
     if (layers[i].backward) joined = concat({joined, run(*layers[i].backward, true)}, 2);
-    y = real ? joined * real : joined;
+    y = cast(real ? joined * real : joined, x.dtype());
   }
   return {y, unpacked(config, last)};
 }
@@ -132,9 +137,10 @@ RecurrentResult Recurrent::step(const Tensor& x, const RecurrentState& state, co
     if (i > 0) y = drop(y, config.dropout, pass);
     const Tensor before = packed(config, state, static_cast<int64_t>(i), x);
     const RecurrentWeights& weights = layers[i].forward;
-    next.push_back(cell(config.cell, weights.input.forward(y),
-                        weights.hidden.forward(slice(before, 1, 0, config.state_dim)), before));
-    y = slice(next.back(), 1, 0, config.state_dim);
+    const Tensor hidden = weights.hidden.forward(slice(before, 1, 0, config.state_dim));
+    next.push_back(
+        cell(config.cell, cast(weights.input.forward(y), before.dtype()), cast(hidden, before.dtype()), before));
+    y = cast(slice(next.back(), 1, 0, config.state_dim), x.dtype());
   }
   return {y, unpacked(config, next)};
 }

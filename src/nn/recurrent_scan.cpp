@@ -105,7 +105,7 @@ Tensor scan(const Tensor& from_input, const Linear& hidden, const Tensor& initia
   for (int64_t n = 0; n < length; ++n) {
     Step step{.time = options.reverse ? length - 1 - n : n};
     step.from_input = leaf(select(inputs, 1, step.time));
-    step.from_hidden = leaf(linear(slice(state, 1, 0, width), weight, bias));
+    step.from_hidden = leaf(to(linear(slice(state, 1, 0, width), weight, bias), state.dtype()));
     step.state = leaf(state);
     step.next = next_state(step, options);
     state = step.next.detach();

@@ -6,8 +6,10 @@
 namespace attend {
 namespace {
 
-/// a ∘ b, where ∘ is the op that `kind` names. The operands broadcast. Not recorded.
+/// a ∘ b, where ∘ is the op that `kind` names. The operands broadcast. If one of them is f32 and the other has 16 bits,
+/// so has the result. Not recorded.
 Tensor combine(BinaryKind kind, const Tensor& a, const Tensor& b, const char* op) {
+  if (is_16_bit(b.dtype()) && !is_16_bit(a.dtype())) return combine(kind, to(a, b.dtype()), b, op);
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), op);
   Tensor y = empty(shape, {a.dtype(), a.device()});
   kernels(a.device())
@@ -24,7 +26,8 @@ Tensor affine(const Tensor& x, double factor, double shift) {
 void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require_float(a, op, "a");
   require_float(b, op, "b");
-  require<ShapeError>(a.dtype() == b.dtype(), op, ": a is ", a.dtype(), " but b is ", b.dtype());
+  require<ShapeError>(a.dtype() == b.dtype() || sum_dtype(a.dtype()) == b.dtype() || a.dtype() == sum_dtype(b.dtype()),
+                      op, ": a is ", a.dtype(), " but b is ", b.dtype());
   require<DeviceError>(a.device() == b.device(), op, ": a is on ", a.device(), " but b is on ", b.device());
 }
 
@@ -33,10 +36,10 @@ struct Operand {
   Tensor value;  // outside the graph
   bool needs = false;
   explicit Operand(const Tensor& tensor) : value(tensor.detach()), needs(needs_grad(tensor)) {}
-  /// The gradient f(), summed to this operand's shape; empty if the operand needs no gradient.
+  /// The gradient f(), summed to this operand's shape and dtype; empty if the operand needs no gradient.
   template <class F>
   Tensor gradient(F&& f) const {
-    return needs ? reduced_to(f(), value.shape()) : Tensor{};
+    return needs ? reduced_to(f(), value.shape(), value.dtype()) : Tensor{};
   }
 };
 

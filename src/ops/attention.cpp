@@ -14,9 +14,6 @@ namespace {
 /// x itself if its last axis is dense, else a dense copy. The kernels read all other strides in place.
 Tensor with_dense_rows(const Tensor& x) { return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone(); }
 
-/// The type of log-sum-exps: q's, or f32 for 16-bit types.
-DType statistics_of(const Tensor& q) { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require_float(q, op, "q");
   require_float(k, op, "k");
@@ -109,8 +106,8 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
     call.mask = stretched(on_device(options.mask, q.device()), full, op, "mask");
   }
   if (options.bias) {
-    require_same_kind(q, options.bias, op, "bias");
-    call.bias = stretched(options.bias, full, op, "bias");
+    require_parameter(q, options.bias, op, "bias");
+    call.bias = stretched(to(options.bias.detach(), q.dtype()), full, op, "bias");
   }
   if (options.lengths) {
     require<ShapeError>(options.lengths.dtype() == DType::i64 && options.lengths.shape() == Shape{q.dim(0)}, op,
@@ -120,11 +117,11 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
     call.lengths = on_device(dense(options.lengths), q.device());
   }
   if (options.alibi) {
-    require<ShapeError>(options.alibi.dtype() == q.dtype(), op, ": alibi is ", options.alibi.dtype(), " but q is ",
-                        q.dtype());
+    require<ShapeError>(options.alibi.dtype() == q.dtype() || options.alibi.dtype() == sum_dtype(q.dtype()), op,
+                        ": alibi is ", options.alibi.dtype(), " but q is ", q.dtype());
     require<ShapeError>(options.alibi.shape() == Shape{q.dim(1)}, op, ": alibi must be [", q.dim(1), "], got ",
                         options.alibi.shape());
-    call.alibi = on_device(options.alibi, q.device());
+    call.alibi = to(on_device(options.alibi, q.device()), q.dtype());
   }
   if (options.q_offsets) {
     call.q_offsets = on_device(dense(options.q_offsets), q.device());
@@ -193,7 +190,7 @@ Gradients attention_backward(const Call& call, const Tensor& bias, const Tensor&
 AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const Call call = prepare(q, k, v, options, "attention");
   const Tensor y = empty_output(q, v.dim(3));
-  const Tensor lse = empty({q.dim(0), q.dim(1), q.dim(2)}, {statistics_of(q), q.device()});
+  const Tensor lse = empty({q.dim(0), q.dim(1), q.dim(2)}, {sum_dtype(q.dtype()), q.device()});
   kernels(q.device()).attention.forward(call.problem, y.view(), lse.view());
   const std::array<bool, 4> wanted{needs_grad(q), needs_grad(k), needs_grad(v),
                                    options.bias && needs_grad(options.bias)};
@@ -226,9 +223,10 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
                                    const WeightSelection& selection) {
   const NoGrad no_grad;
   const Call call = prepare(q, k, {}, options, "attention_weights");
-  require<ShapeError>(lse && lse.dtype() == statistics_of(q) && lse.shape() == Shape{q.dim(0), q.dim(1), q.dim(2)},
-                      "attention_weights: lse must be ", statistics_of(q), " ", Shape{q.dim(0), q.dim(1), q.dim(2)},
-                      ", got ", lse.dtype(), " ", lse.shape());
+  const DType dtype = sum_dtype(q.dtype());
+  require<ShapeError>(lse && lse.dtype() == dtype && lse.shape() == Shape{q.dim(0), q.dim(1), q.dim(2)},
+                      "attention_weights: lse must be ", dtype, " ", Shape{q.dim(0), q.dim(1), q.dim(2)}, ", got ",
+                      lse.dtype(), " ", lse.shape());
   require<ShapeError>(selection.top >= 0 && selection.top <= k.dim(2), "attention_weights: top must be between 0 and ",
                       k.dim(2), " keys, got ", selection.top);
   require<DeviceError>(lse.device() == q.device(), "attention_weights: q is on ", q.device(), " but lse is on ",
@@ -237,7 +235,7 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
   const Tensor heads = to(selection_of(selection.heads, q.dim(1), "head"), q.device());
   const Tensor chosen_rows = to(selection_of(selection.rows, q.dim(2), "row"), q.device());
   const Shape shape{q.dim(0), heads.dim(0), chosen_rows.dim(0), selection.top > 0 ? selection.top : k.dim(2)};
-  AttentionWeights result{empty(shape, {q.dtype(), q.device()}), {}};
+  AttentionWeights result{empty(shape, {dtype, q.device()}), {}};
   if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});
   kernels(q.device())
       .attention.weights(call.problem, sums.view(),

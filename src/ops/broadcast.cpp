@@ -17,12 +17,14 @@ Tensor stretched(const Tensor& x, const Shape& shape, const char* op) {
   return x.as_strided(shape, strides, x.offset());
 }
 
-Tensor reduced_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
+Tensor reduced_to(const Tensor& x, const Shape& shape) { return reduced_to(x, shape, x.dtype()); }
+
+Tensor reduced_to(const Tensor& x, const Shape& shape, DType dtype) {
+  if (x.shape() == shape) return to(x, dtype);
   const int64_t added = x.rank() - shape.rank();
   Shape kept = x.shape();
   for (int64_t axis = 0; axis < x.rank(); ++axis) kept[axis] = axis < added ? 1 : shape[axis - added];
-  const Tensor y = empty(kept, {x.dtype(), x.device()});
+  const Tensor y = empty(kept, {dtype, x.device()});
   kernels(x.device()).reduce.sum(x.view(), y.view());
   return y.as_strided(shape, contiguous_strides(shape), 0);
 }

@@ -10,5 +10,7 @@ Tensor stretched(const Tensor& x, const Shape& shape, const char* op);
 
 /// The adjoint of stretched(): x summed over the axes along which `shape` was stretched.
 Tensor reduced_to(const Tensor& x, const Shape& shape);
+/// The same in another dtype: sums of 16-bit elements may be f32.
+Tensor reduced_to(const Tensor& x, const Shape& shape, DType dtype);
 
 }  // namespace attend

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/autograd/autograd.h"
+#include "attend/ops/precision.h"
 #include "attend/tensor/creation.h"
 #include "attend/tensor/tensor.h"
 #include "backend/kernels.h"
@@ -9,12 +10,23 @@
 // Checks and conversions that ops do before they call a kernel.
 namespace attend {
 
-/// Throws a ShapeError that names `op` and `argument` unless the tensor is f32 or f64; bf16 or f16 on a GPU.
+inline bool is_16_bit(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+/// The dtype of sums and statistics over elements of `dtype`, such as a loss or a mean: f32 for the 16-bit types.
+inline DType sum_dtype(DType dtype) { return is_16_bit(dtype) ? DType::f32 : dtype; }
+
+/// The dtype of activations that a layer computes from x: bf16 for f32 on a GPU under PrecisionScope(bf16), else x's.
+inline DType activation_dtype(const Tensor& x) {
+  const bool is_rounded = current_precision() == Precision::bf16 && x.device() != kCpu && x.dtype() == DType::f32;
+  return is_rounded ? DType::bf16 : x.dtype();
+}
+
+/// Throws a ShapeError that names `op` and `argument` unless the tensor is f32 or f64, or has 16 bits on a GPU.
 inline void require_float(const Tensor& x, const char* op, const char* argument = "x") {
   require<ShapeError>(static_cast<bool>(x), op, ": ", argument, " is empty");
-  if (x.device().kind == Device::Kind::cuda && (x.dtype() == DType::bf16 || x.dtype() == DType::f16)) return;
-  require<ShapeError>(x.dtype() == DType::f32 || x.dtype() == DType::f64, op, ": ", argument,
-                      " must be f32 or f64, got ", x.dtype());
+  require<ShapeError>(
+      x.dtype() == DType::f32 || x.dtype() == DType::f64 || (is_16_bit(x.dtype()) && x.device() != kCpu), op, ": ",
+      argument, " must be f32 or f64, got ", x.dtype());
 }
 
 /// Throws ShapeError or DeviceError unless `other` has x's dtype and device, or is empty.
@@ -23,6 +35,15 @@ inline void require_same_kind(const Tensor& x, const Tensor& other, const char* 
   require<ShapeError>(other.dtype() == x.dtype(), op, ": ", argument, " is ", other.dtype(), " but x is ", x.dtype());
   require<DeviceError>(other.device() == x.device(), op, ": ", argument, " is on ", other.device(), " but x is on ",
                        x.device());
+}
+
+/// The same for a parameter, which may be f32 if x has 16 bits.
+inline void require_parameter(const Tensor& x, const Tensor& parameter, const char* op, const char* argument) {
+  if (!parameter) return;
+  require<ShapeError>(parameter.dtype() == x.dtype() || parameter.dtype() == sum_dtype(x.dtype()), op, ": ", argument,
+                      " is ", parameter.dtype(), " but x is ", x.dtype());
+  require<DeviceError>(parameter.device() == x.device(), op, ": ", argument, " is on ", parameter.device(),
+                       " but x is on ", x.device());
 }
 
 /// `index` on x's device. Throws ShapeError, which names `op`, unless all its elements are in [0, limit). An index on

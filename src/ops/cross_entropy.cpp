@@ -40,7 +40,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, LossOptions opt
   const CrossEntropyOptions kernel_options{options.label_smoothing, options.ignore_index};
   const Tensor x = dense(logits);
   const Tensor chosen = checked_target(target, x.device(), x.dim(-1), options.ignore_index, "cross_entropy");
-  const Tensor loss = empty({}, {x.dtype(), x.device()}), lse = empty(target.shape(), {x.dtype(), x.device()});
+  const TensorOptions statistics{sum_dtype(x.dtype()), x.device()};
+  const Tensor loss = empty({}, statistics), lse = empty(target.shape(), statistics);
   const Tensor losses = empty(target.shape(), {DType::f64, x.device()}), count = empty({}, {DType::i64, x.device()});
   const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
   kernel.count(rows(chosen), options.ignore_index, rows(count));

@@ -24,20 +24,22 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
   const Tensor index = checked_index(ids, weight.device(), weight.dim(0), "embedding");
   Shape shape = ids.shape();
   shape.push_back(weight.dim(1));
-  if (is_reduced(weight)) {
+  // On a GPU a matrix of bf16 that needs a gradient consists of activations, not of weights held for inference.
+  if (is_reduced(weight) && !(weight.device() != kCpu && weight.dtype() == DType::bf16 && needs_grad(weight))) {
     require<ShapeError>(!needs_grad(weight), "embedding: a weight of ", weight.dtype(),
                         " is for inference only and has no gradient");
     const Tensor y = empty(shape, {DType::f32, weight.device()});
     kernels(weight.device()).weights.take_rows(weight_matrix(dense(weight)), rows(index), rows(y));
     return y;
   }
-  const Tensor y = empty(shape, {weight.dtype(), weight.device()});
+  const Tensor y = empty(shape, {activation_dtype(weight), weight.device()});
   kernels(weight.device()).index.take_rows(rows(dense(weight)), rows(index), rows(y));
-  return record("embedding", y, {weight}, [index, words = weight.shape()](const Tensor& dy) -> Gradients {
-    const Tensor dweight = zeros(words, {dy.dtype(), dy.device()});
-    kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
-    return {dweight};
-  });
+  return record("embedding", y, {weight},
+                [index, like = weight.shape(), dtype = weight.dtype()](const Tensor& dy) -> Gradients {
+                  const Tensor dweight = zeros(like, {dtype, dy.device()});
+                  kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
+                  return {dweight};
+                });
 }
 
 Tensor gather(const Tensor& x, const Tensor& index) {

@@ -18,8 +18,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       " but weight [out, in] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, "linear: bias must be [", weight.dim(0),
                       "] because weight is ", weight.shape(), ", got ", bias.shape());
-  require_same_kind(x, bias, "linear", "bias");
-  if (!is_reduced(weight)) return require_same_kind(x, weight, "linear", "weight");
+  require_parameter(x, bias, "linear", "bias");
+  if (!is_reduced(weight) || weight.dtype() == x.dtype()) return require_parameter(x, weight, "linear", "weight");
   require<ShapeError>(x.dtype() == DType::f32, "linear: a weight of ", weight.dtype(), " needs x in f32, got ",
                       x.dtype());
   require<DeviceError>(weight.device() == x.device(), "linear: weight is on ", weight.device(), " but x is on ",
@@ -28,9 +28,9 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       weight.dtype(), " is for inference only and has no gradient");
 }
 
-/// Whether the kernel can read the weights in place: nothing is recorded, and f32 weights need no rounding to bf16.
+/// Whether the kernel can read the weights in place: x is f32, nothing is recorded, and f32 weights need no rounding.
 bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
-  if (is_reduced(layer.weight)) return true;
+  if (is_reduced(layer.weight)) return x.dtype() == DType::f32;
   return x.dtype() == DType::f32 && layer.weight.is_contiguous() && current_precision() == Precision::f32 &&
          !needs_grad(x) && !needs_grad(layer.weight) && !needs_grad(layer.bias);
 }
@@ -59,23 +59,30 @@ std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> l
 
 }  // namespace
 
-// y = x Wᵀ + b: dx = dy W, dW = dyᵀ x, db = Σ_rows dy; all leading axes of x are rows.
+// y = x Wᵀ + b: dx = dy W, dW = dyᵀ x, db = Σ_rows dy; all leading axes of x are rows. With activations of 16 bits, the
+// weight is rounded once for both passes, and the gradients of f32 inputs are f32 sums.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear(x, weight, bias);
   const LinearWeights layer{weight, bias};
   if (is_for_inference(x, layer)) return infer_each(x, std::span(&layer, 1))[0];
-  const Tensor matrix = as_matrix(x.detach());  // [rows, in]
+  const DType dtype = activation_dtype(x);
+  const Tensor matrix = to(as_matrix(x.detach()), dtype);  // [rows, in]
+  const Tensor rounded = to(weight.detach(), dtype);
   const Precision precision = current_precision();
-  const Tensor y = reshaped(product(matrix, transposed(weight, 0, 1), {.bias = bias, .precision = precision}),
+  const Tensor y = reshaped(product(matrix, transposed(rounded, 0, 1), {.bias = bias, .precision = precision}),
                             x.shape().with_last(weight.dim(0)));
   const bool need_x = needs_grad(x), need_weight = needs_grad(weight), need_bias = needs_grad(bias);
   return record("linear", y, {x, weight, bias},
-                [=, shape = x.shape(), weight = weight.detach()](const Tensor& dy) -> Gradients {
+                [=, shape = x.shape(), x_type = x.dtype(), weight_type = weight.dtype(),
+                 bias_type = bias.dtype()](const Tensor& dy) -> Gradients {
                   const Tensor upstream = as_matrix(dy);  // [rows, out]
+                  const auto multiplied = [&](const Tensor& a, const Tensor& b, DType type) {
+                    return product(a, b, {.precision = precision, .result = type});
+                  };
                   Gradients gradients(3);
-                  if (need_x) gradients[0] = reshaped(product(upstream, weight, {.precision = precision}), shape);
-                  if (need_weight) gradients[1] = product(transposed(upstream, 0, 1), matrix, {.precision = precision});
-                  if (need_bias) gradients[2] = reduced_to(upstream, {weight.dim(0)});
+                  if (need_x) gradients[0] = reshaped(multiplied(upstream, rounded, x_type), shape);
+                  if (need_weight) gradients[1] = multiplied(transposed(upstream, 0, 1), matrix, weight_type);
+                  if (need_bias) gradients[2] = reduced_to(upstream, {rounded.dim(0)}, bias_type);
                   return gradients;
                 });
 }

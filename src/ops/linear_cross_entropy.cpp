@@ -15,9 +15,10 @@ namespace {
 /// Number of rows per chunk; only one chunk's logits are in memory. Each chunk packs the weights once, and reads and
 /// writes the weights' gradient once: on a CPU, from 512 rows on, both cost a few percent. A GPU needs larger products.
 /// With very many classes, a limit on the logits (128 MiB of f32; 1 GiB on a GPU) makes the chunks smaller.
-int64_t rows_per_chunk(int64_t classes, Device device) {
-  return device == kCpu ? std::clamp<int64_t>((int64_t{1} << 25) / classes, 64, 512)
-                        : std::clamp<int64_t>((int64_t{1} << 28) / classes, 1024, 32768);
+int64_t rows_per_chunk(int64_t classes, DType dtype, Device device) {
+  if (device == kCpu) return std::clamp<int64_t>((int64_t{1} << 25) / classes, 64, 512);
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  return std::clamp<int64_t>((int64_t{1} << 30) / (classes * bytes), 1024, 32768);
 }
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& target,
@@ -31,10 +32,10 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tens
                       " but weight [classes, dim] is ", weight.shape());
   require<ShapeError>(!bias || bias.shape() == Shape{weight.dim(0)}, kOp, ": bias must be [", weight.dim(0),
                       "] because weight is ", weight.shape(), ", got ", bias.shape());
-  if (!is_reduced(weight)) require_same_kind(x, weight, kOp, "weight");
+  if (!is_reduced(weight)) require_parameter(x, weight, kOp, "weight");
   require<ShapeError>(!is_reduced(weight) || (!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias)), kOp,
                       ": a weight of ", weight.dtype(), " is for inference only and has no gradient");
-  require_same_kind(x, bias, kOp, "bias");
+  require_parameter(x, bias, kOp, "bias");
   require<ShapeError>(static_cast<bool>(target), kOp, ": target is empty");
   require<ShapeError>(target.dtype() == DType::i64, kOp, ": target must be i64, got ", target.dtype());
   const Shape leading(x.shape().span().first(static_cast<size_t>(x.rank() - 1)));
@@ -95,11 +96,10 @@ class ChunkedLoss {
   ChunkedLoss(const Counted& counted, const Tensor& weight, const Tensor& bias, const CrossEntropyOptions& options,
               Wanted wanted)
       : in_(counted), weight_(weight), bias_(bias), options_(options), wanted_(wanted) {
-    const TensorOptions kind{in_.x.dtype(), weight.device()};
-    if (wanted.x) dx = empty(in_.x.shape(), kind);
-    if (wanted.weight) dweight = in_.x.dim(0) > 0 ? empty(weight.shape(), kind) : zeros(weight.shape(), kind);
-    if (wanted.bias) dbias = zeros(bias.shape(), kind);
-    loss = empty({}, kind);
+    if (wanted.x) dx = empty_like(in_.x);
+    if (wanted.weight) dweight = in_.x.dim(0) > 0 ? empty_like(weight) : zeros_like(weight);
+    if (wanted.bias) dbias = zeros_like(bias);
+    loss = empty({}, {sum_dtype(in_.x.dtype()), weight.device()});
     run();
   }
 
@@ -108,7 +108,7 @@ class ChunkedLoss {
 
  private:
   void run() {
-    const int64_t count = in_.x.dim(0), most = rows_per_chunk(weight_.dim(0), weight_.device());
+    const int64_t count = in_.x.dim(0), most = rows_per_chunk(weight_.dim(0), dtype_, weight_.device());
     const int64_t chunks = (count + most - 1) / most;
     const CrossEntropyKernels& kernel = kernels(weight_.device()).cross_entropy;
     kernel.count(rows(in_.target), options_.ignore_index, rows(count_));
@@ -119,31 +119,34 @@ class ChunkedLoss {
   void add_rows(int64_t begin, int64_t end) {
     const Tensor x = row_range(in_.x, begin, end), target = dense(row_range(in_.target, begin, end));
     // Without gradients, reduced and f32 weights use the same op, so that bf16 weights give the same bits as f32 ones.
+    const Tensor operand = wanted_.any() ? to(x, dtype_) : x;
     const Tensor logits = is_reduced(weight_) || !wanted_.any()
                               ? linear(x, weight_, bias_)
-                              : product(x, transposed(weight_, 0, 1), {.bias = bias_, .precision = precision_});
-    const TensorOptions kind{x.dtype(), x.device()};
+                              : product(operand, transposed(rounded_, 0, 1), {.bias = bias_, .precision = precision_});
+    const TensorOptions kind{sum_dtype(logits.dtype()), x.device()};
     const Tensor lse = empty({end - begin}, kind);
     const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
     kernel.forward(rows(logits), rows(target), options_, rows(row_range(losses_, begin, end)), rows(lse));
     if (!wanted_.any()) return;
     // The gradient overwrites the logits.
     kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), rows(count_), options_, rows(logits));
-    add_gradients(x, logits, begin);
+    add_gradients(operand, logits, begin);
   }
 
   void add_gradients(const Tensor& x, const Tensor& dlogits, int64_t begin) {
     const Kernels& table = kernels(x.device());
-    const bool bf16 = precision_ == Precision::bf16;
+    MatmulOptions options = matmul_options(precision_, dtype_);
     if (wanted_.x) {
       const Tensor part = row_range(dx, begin, begin + x.dim(0));
-      table.matmul.multiply(dlogits.view(), weight_.view(), part.view(), {.bf16 = bf16});
+      table.matmul.multiply(dlogits.view(), rounded_.view(), part.view(), options);
     }
     if (wanted_.weight) {
-      table.matmul.multiply(transposed(dlogits, 0, 1).view(), x.view(), dweight.view(),
-                            {.accumulate = begin > 0, .bf16 = bf16});
+      options.accumulate = begin > 0;
+      table.matmul.multiply(transposed(dlogits, 0, 1).view(), x.view(), dweight.view(), options);
     }
-    if (wanted_.bias) table.elementwise.accumulate(reduced_to(dlogits, dbias.shape()).view(), dbias.view());
+    if (wanted_.bias) {
+      table.elementwise.accumulate(reduced_to(dlogits, dbias.shape(), dbias.dtype()).view(), dbias.view());
+    }
   }
 
   const Counted& in_;
@@ -151,6 +154,8 @@ class ChunkedLoss {
   const Tensor& bias_;
   const CrossEntropyOptions options_;
   const Wanted wanted_;
+  const DType dtype_ = activation_dtype(in_.x);  // of the products' operands and of the logits
+  const Tensor rounded_ = wanted_.any() ? to(weight_, dtype_) : Tensor{};
   const Tensor losses_ = empty({in_.x.dim(0)}, {DType::f64, in_.x.device()});
   const Tensor count_ = empty({}, {DType::i64, in_.x.device()});
   const Precision precision_ = current_precision();

@@ -6,7 +6,7 @@ namespace attend {
 namespace {
 
 void check_parameter(const Tensor& x, const Tensor& parameter, const char* op, const char* name) {
-  require_same_kind(x, parameter, op, name);
+  require_parameter(x, parameter, op, name);
   require<ShapeError>(!parameter || parameter.shape() == Shape{x.dim(-1)}, op, ": ", name, " must have shape [",
                       x.dim(-1), "], got ", parameter.shape());
 }
@@ -16,8 +16,8 @@ void check_input(const Tensor& x, const char* op) {
   require<ShapeError>(x.rank() >= 1 && x.dim(-1) >= 1, op, ": last axis must not be empty, got shape ", x.shape());
 }
 
-/// One number for each row of x.
-Tensor per_row(const Tensor& x) { return empty({x.numel() / x.dim(-1)}, {x.dtype(), x.device()}); }
+/// One statistic for each row of x.
+Tensor per_row(const Tensor& x) { return empty({x.numel() / x.dim(-1)}, {sum_dtype(x.dtype()), x.device()}); }
 
 Tensor dense_or_empty(const Tensor& x) { return x ? dense(x) : Tensor{}; }
 Tensor like_if(bool wanted, const Tensor& x) { return wanted ? empty_like(x) : Tensor{}; }
@@ -30,6 +30,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Nor
   check_input(x, "layer_norm");
   check_parameter(x, weight, "layer_norm", "weight");
   check_parameter(x, bias, "layer_norm", "bias");
+  if (weight) require_same_kind(weight, bias, "layer_norm", "bias");
   const Tensor in = dense(x), w = dense_or_empty(weight), b = dense_or_empty(bias);
   const Tensor y = empty_like(x), mean = per_row(x), rstd = per_row(x);
   kernels(x.device())

@@ -1,16 +1,26 @@
 #pragma once
 
+#include <optional>
+
 #include "attend/ops/precision.h"
 #include "attend/tensor/tensor.h"
+#include "backend/kernels.h"
 
 namespace attend {
 
 struct ProductOptions {
   Tensor bias{};  ///< [n] or empty
   Precision precision = Precision::f32;
+  std::optional<DType> result{};  ///< f32 for operands of 16 bits; default: the dtype of a
 };
 
-/// a […, m, k] · b […, k, n] + bias. Leading axes broadcast. Not recorded.
+/// The options of a product of operands of `dtype`. Operands of 16 bits need no rounding.
+inline MatmulOptions matmul_options(Precision precision, DType dtype) {
+  return {.bf16 = precision == Precision::bf16 && size_of(dtype) > 2};
+}
+
+/// a […, m, k] · b […, k, n] + bias. Leading axes broadcast. The bias may be f32 beside operands of 16 bits. Not
+/// recorded.
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options = {});
 
 }  // namespace attend

@@ -9,9 +9,10 @@ namespace {
 
 /// factor · Σ x over the axes where `kept` is 1 and x is not. Its gradient is factor · dy, stretched over x again.
 Tensor scaled_sum(const char* op, const Tensor& x, const Shape& kept, const Shape& result, double factor) {
-  const Tensor y = empty(kept, {x.dtype(), x.device()});
-  kernels(x.device()).reduce.sum(x.view(), y.view());
-  if (factor != 1) kernels(x.device()).elementwise.affine(y.view(), factor, 0, y.view());
+  const Tensor total = empty(kept, {sum_dtype(x.dtype()), x.device()});
+  kernels(x.device()).reduce.sum(x.view(), total.view());
+  if (factor != 1) kernels(x.device()).elementwise.affine(total.view(), factor, 0, total.view());
+  const Tensor y = to(total, x.dtype());
   return record(op, y.as_strided(result, contiguous_strides(result), 0), {x},
                 [op, shape = x.shape(), kept, factor](const Tensor& dy) -> Gradients {
                   const Tensor upstream = reshaped(dy, kept);

@@ -43,7 +43,7 @@ Tensor log_softmax_terms(const Tensor& x) {
   const SoftmaxKernels& table = checked("log_softmax_terms", x);
   Shape shape = x.shape();
   shape[x.rank() - 1] = 2;
-  const Tensor terms = empty(shape, {x.dtype(), x.device()});
+  const Tensor terms = empty(shape, {sum_dtype(x.dtype()), x.device()});
   table.log_terms(rows(dense(x)), rows(terms));
   return terms;
 }

@@ -29,8 +29,9 @@ void set_grad(const Tensor& tensor, Tensor value);
 void zero_grad(const Tensor& tensor);  ///< removes the gradient
 
 /// Records that the op `name` computed `y` from `inputs`, and returns a recorded handle to y. Returns `y` unchanged if
-/// no input needs a gradient. `backward` maps the gradient of y to the gradients of the inputs. It may capture `y` but
-/// not the returned handle, because the node would then own itself.
+/// no input needs a gradient. `backward` maps the gradient of y, which has y's dtype, to the gradients of the inputs;
+/// they are converted to the inputs' dtypes. It may capture `y` but not the returned handle, because the node would
+/// then own itself.
 Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward);
 
 /// A reference to a tensor that outlives the call in which the reference is an argument.

@@ -43,7 +43,7 @@ struct RecurrentLayer {
 };
 
 /// h and c are [layers · directions, batch, state_dim], with the two directions of a layer next to each other. An empty
-/// tensor means zeros. Only LSTM has c.
+/// tensor means zeros. Only LSTM has c. States are f32 also if x has 16 bits.
 struct RecurrentState {
   Tensor h, c;
 };

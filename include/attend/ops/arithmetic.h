@@ -4,7 +4,8 @@
 
 namespace attend {
 
-// Elementwise ops on f32 or f64. Operands broadcast as in NumPy: axes are aligned at the end, and size 1 stretches.
+// Elementwise ops. Operands broadcast as in NumPy: axes are aligned at the end, and size 1 stretches. On a GPU, an f32
+// operand may meet one of 16 bits; the result then has 16 bits.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor subtract(const Tensor& a, const Tensor& b);
 Tensor multiply(const Tensor& a, const Tensor& b);

@@ -4,16 +4,21 @@
 
 namespace attend {
 
-/// Precision to which linear layers round their operands before multiplying. Sums, parameters and activations are f32
-/// in both cases. Weights stored as bf16 (attend/ops/weight_format.h) need no rounding; bf16 rounds the other operand.
-enum class Precision { f32, bf16 };
+/// Precision of linear layers. Sums, parameters and their gradients are f32 in each.
+enum class Precision {
+  f32,  ///< exact f32 products
+  /// On the CPU, products round f32 operands to bf16, and activations stay f32. On a GPU, linear() and embedding()
+  /// return bf16; all other ops compute in f32 and return the dtype of their inputs. Statistics and losses are f32.
+  /// Weights stored as bf16 (attend/ops/weight_format.h) need no rounding.
+  bf16,
+};
 
 /// Whether the device has bf16 products.
 bool has_bf16(Device device = kCpu);
 
 /// While a PrecisionScope is alive, linear() and linear_cross_entropy() on this thread multiply in its precision. Their
 /// gradients use the same precision, even after the scope has ended. f64 tensors are not affected. Throws DeviceError
-/// if the device does not have bf16 products.
+/// if the device does not support the precision.
 class PrecisionScope {
  public:
   explicit PrecisionScope(Precision precision, Device device = kCpu);

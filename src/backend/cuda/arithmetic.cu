@@ -274,6 +274,9 @@ void accumulate(ConstView x, View y) {
 void binary(BinaryKind kind, ConstView a, ConstView b, View y) {
   with_float(y.dtype, "binary", [&](auto type) {
     using T = decltype(type);
+    if constexpr (kIs16Bit<T>) {
+      if (b.dtype == DType::f32) return map<T, T, float>("binary", y.shape, Binary{kind}, y, a, b);
+    }
     map<T, T, T>("binary", y.shape, Binary{kind}, y, a, b);
   });
 }

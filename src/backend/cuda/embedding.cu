@@ -38,6 +38,34 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// y[i] = table[index[i]], rounded to 16 bits, in packs of 8 elements.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    take_rounded_kernel(const float* table, int64_t table_stride, Index index, T* y, int64_t y_stride, int64_t rows,
+                        int64_t cols, FastDivide packs, bool aligned) {
+  constexpr int kN = kPack<T>;
+  const int64_t tasks = rows * packs.divisor;
+  for (int64_t task = int64_t{blockIdx.x} * kThreads + threadIdx.x; task < tasks;
+       task += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = task < (int64_t{1} << 31) ? packs.quotient(static_cast<uint32_t>(task)) : task / packs.divisor;
+    const int64_t col = (task - row * packs.divisor) * kN;
+    const auto from = load_pack<kN>(table + index[row] * table_stride + col, cols - col, aligned);
+    Pack<T, kN> rounded;
+#pragma unroll
+    for (int i = 0; i < kN; ++i) rounded.at[i] = narrow<T>(from.at[i]);
+    store_pack<kN>(y + row * y_stride + col, rounded, cols - col, aligned);
+  }
+}
+
+template <class T>
+void take_rounded(const ConstRows& table, const ConstRows& index, const Rows& y) {
+  const int64_t packs = ceil_div(y.cols, kPack<T>);
+  take_rounded_kernel<T><<<grid_size(ceil_div(y.rows * packs, kThreads)), kThreads, 0, stream()>>>(
+      static_cast<const float*>(table.data), table.stride, index_of(index), static_cast<T*>(y.data), y.stride, y.rows,
+      y.cols, FastDivide(packs), rows_aligned(table, kPack<T>) && rows_aligned(y, kPack<T>));
+  check_launch("take_rows");
+}
+
 // Sorting: positions are ordered by their index, and positions of one index keep their order.
 
 /// The result of sorting n positions.
@@ -374,6 +402,11 @@ void check_index(ConstRows index, int64_t limit, const char* op) {
 
 void take_rows(ConstRows table, ConstRows index, Rows y) {
   if (y.numel() == 0) return;
+  if (y.dtype != table.dtype) {
+    require<ShapeError>(table.dtype == DType::f32 && size_of(y.dtype) == 2, "take_rows: cannot take ", y.dtype,
+                        " from ", table.dtype);
+    return y.dtype == DType::bf16 ? take_rounded<BFloat16>(table, index, y) : take_rounded<Float16>(table, index, y);
+  }
   const auto item = static_cast<int64_t>(size_of(y.dtype));
   const auto launch = [&]<class Unit>(Unit) {
     constexpr auto kSize = static_cast<int64_t>(sizeof(Unit));
