@@ -174,7 +174,10 @@ Preference new_preference(const Product& product) {
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     check(blas().preference_set(preference, attribute, &value, sizeof value), kName);
   };
-  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  // Parts of a sum are added in f32, also if the result has 16 bits.
+  const uint32_t reductions = size_of(product.c_type) == 2
+                                  ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                  : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.b.data));
