@@ -1,7 +1,8 @@
 // A plug-in for tests without a GPU: two devices whose kernels are those of the CPU, but whose memory is their own.
-// Every kernel first checks that all its data is in memory of the current device, and throws DeviceError otherwise. So
-// a host pointer that would reach a kernel of a GPU is found. A graph records the calls of kernels; before each launch,
-// all memory that captures have used is overwritten.
+// Like those of a GPU they also compute on 16-bit floats, by f32 copies. Every kernel first checks that all its data is
+// in memory of the current device, and throws DeviceError otherwise. So a host pointer that would reach a kernel of a
+// GPU is found. A graph records the calls of kernels; before each launch, all memory that captures have used is
+// overwritten.
 //
 // ATTEND_PRETEND names a fault of the GPU: no_driver, old_driver, no_gpu, no_blas, busy, other_version, memory:N for
 // devices with N bytes, or full_after:N for devices without free memory after N launched kernels.
@@ -18,6 +19,7 @@
 
 #include "backend/cuda/messages.h"
 #include "backend/plugin.h"
+#include "testing/pretend_widening.h"
 
 namespace attend {
 namespace {
@@ -178,6 +180,14 @@ struct Checked {
     return entry.name;
   }
 
+  /// Whether the CPU's kernel needs f32 in place of 16 bits.
+  static constexpr bool converts() {
+    if constexpr (std::is_same_v<decltype(kMember), Kernel<void(ConstView, View)> ElementwiseKernels::*>) {
+      if (kMember == &ElementwiseKernels::copy) return false;  // converts between dtypes
+    }
+    return !std::is_same_v<decltype(kGroup), WeightKernels Kernels::*>;
+  }
+
   template <class Result, class... Args>
   static Result run(Args... args) {
     Arguments{name()}.check_all(args...);
@@ -185,7 +195,17 @@ struct Checked {
       if (recorded != nullptr) return record<Args...>(args...);
     }
     ++launches;
-    return ((host->cpu->*kGroup).*kMember)(args...);
+    return call<Result>(args...);
+  }
+
+  template <class Result, class... Args>
+  static Result call(const Args&... args) {
+    if constexpr (std::is_void_v<Result> && converts()) {
+      testing::Widening widening;
+      ((host->cpu->*kGroup).*kMember)(widening(args)...);
+    } else {
+      return ((host->cpu->*kGroup).*kMember)(args...);
+    }
   }
 
   /// Records a call. Kernels that read back or upload on a real GPU are not possible.
@@ -194,7 +214,7 @@ struct Checked {
     const std::string kernel = name();
     if (kernel == "index.check" || kernel == "random.normal") require_no_capture(name());
     recorded->push_back([kept = std::tuple(Kept<std::decay_t<Args>>{args}...)] {
-      std::apply([](const auto&... each) { ((host->cpu->*kGroup).*kMember)(each.get()...); }, kept);
+      std::apply([](const auto&... each) { call<void>(each.get()...); }, kept);
     });
   }
 
@@ -295,7 +315,8 @@ Kernels make_table() {
   put<&K::elementwise, &E::copy, &E::fill, &E::affine, &E::accumulate, &E::binary, &E::zero_padding, &E::unary,
       &E::unary_backward>(table);
   put<&K::reduce, &ReduceKernels::sum, &ReduceKernels::sum_of_squares>(table);
-  put<&K::matmul, &MatmulKernels::multiply, &MatmulKernels::has_bf16>(table);
+  put<&K::matmul, &MatmulKernels::multiply>(table);
+  table.matmul.has_bf16 = +[] { return true; };
   put<&K::weights, &WeightKernels::multiply, &WeightKernels::quantize, &WeightKernels::take_rows>(table);
   using S = SoftmaxKernels;
   put<&K::softmax, &S::forward, &S::backward, &S::log_forward, &S::log_backward, &S::log_terms>(table);
