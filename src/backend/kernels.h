@@ -79,6 +79,7 @@ struct MatmulOptions {
   bool accumulate = false;  ///< c += a b instead of c = a b
   ConstView bias;           ///< [n], added to each row; empty: no bias
   bool bf16 = false;        ///< round f32 operands to bf16 and add in f32; small products may stay exact
+  bool tf32 = false;        ///< on a GPU: round f32 operands to TF32 (10 bits after the point) and add in f32
 };
 inline constexpr const char* kNoBf16 =
     "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";

@@ -13,7 +13,8 @@ thread_local bool batch_invariant = false;
 bool has_bf16(Device device) { return kernels(device).matmul.has_bf16(); }
 
 PrecisionScope::PrecisionScope(Precision precision, Device device) : before_(current) {
-  require<DeviceError>(precision == Precision::f32 || has_bf16(device), kNoBf16);
+  require<DeviceError>(precision != Precision::tf32 || device != kCpu, "tf32 needs a GPU");
+  require<DeviceError>(precision != Precision::bf16 || has_bf16(device), kNoBf16);
   current = precision;
 }
 PrecisionScope::~PrecisionScope() { current = before_; }

@@ -16,7 +16,8 @@ struct ProductOptions {
 
 /// The options of a product of operands of `dtype`. Operands of 16 bits need no rounding.
 inline MatmulOptions matmul_options(Precision precision, DType dtype) {
-  return {.bf16 = precision == Precision::bf16 && size_of(dtype) > 2};
+  return {.bf16 = precision == Precision::bf16 && size_of(dtype) > 2,
+          .tf32 = precision == Precision::tf32 && dtype == DType::f32};
 }
 
 /// a […, m, k] · b […, k, n] + bias. Leading axes broadcast. The bias may be f32 beside operands of 16 bits. Not

@@ -41,6 +41,7 @@ TEST(FormerNames, SettingsGivenByNameMeanTheCurrentOnes) {
 TEST(FormerNames, TrainingOptionsReadTheFormerPrecisions) {
   EXPECT_EQ(training_from(R"({"precision": "bfloat16"})").precision, Precision::bf16);
   EXPECT_EQ(training_from(R"({"precision": "float32"})").precision, Precision::f32);
+  EXPECT_EQ(with_training({}, {{"precision", "tf32"}}).precision, Precision::tf32);
   EXPECT_EQ(with_training({}, {{"precision", "bfloat16"}}).precision, Precision::bf16);
   EXPECT_NE(training_text({.precision = Precision::bf16}).find("\"bf16\""), std::string::npos);
 }

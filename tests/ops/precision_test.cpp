@@ -7,6 +7,7 @@
 #include "attend/ops/shape.h"
 #include "backend/cpu/matmul/bf16.h"
 #include "backend/kernels.h"
+#include "ops/product.h"
 #include "ops/reshaped.h"
 #include "testing/gradients.h"
 #include "testing/values.h"
@@ -141,6 +142,30 @@ TEST(Precision, ScopesNestAndEnd) {
   }
   EXPECT_EQ(current_precision(), Precision::f32);
   cpu::set_bf16_unit_for_test(nullptr);
+}
+
+TEST(Precision, Tf32NeedsAGpu) {
+  expect_error<DeviceError>([] { const PrecisionScope scope(Precision::tf32, kCpu); }, "tf32 needs a GPU");
+}
+
+// TF32 rounds operands to 10 bits after the point; f32 stays exact.
+TEST(Precision, Tf32RoundsOperandsOnAGpu) {
+  if (default_device() == kCpu) GTEST_SKIP() << "no GPU: set ATTEND_TEST_DEVICE=cuda";
+  const Tensor x = parameter(random_f32({256, 512}, 1)), w = parameter(random_f32({384, 512}, 2));
+  const auto run = [&](Precision precision) {
+    const PrecisionScope scope(precision, default_device());
+    return linear(x, w).to_vector<double>();
+  };
+  const auto exact =
+      product(to(x.detach(), DType::f64), to(transposed(w.detach(), 0, 1), DType::f64)).to_vector<double>();
+  const auto error = [&](const std::vector<double>& values) {
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) sum += std::pow(values[i] - exact[i], 2);
+    return std::sqrt(sum / static_cast<double>(values.size()));
+  };
+  EXPECT_LT(error(run(Precision::f32)), 1e-5);
+  EXPECT_GT(error(run(Precision::tf32)), 2e-4);  // √512 terms of 1/3, each within 2⁻¹¹ · √2
+  EXPECT_LT(error(run(Precision::tf32)), 1e-2);
 }
 
 TEST(Precision, AMachineWithoutBf16Throws) {

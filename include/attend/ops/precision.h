@@ -6,7 +6,8 @@ namespace attend {
 
 /// Precision of linear layers. Sums, parameters and their gradients are f32 in each.
 enum class Precision {
-  f32,  ///< exact f32 products
+  f32,   ///< exact f32 products
+  tf32,  ///< on a GPU: products round f32 operands to TF32, which has 10 bits after the point
   /// On the CPU, products round f32 operands to bf16, and activations stay f32. On a GPU, linear() and embedding()
   /// return bf16; all other ops compute in f32 and return the dtype of their inputs. Statistics and losses are f32.
   /// Weights stored as bf16 (attend/ops/weight_format.h) need no rounding.

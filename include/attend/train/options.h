@@ -17,8 +17,8 @@ enum class StopMetric { loss, bleu };
 constexpr std::array<std::string_view, 3> names_of(OptimizerKind) { return {"adam", "adamw", "sgd"}; }
 constexpr std::array<std::string_view, 4> names_of(ScheduleKind) { return {"constant", "linear", "cosine", "noam"}; }
 constexpr std::array<std::string_view, 2> names_of(StopMetric) { return {"loss", "bleu"}; }
-constexpr std::array<std::string_view, 2> names_of(Precision) { return {"f32", "bf16"}; }
-constexpr std::array<std::string_view, 2> former_names_of(Precision) { return {"float32", "bfloat16"}; }
+constexpr std::array<std::string_view, 3> names_of(Precision) { return {"f32", "tf32", "bf16"}; }
+constexpr std::array<std::string_view, 3> former_names_of(Precision) { return {"float32", "tf32", "bfloat16"}; }
 
 /// Largest beta1 and beta2. Adam divides by 1 − beta.
 constexpr double kMostBeta = 0.999999;
@@ -74,7 +74,8 @@ struct TrainingOptions {
     visit("clip", &T::clip, "Maximum gradient norm (0: no clipping)");
     visit("label_smoothing", &T::label_smoothing, "Label smoothing", kMostDropout);
     visit("masked", &T::masked, "Fraction of tokens to predict in masked language modelling", kMostDropout);
-    visit("precision", &T::precision, "Precision of matrix products");
+    visit("precision", &T::precision,
+          "Precision of matrix products (tf32: GPU only); on a GPU, bf16 applies to activations too");
     visit("recompute", &T::recompute, "Recompute activations in the backward pass: slower, with less memory");
     visit("log_every", &T::log_every, "Steps between log lines");
     visit("validate_every", &T::validate_every, "Steps between validations (0: one epoch, at most 500 steps)");

@@ -190,7 +190,8 @@ void multiply_operands(const ConstView& a, const ConstView& b, const View& c, co
                   .b = right ? *right : *operand_of(used_b),
                   .c = c.data,
                   .c_stride = c.shape[row] == 1 ? c.shape[column] : c.strides[row],
-                  .accumulate = options.accumulate};
+                  .accumulate = options.accumulate,
+                  .tf32 = options.tf32 && a.dtype == DType::f32};
   std::vector<Axis> axes = leading_axes(used_a, used_b, c);
   join_rows(product, axes);
   if (bias.view() && c.dtype != DType::f64) {

@@ -43,12 +43,12 @@ cudaDataType_t data_type(DType type) {
   }
 }
 
-/// CUBLAS_COMPUTE_32F multiplies f32 exactly, without TF32.
+/// CUBLAS_COMPUTE_32F multiplies f32 exactly; TF32 must be asked for.
 Types types_of(const Product& product) {
   const cudaDataType_t operands = data_type(product.type), result = data_type(product.c_type);
   if (product.type == DType::f64) return {CUBLAS_COMPUTE_64F, CUDA_R_64F, operands, result};
   if (product.type == DType::i8) return {CUBLAS_COMPUTE_32I, CUDA_R_32I, operands, result};
-  return {CUBLAS_COMPUTE_32F, CUDA_R_32F, operands, result};
+  return {product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F, operands, result};
 }
 
 /// 1 or 0 in each type in which cuBLASLt takes factors.
@@ -87,7 +87,7 @@ Key key_of(const Product& product) {
           product.c_stride,
           product.c_batch_stride,
           flag(product.a.turned, 0) | flag(product.b.turned, 1) | flag(product.bias != nullptr, 2) |
-              flag(product.accumulate, 3),
+              flag(product.accumulate, 3) | flag(product.tf32, 4),
           alignment(product.a.data),
           alignment(product.b.data),
           alignment(product.c),

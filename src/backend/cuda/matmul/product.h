@@ -25,6 +25,7 @@ struct Product {
   int64_t c_stride = 0, c_batch_stride = 0;
   const void* bias = nullptr;  ///< [n], contiguous; null: no bias
   bool accumulate = false;     ///< add to c
+  bool tf32 = false;           ///< round f32 operands to TF32
 };
 
 enum class Outcome { done, no_algorithm };
