@@ -1,4 +1,5 @@
 #include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/hopper.h"
 #include "backend/cuda/attention/tensor.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/cuda.h"
@@ -339,7 +340,7 @@ void launch_backward(BackwardCall& call, const AttentionGradients& gradients) {
 
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
   using namespace attention;
-  if (tensor_backward(problem, gradients)) return;
+  if (hopper_backward(problem, gradients) || tensor_backward(problem, gradients)) return;
   BackwardCall call;
   call.p = problem_of(problem);
   call.p.width = static_cast<int>(gradients.dy.shape[3]);

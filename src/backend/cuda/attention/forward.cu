@@ -1,3 +1,4 @@
+#include "backend/cuda/attention/hopper.h"
 #include "backend/cuda/attention/tensor.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/cuda.h"
@@ -234,7 +235,7 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
   constexpr int kFewQueries = 8, kShortCache = 512;
   if (p.queries <= kFewQueries && p.keys > kShortCache && !problem.q_offsets && !problem.batch_invariant)
     return decode(problem, p, y, lse);
-  if (tensor_forward(problem, y, lse)) return;
+  if (hopper_forward(problem, y, lse) || tensor_forward(problem, y, lse)) return;
   ForwardCall call{p, rows_of(y), lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};
   with_class(problem, std::max(p.dim, p.width), [&](auto type, auto size) {
     using C = decltype(type);

@@ -35,24 +35,24 @@ struct Visibility {
   int keys, shift, window;
   bool causal;
 
-  __device__ __forceinline__ Visibility(const VisibilityOptions& options, int sequence_keys)
+  __host__ __device__ __forceinline__ Visibility(const VisibilityOptions& options, int sequence_keys)
       : keys(sequence_keys),
         shift(options.bottom_right ? sequence_keys - options.queries : 0),
         window(options.window),
         causal(options.causal) {}
-  __device__ __forceinline__ int begin(int i) const {
+  __host__ __device__ __forceinline__ int begin(int i) const {
     return window > 0 ? min(max(i + shift - window + 1, 0), keys) : 0;
   }
-  __device__ __forceinline__ int end(int i) const {
+  __host__ __device__ __forceinline__ int end(int i) const {
     const int limit = causal ? i + shift + 1 : window > 0 ? i + shift + window : keys;
     return max(min(limit, keys), begin(i));
   }
   /// Queries [query_begin, query_end) see keys of [first, last), before the ends of the sequence are taken into
   /// account.
-  __device__ __forceinline__ int query_begin(int first) const {
+  __host__ __device__ __forceinline__ int query_begin(int first) const {
     return max(causal ? first - shift : window > 0 ? first - shift - window + 1 : 0, 0);
   }
-  __device__ __forceinline__ int query_end(int last, int queries) const {
+  __host__ __device__ __forceinline__ int query_end(int last, int queries) const {
     return window > 0 ? max(min(last - 1 - shift + window, queries), 0) : queries;
   }
 };

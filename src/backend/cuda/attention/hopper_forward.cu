@@ -3,14 +3,15 @@
 
 #include "backend/cuda/attention/hopper.h"
 #include "backend/cuda/attention/hopper_common.h"
+#include "backend/cuda/attention/tensor.h"
 
 // The forward pass on Hopper, after FlashAttention-3 (Shah et al. 2024). A producer warp copies tiles of q, k and v
 // into shared memory; each consumer warpgroup owns 64 queries. While one warpgroup computes its softmax, the tensor
 // cores work for another, and within a warpgroup the scores of the next block of keys are computed during the softmax
 // of this one. CTAs stay and take tiles of queries from a counter, longest first.
 //
-// A hidden key has weight 0, and 0 · NaN would leak. Rows with an output that is not finite are therefore computed
-// again by repair_kernel, which skips hidden keys.
+// A hidden key has weight 0, and 0 · NaN would leak. Blocks with an output that is not finite are marked for a kernel
+// that skips hidden keys.
 namespace attend::cuda {
 namespace {
 
@@ -19,6 +20,7 @@ struct ForwardArguments {
   void* y;
   float* lse;
   RowStrides y_strides, lse_strides;
+  BlockMarks marks;
   const int64_t* lengths;
   VisibilityOptions visibility;
   float scale_log2;  ///< scale · log2 e: weights are powers of 2
@@ -304,6 +306,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSha
     named_sync(kRound + group, 128);
     char* mine = reinterpret_cast<char*>(shared.q) + (64 * group + 16 * warp) * 128;
     constexpr int kPart = kRows * 128;
+    float probe = 0;  // NaN if an output is not finite
+#pragma unroll
+    for (int n = 0; n < kDim / 2; ++n) probe = fmaf(o[n], 0, probe);
+    const int first_row = tile.first_query + 64 * group + 16 * warp;
+    if (args.marks.any != nullptr && !(probe == 0) && first_row < queries)
+      args.marks.mark(int64_t{tile.batch} * args.heads + tile.head, first_row);
     const auto place = [](int r, int chunk) { return chunk / 8 * kPart + r * 128 + ((chunk % 8) ^ (r % 8)) * 16; };
 #pragma unroll
     for (int j = 0; j < kDim / 8; j += 2) {
@@ -378,11 +386,20 @@ bool launch(const AttentionProblem& problem, View y, View lse) {
   constexpr int64_t kCacheBytes = int64_t{32} << 20;
   const int64_t fitting = kCacheBytes / (problem.k.shape[2] * kDim * 4) * group;
   args.section = static_cast<int>(std::clamp<int64_t>(fitting, group, heads * batch));
+  const int rows = kForwardMarkRows, blocks = (args.visibility.queries + rows - 1) / rows;
+  const int64_t marked = 1 + (batch * heads * blocks + 3) / 4;
+  const bool hides_pairs = problem.causal || problem.window > 0 || problem.lengths;
+  const Scratch<uint32_t> marks(hides_pairs ? marked : 0);
+  if (hides_pairs) {
+    check(cudaMemsetAsync(marks.data(), 0, static_cast<size_t>(marked) * 4, stream()), "attention.forward");
+    args.marks = {marks.data(), reinterpret_cast<uint8_t*>(marks.data() + 1), rows, blocks};
+  }
   const auto kernel = forward_kernel<T, kDim, kKeys, kGroups>;
   constexpr int kBytes = sizeof(Shared) + 1024;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "attention.forward");
   kernel<<<std::min(args.tiles, multiprocessors()), 128 * (kGroups + 1), kBytes, stream()>>>(args);
   check_launch("attention.forward");
+  if (hides_pairs) tensor_forward(problem, y, lse, args.marks);
   return true;
 }
 

@@ -75,11 +75,46 @@ __device__ __forceinline__ void copy_tile(void* to, const CUtensorMap& map, uint
       "l"(&map), "r"(shared_address(barrier)), "r"(0), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
+/// Copies contiguous bytes into shared memory. Addresses and size are multiples of 16 bytes.
+__device__ __forceinline__ void copy_bytes(void* to, const void* from, uint64_t* barrier, uint32_t bytes) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+}
+/// Starts to write contiguous bytes of shared memory to global memory.
+__device__ __forceinline__ void write_bytes(void* to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+               "r"(bytes)
+               : "memory");
+}
+/// Starts to add floats in shared memory to those in global memory.
+__device__ __forceinline__ void add_floats(float* to, const float* from, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void writes_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Waits until this thread's writes have read their shared memory.
+__device__ __forceinline__ void writes_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/// Waits until this thread's writes are complete.
+__device__ __forceinline__ void writes_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 /// Makes ordinary writes to shared memory visible to bulk copies and products.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Orders ordinary accesses to global memory and bulk copies.
+__device__ __forceinline__ void fence_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
+  uint32_t value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_release(uint32_t* address, uint32_t value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
 
 // --- products -------------------------------------------------------------------------------------------------------
 
@@ -100,6 +135,13 @@ template <int kCount>
 __device__ __forceinline__ void pin(uint32_t (&words)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(words[i])::"memory");
+}
+
+/// Tells the compiler that the old values are not needed, so that no registers keep them.
+template <int kCount>
+__device__ __forceinline__ void forget(float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "=f"(sums[i]));
 }
 
 /// Descriptor of a tile in shared memory with 128-byte rows in the 128-byte swizzle. `part_bytes`: distance from one
@@ -136,6 +178,13 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   else
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
+}
+template <class T>
+__device__ __forceinline__ float2 unpack(uint32_t word) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  else
+    return __half22float2(*reinterpret_cast<const __half2*>(&word));
 }
 /// Writes four 8 × 8 matrices of 16-bit elements; lane l gives the address of row l mod 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {

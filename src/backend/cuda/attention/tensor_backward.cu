@@ -25,6 +25,7 @@ enum class Wanted { both, dk, dv };
 template <class T>
 __global__ void __launch_bounds__(kTensorThreads)
     statistics_kernel(const __grid_constant__ HalfBackwardCall call, int64_t rows) {
+  if (call.marks.queries.skips_all() && call.marks.keys.skips_all()) return;
   const Problem& p = call.half.p;
   const int lane = static_cast<int>(threadIdx.x) % 16;
   const int64_t row = min(int64_t{blockIdx.x} * (kTensorThreads / 16) + threadIdx.x / 16, rows - 1);
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2) tensor_key_kernel(const __g
   const Problem& p = call.half.p;
   const int kv_head = static_cast<int>(blockIdx.x) % p.kv_heads, rest = static_cast<int>(blockIdx.x) / p.kv_heads;
   const Block block = key_block<kTensorThreads>(p, rest % p.batch, kKept, rest / p.batch);
-  if (block.sequence < 0) return;
+  if (block.sequence < 0 || call.marks.keys.skips(block.sequence * p.kv_heads + kv_head, block.first)) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
   const int first = block.first, count = min(kKept, sequence.keys - first), b = sequence.batch;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -298,13 +299,16 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
     tensor_query_kernel(const __grid_constant__ HalfBackwardCall call) {
   extern __shared__ __align__(128) uint16_t memory[];
   for_query_blocks<kTensorThreads>(
-      call.half.p, call.bias, BackwardTile<D>::kKept,
-      [&](const Block& block, int head, int part) { query_gradients<T, D>(call, block, head, part, memory); });
+      call.half.p, call.bias, BackwardTile<D>::kKept, [&](const Block& block, int head, int part) {
+        if (call.marks.queries.skips(block.sequence * call.half.p.heads + head, block.first)) return;
+        query_gradients<T, D>(call, block, head, part, memory);
+      });
 }
 
 template <class T, int D>
 void launch_backward(HalfBackwardCall& call, const AttentionGradients& gradients) {
   using Tile = BackwardTile<D>;
+  static_assert(Tile::kKept == kBackwardMarkRows);
   const Problem& p = call.half.p;
   const int64_t rows = int64_t{p.batch} * p.heads * p.queries;
   const Scratch<float> exponents(rows), deltas(rows);
@@ -333,7 +337,7 @@ void launch_backward(HalfBackwardCall& call, const AttentionGradients& gradients
 }  // namespace
 }  // namespace attention
 
-bool tensor_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
+bool tensor_backward(const AttentionProblem& problem, const AttentionGradients& gradients, const GradientMarks& marks) {
   using namespace attention;
   if (problem.q.dtype != DType::bf16 && problem.q.dtype != DType::f16) return false;
   if (architecture() < 80 || problem.q.shape[3] == 0 || gradients.dy.shape[3] == 0) return false;
@@ -349,6 +353,7 @@ bool tensor_backward(const AttentionProblem& problem, const AttentionGradients& 
   call.lse_batch = gradients.lse.strides[0];
   call.lse_head = gradients.lse.strides[1];
   call.lse_row = gradients.lse.strides[2];
+  call.marks = marks;
   with_half_class(problem.q.dtype, std::max(p.dim, p.width), [&](auto type, auto size) {
     launch_backward<decltype(type), decltype(size)::value>(call, gradients);
   });

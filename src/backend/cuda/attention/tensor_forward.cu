@@ -23,6 +23,7 @@ struct ForwardCall {
   float* lse = nullptr;
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
   int blocks = 0;  ///< blocks of queries per batch entry
+  BlockMarks marks;
 };
 
 /// The running softmax of a thread's rows. Each thread sums its own columns; the four sums are joined at the end.
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
   // The heads of a block follow each other. The last blocks, which see the most keys if causal, go first.
   const int head = static_cast<int>(blockIdx.x) % p.heads, rest = static_cast<int>(blockIdx.x) / p.heads;
   const Block block = query_block<kTensorThreads>(p, rest % p.batch, kQueries, call.blocks - 1 - rest / p.batch);
-  if (block.sequence < 0) return;
+  if (block.sequence < 0 || call.marks.skips(block.sequence * p.heads + head, block.first)) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
   const int first = block.first, count = min(kQueries, sequence.queries - first), kv_head = head / p.group();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
 }  // namespace
 }  // namespace attention
 
-bool tensor_forward(const AttentionProblem& problem, View y, View lse) {
+bool tensor_forward(const AttentionProblem& problem, View y, View lse, const BlockMarks& marks) {
   using namespace attention;
   if (problem.q.dtype != DType::bf16 && problem.q.dtype != DType::f16) return false;
   if (architecture() < 80 || problem.q.shape[3] == 0 || y.shape[3] == 0) return false;
@@ -195,8 +196,10 @@ bool tensor_forward(const AttentionProblem& problem, View y, View lse) {
   call.lse_batch = lse.strides[0];
   call.lse_head = lse.strides[1];
   call.lse_row = lse.strides[2];
+  call.marks = marks;
   with_half_class(problem.q.dtype, std::max(p.dim, p.width), [&](auto type, auto size) {
     constexpr int D = decltype(size)::value;
+    static_assert(D > 128 || ForwardTile<D>::kQueries == kForwardMarkRows);
     call.blocks = static_cast<int>(query_blocks(p, ForwardTile<D>::kQueries));
     launch("attention.forward", tensor_forward_kernel<decltype(type), D>, int64_t{call.blocks} * p.heads * p.batch,
            kTensorThreads, ForwardTile<D>::kShared, call);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/tensor.h"
 #include "backend/cuda/attention/tensor_score.cuh"
 
 // From products q · k and dy · v to weights and gradients of scores, in registers.
@@ -15,6 +16,7 @@ struct HalfBackwardCall {
   float* deltas = nullptr;     ///< the same shape: Σ dy · y
   int blocks = 0;              ///< blocks of keys per batch entry
   BiasGradient bias;
+  GradientMarks marks;
 };
 
 /// lse · log2 e and delta of the queries of a thread's products.

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+namespace attend::cuda {
+
+/// Marks of blocks of rows of a [batch, heads, length] tensor. A hidden key has weight 0, and 0 · NaN is NaN: a kernel
+/// that multiplies whole tiles marks the blocks of its results that are not finite, and a kernel that skips hidden keys
+/// computes these blocks again.
+struct BlockMarks {
+  uint32_t* any = nullptr;   ///< not 0: a block is marked; null: there are no marks
+  uint8_t* marks = nullptr;  ///< [batch, heads, blocks]
+  int rows = 1;              ///< of a block
+  int blocks = 0;
+
+#ifdef __CUDACC__
+  __device__ __forceinline__ void mark(int64_t slice, int row) const {
+    marks[slice * blocks + row / rows] = 1;
+    *any = 1;
+  }
+  /// For the second kernel: whether no block is marked, or not that of a row.
+  __device__ __forceinline__ bool skips_all() const { return any != nullptr && *any == 0; }
+  __device__ __forceinline__ bool skips(int64_t slice, int row) const {
+    return any != nullptr && (*any == 0 || marks[slice * blocks + row / rows] == 0);
+  }
+#endif
+};
+
+}  // namespace attend::cuda
