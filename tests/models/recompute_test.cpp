@@ -66,7 +66,7 @@ TEST(Recompute, GivesTheSameBitsWithLessMemory) {
     const Trained plain = train_once(*model, false), again = train_once(*model, true);
     EXPECT_TRUE(plain.gradients == again.gradients) << config;
     EXPECT_EQ(plain.next_stream, again.next_stream) << config;
-    EXPECT_LT(static_cast<double>(again.peak), 0.7 * static_cast<double>(plain.peak)) << config;
+    EXPECT_LT(static_cast<double>(again.peak), 0.8 * static_cast<double>(plain.peak)) << config;
   }
 }
 
