@@ -86,6 +86,34 @@ Workload decode_many_workload(WeightFormat format) {
           }};
 }
 
+/// Generation as users run it: prompts of 32 tokens, 128 new tokens for each; the time includes reading the prompts.
+/// With bf16 weights x is rounded too.
+Workload generate_workload(int64_t rows, WeightFormat format) {
+  static constexpr int64_t kPrompt = 32, kNew = 128;
+  constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
+  const Precision precision = format == WeightFormat::bf16 ? Precision::bf16 : Precision::f32;
+  return {.name = named("generate_gpt2_" + std::to_string(rows), format),
+          .operations = static_cast<double>(rows) * (kPrompt + kNew) * 2 * kMatrices,
+          .tokens = rows * kNew,
+          .format = format,
+          .precision = precision,
+          .slow = true,
+          .for_gpus = true,
+          .prepare = [rows, format, precision] {
+            std::vector<std::vector<int32_t>> prompts(static_cast<size_t>(rows));
+            const std::vector<int64_t> ids = made_up_ids({rows, kPrompt}, kGpt2Words).to_vector<int64_t>();
+            for (size_t i = 0; i < ids.size(); ++i) prompts[i / kPrompt].push_back(static_cast<int32_t>(ids[i]));
+            Prepared prepared;
+            prepared.run = [model = gpt2(format), prompts, precision] {
+              const PrecisionScope scope(precision, bench_device());
+              search(*model, Vocabulary{.size = model->vocab_size()}, prompts,
+                     {.ends_at_limit = false, .max_length = kNew}, [](int64_t, auto) {});
+              return Results{};
+            };
+            return prepared;
+          }};
+}
+
 /// A prompt of 512 tokens up to the logits of the next token; the output layer is computed for one row only. With
 /// Precision::bf16, x is rounded too.
 Workload prompt_workload(WeightFormat format, Precision precision) {
@@ -190,6 +218,9 @@ std::vector<Workload> inference_workloads() {
   std::vector<Workload> result;
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_workload(format));
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_many_workload(format));
+  for (const int64_t rows : {1, 64}) {
+    for (const WeightFormat format : {f32, bf16}) result.push_back(generate_workload(rows, format));
+  }
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format, Precision::f32));
   if (has_bf16()) result.push_back(prompt_workload(bf16, Precision::bf16));
   for (const WeightFormat format : {f32, int8}) {

@@ -127,17 +127,12 @@ class GptDecoding final : public Decoding {
   Tensor fused_step(const Tensor& ids) {
     const int64_t longest = step_.longest();
     check_length("gpt", longest, model_.settings.context);
-    const std::vector<int64_t> fresh = ids.to_vector<int64_t>();
-    for (const int64_t id : fresh) {
-      require<ShapeError>(id >= 0 && id < model_.vocab_size(), "embedding: index ", id, " is outside 0 to ",
-                          model_.vocab_size() - 1);
-    }
     if (longest > caches_[0].capacity()) {
       for (KeyValueCache& cache : caches_) cache.reserve(longest);
       graph_.forget();
     }
     const Device device = model_.embedding.weight.device();
-    step_.set_numbers(fresh, caches_[0].capacity(), device);
+    step_.set_numbers(checked_ids(ids, model_.vocab_size()), caches_[0].capacity(), device);
     const Tensor table = position_rows(model_.positions, model_.waves, caches_[0].capacity());
     const Tensor logits = graph_.run(device, [&](const Tensor& target) { return fused_logits(table, target); });
     const std::vector<int64_t> counts(step_.held.size(), 1);

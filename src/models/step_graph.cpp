@@ -4,6 +4,14 @@
 
 namespace attend {
 
+std::vector<int64_t> checked_ids(const Tensor& ids, int64_t words) {
+  std::vector<int64_t> result = ids.to_vector<int64_t>();
+  for (const int64_t id : result) {
+    require<ShapeError>(id >= 0 && id < words, "embedding: index ", id, " is outside 0 to ", words - 1);
+  }
+  return result;
+}
+
 void StepGraph::forget() {
   graph_ = {};
   logits_ = {};

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "attend/ops/precision.h"
 #include "attend/tensor/tensor.h"
 #include "backend/graph.h"
 
 namespace attend {
+
+/// The ids of a step on the host. Throws ShapeError unless all are in [0, words).
+std::vector<int64_t> checked_ids(const Tensor& ids, int64_t words);
 
 /// Runs the same step of a generation again and again: the first time kernel by kernel, then as a captured graph. A
 /// step that cannot be captured runs kernel by kernel every time.

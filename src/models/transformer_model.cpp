@@ -10,6 +10,9 @@
 #include "attend/tensor/creation.h"
 #include "models/position_table.h"
 #include "models/settings_json.h"
+#include "models/step_graph.h"
+#include "nn/generation_step.h"
+#include "ops/generation.h"
 
 namespace attend {
 namespace {
@@ -85,6 +88,8 @@ class TransformerDecoding final : public Decoding {
     require<ShapeError>(!lengths, "transformer: all rows of a target must have the same length");
     step_.count = ids.dim(1);
     check_length("transformer", step_.longest(), model_.settings.context);
+    if (can_fuse(pass)) return fused_step(ids);
+    forget_graph();
     const ObservedPart stack(pass.observer, "decoder");
     step_.bias = step_bias();
     Tensor y = embed(model_, target_side(model_), ids, pass, &step_);
@@ -106,6 +111,7 @@ class TransformerDecoding final : public Decoding {
                        !std::ranges::equal(sentences, std::views::iota(int64_t{0}, std::ssize(sentences)));
     move_rows(order);
     if (!moved) return;
+    forget_graph();
     for (DecoderCache& cache : caches_) {
       cache.memory = {select_rows(cache.memory.keys, sentences), select_rows(cache.memory.values, sentences)};
     }
@@ -119,6 +125,7 @@ class TransformerDecoding final : public Decoding {
 
   void join(Decoding& other) override {
     auto& rows = dynamic_cast<TransformerDecoding&>(other);
+    forget_graph();
     require<ShapeError>(rows.rows_ == rows_, "transformer: decodings of ", rows_, " and ", rows.rows_,
                         " rows per sentence cannot be joined");
     memory_lengths_ = join_rows(real_lengths(), rows.real_lengths());
@@ -139,7 +146,56 @@ class TransformerDecoding final : public Decoding {
     step_.held = std::move(held);
     const RowMoves moves = history_.select(order);
     for (DecoderCache& cache : caches_) cache.own.move(moves);
+    if (!moves.is_in_place) forget_graph();
   }
+
+  /// Whether a step of one token per row can run by nn/generation_step.h: on a GPU, after the first step.
+  bool can_fuse(const ForwardPass& pass) const {
+    const KeyValueCache& cache = caches_[0].own;
+    return step_.count == 1 && cache.capacity() > 0 && cache.all().keys.device() != kCpu && !model_.target_distances &&
+           pass.observer == nullptr && pass.rng == nullptr;
+  }
+  /// The next step has other shapes or addresses.
+  void forget_graph() {
+    step_.numbers = {};
+    graph_.forget();
+  }
+
+  Tensor fused_step(const Tensor& ids) {
+    const int64_t longest = step_.longest(), words = target_side(model_).embedding.weight.dim(0);
+    if (longest > caches_[0].own.capacity()) {
+      for (DecoderCache& cache : caches_) cache.own.reserve(longest);
+      graph_.forget();
+    }
+    const Device device = model_.embedding.weight.device();
+    const int64_t capacity = caches_[0].own.capacity();
+    step_.bias = {};
+    step_.set_numbers(checked_ids(ids, words), capacity, device);
+    const Tensor table = position_rows(model_.target_positions, model_.waves, capacity);
+    const Tensor logits = graph_.run(device, [&](const Tensor& target) { return fused_logits(table, target); });
+    for (int64_t& held : step_.held) ++held;
+    history_.append(std::vector<int64_t>(step_.held.size(), 1));
+    return logits;
+  }
+
+  /// All kernels of a fused step. They depend on the shapes and on the caches' addresses, not on numbers of the host.
+  Tensor fused_logits(const Tensor& table, const Tensor& target) {
+    const Side side = target_side(model_);
+    Tensor x = embedding_unchecked(step_.device_ids(), side.embedding.weight);
+    if (model_.settings.scale_embedding) x = x * std::sqrt(static_cast<double>(model_.settings.dim));
+    if (table) x = x + embedding_unchecked(step_.device_positions(), on_device(table, x.device()));
+    if (side.norm) x = side.norm->forward(x);
+    x = reshape(x, {x.dim(0), 1, x.dim(1)});
+    for (size_t i = 0; i < caches_.size(); ++i) {
+      x = model_.decoder.layers[i].forward_cached(x, caches_[i], step_, {.lengths = memory_lengths_}, {});
+    }
+    const Head head = model_.head();
+    const Norm* norm = model_.decoder.norm ? &*model_.decoder.norm : nullptr;
+    if (!model_.settings.scale_output) return step_logits(x, norm, {head.weight, head.bias}, target);
+    if (norm != nullptr) x = norm->forward(x);
+    return step_logits(head_input(model_, x), nullptr, {head.weight, head.bias}, target);
+  }
+
   /// The lengths of the sources, also where no padding made them necessary: i64 [sentences].
   Tensor real_lengths() const {
     const Tensor& keys = caches_[0].memory.keys;
@@ -176,6 +232,7 @@ class TransformerDecoding final : public Decoding {
   std::vector<DecoderCache> caches_;
   CacheStep step_;
   RowHistory history_;
+  StepGraph graph_;
   Tensor distance_row_;  // [1, heads, 1, capacity]
 };
 

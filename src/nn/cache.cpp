@@ -235,6 +235,10 @@ Tensor select_rows(const Tensor& x, std::span<const int64_t> order) {
   const NoGrad scope;
   Shape shape = x.shape();
   shape[0] = static_cast<int64_t>(order.size());
+  if (x.device() != kCpu && x.dtype() == DType::f32 && x.rank() > 1) {  // in one kernel
+    const Tensor indices = tensor<int64_t>(std::vector<int64_t>(order.begin(), order.end()), {shape[0]});
+    return reshape(take_rows(reshape(x, {x.dim(0), -1}), indices), shape);
+  }
   const Tensor result = empty(shape, {x.dtype(), x.device()});
   for (int64_t i = 0; i < shape[0]; ++i) {
     copy_values(select(x, 0, order[static_cast<size_t>(i)]), select(result, 0, i));

@@ -79,6 +79,14 @@ Tensor embedding_unchecked(const Tensor& ids, const Tensor& weight) {
   return y;
 }
 
+Tensor take_rows(const Tensor& x, const Tensor& order) {
+  require<ShapeError>(x.rank() == 2 && x.dtype() == DType::f32, "take_rows: expected an f32 matrix, got ", x.dtype(),
+                      " ", x.shape());
+  const Tensor y = empty({order.numel(), x.dim(1)}, {x.dtype(), x.device()});
+  kernels(x.device()).index.take_rows(rows(dense(x)), rows(on_device(dense(order), x.device())), rows(y));
+  return y;
+}
+
 void put_rows(const Tensor& x, const Tensor& places, const Tensor& into) {
   require<ShapeError>(x.rank() == 2 && into.rank() == 2 && into.is_contiguous() && x.dim(1) == into.dim(1) &&
                           places.numel() == x.dim(0),

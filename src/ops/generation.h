@@ -20,6 +20,9 @@ Tensor embedding_unchecked(const Tensor& ids, const Tensor& weight);
 /// Writes row i of x [rows, width] to row places[i] of `into` [any, width], which has x's dtype or is bf16.
 void put_rows(const Tensor& x, const Tensor& places, const Tensor& into);
 
+/// Rows order[0], order[1], … of x [rows, width], f32; known to be in range. `order` may be on the host.
+Tensor take_rows(const Tensor& x, const Tensor& order);
+
 /// Copies runs of rows: see GenerationKernels. `from` and `to` are [rows, width] and may be the same tensor.
 void copy_runs(const Tensor& from, const Tensor& copies, int64_t longest, const Tensor& to);
 

@@ -2,13 +2,17 @@
 
 // Attention of a few queries over a long cache. There are only 4 operations for each element of k and v, so the lower
 // bound is the time to read k and v once. A CTA takes all queries that share one key head over a chunk of 256 keys; a
-// second kernel joins the chunks in their order. Chunks are counted from a sequence's first key and never change their
-// size, so that the bits of a row depend on nothing else in the batch.
+// second kernel joins the chunks in their order, if there are several. Q queries share a pass over the chunk. Chunks
+// are counted from a sequence's first key and never change their size, so that the bits of a row depend on nothing else
+// in the batch.
 namespace attend::cuda::attention {
 namespace {
 
-inline constexpr int kDecodeThreads = 128, kDecodeKeys = 256, kHalfWarps = kDecodeThreads / kRowLanes;
-inline constexpr int kTogether = 4;  // queries that share a pass over the chunk
+inline constexpr int kDecodeKeys = 256;
+/// One query alone has many threads, so that all its keys are on their way at once.
+template <class C, int Q>
+inline constexpr int kDecodeThreads = Q == 1 && sizeof(C) == 4 ? 256 : 128;
+inline constexpr int kJoinThreads = 128;
 
 struct DecodeCall {
   Problem p;
@@ -20,19 +24,21 @@ struct DecodeCall {
 };
 
 /// Scores of the queries of a pass against the keys of [keys.begin, keys.end).
-template <class C, int D>
+template <class C, int D, int Q>
 __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv_head, int first, int rows, Range keys,
                               C (*scores)[kDecodeKeys]) {
+  constexpr int kHalfWarps = kDecodeThreads<C, Q> / kRowLanes;
   const int half_warp = static_cast<int>(threadIdx.x) / kRowLanes, lane = static_cast<int>(threadIdx.x) % kRowLanes;
-  RowPart<C, D> queries[kTogether];
+  RowPart<C, D> queries[Q];
 #pragma unroll
-  for (int r = 0; r < kTogether; ++r) {
+  for (int r = 0; r < Q; ++r) {
     const int row = min(first + r, rows - 1);
     queries[r].load(p.q, p.q.offset(sequence.batch, kv_head * p.group() + row / p.queries, row % p.queries), p.dim);
   }
   constexpr int kAhead = D <= 64 ? 8 : D <= 128 ? 4 : 2;
 #pragma unroll 1
-  for (int j = half_warp; j < kDecodeKeys; j += kAhead * kHalfWarps) {
+  for (int base = 0; base < keys.end - keys.begin; base += kAhead * kHalfWarps) {  // the same for the whole warp
+    const int j = base + half_warp;
     RowPart<C, D> key[kAhead];
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
@@ -42,14 +48,14 @@ __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
 #pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
+      for (int r = 0; r < Q; ++r) {
         const C sum = sum_of_row(queries[r].dot(key[n]));
         if (lane == r) scores[r][j + n * kHalfWarps] = sum;
       }
     }
   }
   __syncthreads();
-  for (int n = static_cast<int>(threadIdx.x); n < kTogether * kDecodeKeys; n += kDecodeThreads) {
+  for (int n = static_cast<int>(threadIdx.x); n < Q * kDecodeKeys; n += kDecodeThreads<C, Q>) {
     const int r = n / kDecodeKeys, j = n % kDecodeKeys, row = first + r;
     if (row >= rows) break;
     const Scorer<C> scorer(p, sequence, kv_head * p.group() + row / p.queries);
@@ -93,8 +99,20 @@ __device__ void decode_softmax(const Scorer<C>& scorer, int i, int first_key, C*
   }
 }
 
-template <class C, int D>
-__global__ void __launch_bounds__(kDecodeThreads) decode_kernel(const __grid_constant__ DecodeCall call) {
+/// Writes an element of the output of row `row` of a key head, and its log-sum-exp with the first column. The rounding
+/// is that of join_kernel.
+template <class C>
+__device__ void finish_row(const DecodeCall& call, int b, int kv_head, int row, int column, C top, C total, C sum) {
+  const Problem& p = call.p;
+  const int head = kv_head * p.group() + row / p.queries, i = row % p.queries;
+  store<C>(call.y.data, call.y.offset(b, head, i) + column, call.y.dtype, total == 0 ? C{0} : sum / total);
+  if (column == 0)
+    static_cast<C*>(call.lse)[b * call.lse_batch + head * call.lse_head + i * call.lse_row] = top + log(total);
+}
+
+template <class C, int D, int Q>
+__global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __grid_constant__ DecodeCall call) {
+  constexpr int kThreads = kDecodeThreads<C, Q>, kHalfWarps = kThreads / kRowLanes;
   const Problem& p = call.p;
   const int chunk = static_cast<int>(blockIdx.x) % call.chunks, rest = static_cast<int>(blockIdx.x) / call.chunks;
   const int kv_head = rest % p.kv_heads, b = rest / p.kv_heads;
@@ -106,36 +124,41 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(const __grid_con
   const bool nothing = max(begin, any.begin) >= min(keys.end, any.end);
   const bool careful = p.hides_pairs() || p.causal || p.window > 0;
 
-  __shared__ __align__(16) C scores[kTogether][kDecodeKeys];
+  __shared__ __align__(16) C scores[Q][kDecodeKeys];
+  __shared__ C states[Q][2];  // maximum and sum
   extern __shared__ __align__(16) unsigned char memory[];
   C* sums = reinterpret_cast<C*>(memory);  // [half warp][query][D]
   const int thread = static_cast<int>(threadIdx.x), half_warp = thread / kRowLanes, lane = thread % kRowLanes;
   using Part = RowPart<C, D>;
-  for (int first = 0; first < rows; first += kTogether) {
+  for (int first = 0; first < rows; first += Q) {
     // Row r of a key head is query r mod queries of head r / queries, as in memory.
     C* partial = static_cast<C*>(call.partials) +
                  (((int64_t{b} * p.heads + kv_head * p.group()) * p.queries + first) * call.chunks + chunk) * step;
     const int64_t next = int64_t{call.chunks} * step;  // from one row's partial to the next one's
-    const int count = min(kTogether, rows - first);
+    const int count = min(Q, rows - first);
     if (nothing) {
-      if (thread < count) {
+      if (call.chunks == 1) {
+        for (int n = thread; n < count * p.width; n += kThreads) {
+          finish_row<C>(call, b, kv_head, first + n / p.width, n % p.width, hidden_score<C>(), C{0}, C{0});
+        }
+      } else if (thread < count) {
         partial[thread * next] = hidden_score<C>();
         partial[thread * next + 1] = 0;
       }
       continue;
     }
     __syncthreads();
-    decode_scores<C, D>(p, sequence, kv_head, first, rows, keys, scores);
+    decode_scores<C, D, Q>(p, sequence, kv_head, first, rows, keys, scores);
     if (thread / 32 < count) {
       const int r = thread / 32, row = first + r;
       const Scorer<C> scorer(p, sequence, kv_head * p.group() + row / p.queries);
-      decode_softmax(scorer, row % p.queries, begin, scores[r], partial + r * next);
+      decode_softmax(scorer, row % p.queries, begin, scores[r], states[r]);
     }
     __syncthreads();
-    Part output[kTogether] = {};
+    Part output[Q] = {};
     constexpr int kAhead = D <= 64 ? 8 : D <= 128 ? 4 : 2;
 #pragma unroll 1
-    for (int j = half_warp; j < kDecodeKeys; j += kAhead * kHalfWarps) {
+    for (int j = half_warp; j < keys.end - begin; j += kAhead * kHalfWarps) {
       Part value[kAhead];
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
@@ -146,7 +169,7 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(const __grid_con
       for (int n = 0; n < kAhead; ++n) {
         if (begin + j + n * kHalfWarps >= sequence.keys) continue;
 #pragma unroll
-        for (int r = 0; r < kTogether; ++r) {
+        for (int r = 0; r < Q; ++r) {
           const C weight = scores[r][j + n * kHalfWarps];
           if (careful && weight == 0) continue;
 #pragma unroll
@@ -159,29 +182,36 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(const __grid_con
       }
     }
 #pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
+    for (int r = 0; r < Q; ++r) {
 #pragma unroll
       for (int c = 0; c < Part::kChunks; ++c) {
         const int column = (lane + c * kRowLanes) * kChunk<C>;
-        if (column < D)
-          *reinterpret_cast<Chunk<C>*>(sums + (half_warp * kTogether + r) * D + column) = output[r].chunk[c];
+        if (column < D) *reinterpret_cast<Chunk<C>*>(sums + (half_warp * Q + r) * D + column) = output[r].chunk[c];
       }
     }
     __syncthreads();
-    for (int n = thread; n < count * D; n += kDecodeThreads) {
+    for (int n = thread; n < count * D; n += kThreads) {
       const int r = n / D, column = n % D;
       if (column >= p.width) continue;
       C sum = 0;
 #pragma unroll
-      for (int w = 0; w < kHalfWarps; ++w) sum += sums[(w * kTogether + r) * D + column];
+      for (int w = 0; w < kHalfWarps; ++w) sum += sums[(w * Q + r) * D + column];
+      if (call.chunks == 1) {
+        finish_row<C>(call, b, kv_head, first + r, column, states[r][0], states[r][1], sum);
+        continue;
+      }
       partial[r * next + 2 + column] = sum;
+      if (column == 0) {
+        partial[r * next] = states[r][0];
+        partial[r * next + 1] = states[r][1];
+      }
     }
   }
 }
 
 /// Joins the chunks of one row in their order.
 template <class C>
-__global__ void __launch_bounds__(kDecodeThreads) join_kernel(const __grid_constant__ DecodeCall call) {
+__global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constant__ DecodeCall call) {
   const Problem& p = call.p;
   const int i = static_cast<int>(blockIdx.x) % p.queries, rest = static_cast<int>(blockIdx.x) / p.queries;
   const int head = rest % p.heads, b = rest / p.heads, step = 2 + p.width;
@@ -196,7 +226,7 @@ __global__ void __launch_bounds__(kDecodeThreads) join_kernel(const __grid_const
     const C* part = partial + int64_t{c} * step;
     if (part[0] != hidden_score<C>()) total = fma(part[1], weight_exp(part[0] - top), total);
   }
-  for (int column = static_cast<int>(threadIdx.x); column < p.width; column += kDecodeThreads) {
+  for (int column = static_cast<int>(threadIdx.x); column < p.width; column += kJoinThreads) {
     C sum = 0;
     for (int c = 0; top != hidden_score<C>() && c < call.chunks; ++c) {
       const C* part = partial + int64_t{c} * step;
@@ -217,11 +247,20 @@ void decode(const AttentionProblem& problem, const Problem& p, View y, View lse)
   with_class(problem, std::max(p.dim, p.width), [&](auto type, auto size) {
     using C = decltype(type);
     constexpr int D = decltype(size)::value;
-    const Scratch<C> partials(rows * call.chunks * (2 + p.width));
+    const Scratch<C> partials(call.chunks > 1 ? rows * call.chunks * (2 + p.width) : 0);
     call.partials = partials.data();
-    launch("attention.forward", decode_kernel<C, D>, int64_t{call.chunks} * p.kv_heads * p.batch, kDecodeThreads,
-           sizeof(C) * kHalfWarps * kTogether * D, call);
-    launch("attention.forward", join_kernel<C>, rows, kDecodeThreads, 0, call);
+    const int64_t ctas = int64_t{call.chunks} * p.kv_heads * p.batch;
+    const auto run = [&](auto queries) {
+      constexpr int Q = decltype(queries)::value, kThreads = kDecodeThreads<C, Q>;
+      launch("attention.forward", decode_kernel<C, D, Q>, ctas, kThreads, sizeof(C) * (kThreads / kRowLanes) * Q * D,
+             call);
+    };
+    if (p.heads == p.kv_heads && p.queries == 1) {
+      run(std::integral_constant<int, 1>{});
+    } else {
+      run(std::integral_constant<int, 4>{});
+    }
+    if (call.chunks > 1) launch("attention.forward", join_kernel<C>, rows, kJoinThreads, 0, call);
   });
 }
 

@@ -233,7 +233,8 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
   p.width = static_cast<int>(y.shape[3]);
   if (p.queries == 0 || p.batch == 0) return;
   constexpr int kFewQueries = 8, kShortCache = 512;
-  if (p.queries <= kFewQueries && p.keys > kShortCache && !problem.q_offsets && !problem.batch_invariant)
+  const bool is_step = p.queries == 1 && p.lengths != nullptr;  // of generation, over the capacity of a cache
+  if (p.queries <= kFewQueries && (p.keys > kShortCache || is_step) && !problem.q_offsets && !problem.batch_invariant)
     return decode(problem, p, y, lse);
   if (hopper_forward(problem, y, lse) || tensor_forward(problem, y, lse)) return;
   ForwardCall call{p, rows_of(y), lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};

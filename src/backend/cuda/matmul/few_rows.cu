@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "backend/cuda/matmul/few_rows.h"
+#include "backend/cuda/matmul/finish.cuh"
 #include "backend/cuda/runtime.h"
 
 // A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows
@@ -22,8 +23,7 @@ struct DotProduct {
   int64_t weight_stride;
   const float* scales;  // of i8 weights
   const float* bias;
-  float* y;
-  int64_t y_stride;
+  Finish finish;
   int columns;
   int first_block;  // of this product
 };
@@ -39,6 +39,13 @@ struct Input {
   int64_t stride;
   const float* factors;
   int rows, cols;
+};
+
+/// A norm of the rows of x while they are read.
+struct DotNorm {
+  const float *weight, *bias;  // may be null
+  float eps;
+  bool centred;  // layer norm, otherwise RMS norm
 };
 
 template <class Weight>
@@ -129,8 +136,50 @@ __device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& pro
               product.bias != nullptr ? product.bias[column] : 0.0f);
 }
 
-template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned>
-__global__ void __launch_bounds__(kThreads) dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products) {
+/// The mean and 1 / deviation of a row, computed by each warp for itself. The row is aligned.
+struct Statistics {
+  float mean = 0, rstd = 0;
+};
+__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, pieces = cols / 8;
+  Statistics result;
+  float sum = 0;
+  if (norm.centred) {
+    for (int piece = lane; piece < pieces; piece += kWarp) {
+      const Floats values = load_piece(row + piece * 8);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum += values.at[i];
+    }
+    result.mean = warp_sum(sum) / static_cast<float>(cols);
+  }
+  sum = 0;
+  for (int piece = lane; piece < pieces; piece += kWarp) {
+    const Floats values = load_piece(row + piece * 8);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf(values.at[i] - result.mean, values.at[i] - result.mean, sum);
+  }
+  result.rstd = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(cols) + norm.eps);
+  return result;
+}
+__device__ Floats normed(Floats values, const Statistics& statistics, const DotNorm& norm, int at) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values.at[i] = (values.at[i] - statistics.mean) * statistics.rstd;
+  if (norm.weight != nullptr) {
+    const Floats weight = load_piece(norm.weight + at);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) values.at[i] *= weight.at[i];
+  }
+  if (norm.bias != nullptr) {
+    const Floats bias = load_piece(norm.bias + at);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) values.at[i] += bias.at[i];
+  }
+  return values;
+}
+
+template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned, bool kNormed>
+__global__ void __launch_bounds__(kThreads)
+    dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products, DotNorm norm) {
   using X = typename Format<Weight>::X;
   using Sum = typename Format<Weight>::Sum;
   constexpr int kPiece = Format<Weight>::kPiece, kTeam = kLong ? kThreads : kWarp, kTeams = kThreads / kTeam;
@@ -150,6 +199,18 @@ __global__ void __launch_bounds__(kThreads) dots_kernel(Input<typename Format<We
   for (int first = static_cast<int>(blockIdx.y) * kRows; first < x.rows; first += static_cast<int>(gridDim.y) * kRows) {
     const X* rows[kRows];
     Sum sums[kColumns][kRows];
+    // The first weights are on their way while the statistics of x are computed.
+    constexpr int kAhead = kNormed && kRows <= 2 ? 3 : 0;
+    decltype(load_piece(weights[0])) first_held[kAhead > 0 ? kAhead : 1][kColumns];
+    if constexpr (kAhead > 0) {
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const int at = min(member + n * kTeam, pieces - 1) * kPiece;
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) first_held[n][j] = load_piece(weights[j] + at);
+      }
+    }
+    Statistics statistics[kNormed ? kRows : 1];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       rows[i] = x.data + static_cast<int64_t>(min(first + i, x.rows - 1)) * x.stride;
@@ -168,18 +229,32 @@ __global__ void __launch_bounds__(kThreads) dots_kernel(Input<typename Format<We
       }
     };
     if constexpr (kAligned) {
+      const auto add_piece = [&](int at, const auto& held) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          auto values = load_piece(rows[i] + at);
+          if constexpr (kNormed) values = normed(values, statistics[i], norm, at);
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) sums[j][i] = add_products(held[j], values, sums[j][i]);
+        }
+      };
+      if constexpr (kNormed) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) statistics[i] = statistics_of(rows[i], x.cols, norm);
+      }
+      if constexpr (kAhead > 0) {
+#pragma unroll
+        for (int n = 0; n < kAhead; ++n) {
+          if (member + n * kTeam < pieces) add_piece((member + n * kTeam) * kPiece, first_held[n]);
+        }
+      }
 #pragma unroll(kRows <= 2 ? 4 : 2)
-      for (int piece = member; piece < pieces; piece += kTeam) {
+      for (int piece = member + kAhead * kTeam; piece < pieces; piece += kTeam) {
         const int at = piece * kPiece;
         decltype(load_piece(weights[0])) held[kColumns];
 #pragma unroll
         for (int j = 0; j < kColumns; ++j) held[j] = load_piece(weights[j] + at);
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          const auto values = load_piece(rows[i] + at);
-#pragma unroll
-          for (int j = 0; j < kColumns; ++j) sums[j][i] = add_products(held[j], values, sums[j][i]);
-        }
+        add_piece(at, held);
       }
       if (x.cols % kPiece != 0 && pieces % kTeam == member) add_values(pieces);
     } else {
@@ -209,7 +284,7 @@ __global__ void __launch_bounds__(kThreads) dots_kernel(Input<typename Format<We
         for (int other = 1; other < kWarps; ++other) sum += parts[other][member];
       }
       if (j < product.columns && i < x.rows) {
-        product.y[static_cast<int64_t>(i) * product.y_stride + j] = finished(sum, x, product, i, j);
+        product.finish.put(i, j, finished(sum, x, product, i, j));
       }
     }
     if constexpr (kLong) {
@@ -225,7 +300,7 @@ bool is_aligned(const void* data, int64_t stride_bytes) {
 }
 
 template <class Weight, int kRows, int kColumns, bool kLong>
-void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
+void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products, const DotNorm* norm) {
   constexpr int kPerBlock = (kLong ? 1 : kWarps) * kColumns;
   DotProducts held{};
   bool aligned = is_aligned(x.data, x.stride * static_cast<int64_t>(sizeof *x.data));
@@ -238,51 +313,78 @@ void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightPr
                               .weight_stride = values.stride,
                               .scales = product.weight.scales,
                               .bias = static_cast<const float*>(product.bias.data),
-                              .y = static_cast<float*>(product.y.data),
-                              .y_stride = product.y.stride,
+                              .finish = Finish::of(product),
                               .columns = static_cast<int>(product.y.cols),
                               .first_block = blocks};
     blocks += static_cast<int>((product.y.cols + kPerBlock - 1) / kPerBlock);
   }
   if (blocks == 0) return;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min((x.rows + kRows - 1) / kRows, 65535)));
+  if constexpr (!std::is_same_v<Weight, int8_t>) {
+    if (norm != nullptr) {
+      dots_kernel<Weight, kRows, kColumns, kLong, true, true><<<grid, kThreads, 0, stream()>>>(x, held, *norm);
+      return check_launch("weights.multiply");
+    }
+  }
   if (aligned) {
-    dots_kernel<Weight, kRows, kColumns, kLong, true><<<grid, kThreads, 0, stream()>>>(x, held);
+    dots_kernel<Weight, kRows, kColumns, kLong, true, false><<<grid, kThreads, 0, stream()>>>(x, held, {});
   } else {
-    dots_kernel<Weight, kRows, kColumns, kLong, false><<<grid, kThreads, 0, stream()>>>(x, held);
+    dots_kernel<Weight, kRows, kColumns, kLong, false, false><<<grid, kThreads, 0, stream()>>>(x, held, {});
   }
   check_launch("weights.multiply");
 }
 
 /// More rows share the loads of more columns.
 template <class Weight, bool kLong>
-void launch_rows(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
-  if (x.rows == 1) return launch<Weight, 1, 1, kLong>(x, products);
-  if (x.rows == 2) return launch<Weight, 2, 1, kLong>(x, products);
-  if (x.rows <= 4) return launch<Weight, 4, 2, kLong>(x, products);
-  launch<Weight, 8, 4, kLong>(x, products);
+void launch_rows(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products,
+                 const DotNorm* norm) {
+  if (x.rows == 1) return launch<Weight, 1, 1, kLong>(x, products, norm);
+  if (x.rows == 2) return launch<Weight, 2, 1, kLong>(x, products, norm);
+  if (x.rows <= 4) return launch<Weight, 4, 2, kLong>(x, products, norm);
+  launch<Weight, 8, 4, kLong>(x, products, norm);
 }
 
 template <class Weight>
-void launch_all(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products) {
+void launch_all(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products,
+                const DotNorm* norm = nullptr) {
   while (!products.empty()) {
     const size_t count = std::min<size_t>(products.size(), kMostProducts);
     if (x.cols >= kLongRow) {
-      launch_rows<Weight, true>(x, products.first(count));
+      launch_rows<Weight, true>(x, products.first(count), norm);
     } else {
-      launch_rows<Weight, false>(x, products.first(count));
+      launch_rows<Weight, false>(x, products.first(count), norm);
     }
     products = products.subspan(count);
   }
 }
 
+Input<float> input_of(const ConstRows& x) {
+  return {static_cast<const float*>(x.data), x.stride, nullptr, static_cast<int>(x.rows), static_cast<int>(x.cols)};
+}
+
 }  // namespace
 
 void multiply_few(ConstRows x, std::span<const WeightProduct> products) {
-  const Input<float> input{static_cast<const float*>(x.data), x.stride, nullptr, static_cast<int>(x.rows),
-                           static_cast<int>(x.cols)};
-  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input, products);
-  launch_all<float>(input, products);
+  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products);
+  launch_all<float>(input_of(x), products);
+}
+
+bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm) {
+  bool aligned = x.cols % 8 == 0 && is_aligned(x.data, x.stride * 4) && is_aligned(norm.weight.data, 0) &&
+                 is_aligned(norm.bias.data, 0);
+  for (const WeightProduct& product : products) {
+    const ConstRows& values = product.weight.values;
+    aligned = aligned && values.dtype != DType::i8 &&
+              is_aligned(values.data, values.stride * static_cast<int64_t>(size_of(values.dtype)));
+  }
+  return aligned && x.rows <= kFewRows && x.cols > 0;
+}
+
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm) {
+  const DotNorm held{static_cast<const float*>(norm.weight.data), static_cast<const float*>(norm.bias.data),
+                     static_cast<float>(norm.eps), !norm.rms};
+  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products, &held);
+  launch_all<float>(input_of(x), products, &held);
 }
 
 void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products) {

@@ -14,6 +14,11 @@ inline constexpr int64_t kFewRows = 8;
 /// sum depends only on the length of a row of weights, and is the same for f32 and bf16.
 void multiply_few(ConstRows x, std::span<const WeightProduct> products);
 
+/// The same with a norm of x in the same kernel, for up to kFewRows rows. Whether it can is a matter of addresses and
+/// of the row's length.
+bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm);
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm);
+
 /// Rows of x rounded to 8 bits, as rows of weights are, padded with zeros to a multiple of 16 values.
 struct QuantizedRows {
   const int8_t* values = nullptr;  ///< 16-byte aligned

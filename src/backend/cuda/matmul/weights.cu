@@ -4,7 +4,9 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/matmul/few_rows.h"
+#include "backend/cuda/matmul/finish.cuh"
 #include "backend/cuda/matmul/product.h"
+#include "backend/cuda/matmul/some_rows.h"
 #include "backend/cuda/runtime.h"
 
 // Products with weights in the format held for inference, and the rounding of rows to 8 bits.
@@ -74,6 +76,15 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t row = i / columns, column = i % columns;
     y[row * y_stride + column] =
         fmaf(__int2float_rn(sums[i]), __fmul_rn(factors[row], scales[column]), bias != nullptr ? bias[column] : 0.0f);
+  }
+}
+
+/// Applies what follows a product to its result.
+__global__ void __launch_bounds__(kThreads)
+    surround_kernel(const float* x, int64_t rows, int64_t columns, Finish finish) {
+  const int64_t all = rows * columns;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < all; i += int64_t{gridDim.x} * kThreads) {
+    finish.put(i / columns, i % columns, x[i]);
   }
 }
 
@@ -209,16 +220,65 @@ void multiply_int8(const ConstRows& x, std::span<const WeightProduct> products) 
   }
 }
 
-/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose
-/// sums do not depend on their number.
-void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+bool is_plain(const WeightProduct& product) { return !product.activation && !product.residual && !product.places; }
+
+/// Products of many rows, without what may follow them.
+void multiply_many(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (format == DType::i8) return multiply_int8(x, products);
-  if (x.rows <= kFewRows || x.cols == 0 || options.batch_invariant) return multiply_few(x, products);
   if (options.bf16 && format == DType::bf16) return multiply_rounded(x, products);
   for (const WeightProduct& product : products) {
     if (product.y.cols > 0) multiply_exact(x, product);
   }
+}
+
+/// A product of many rows, then what follows it.
+void multiply_surrounded(const ConstRows& x, const WeightProduct& product, const WeightProductOptions& options) {
+  if (product.y.cols == 0) return;
+  const Scratch<float> memory(x.rows * product.y.cols);
+  const WeightProduct plain{.weight = product.weight,
+                            .bias = product.bias,
+                            .y = {memory.data(), DType::f32, x.rows, product.y.cols, product.y.cols}};
+  multiply_many(x, {&plain, 1}, options);
+  surround_kernel<<<blocks_for(x.rows * product.y.cols), kThreads, 0, stream()>>>(memory.data(), x.rows, product.y.cols,
+                                                                                  Finish::of(product));
+  check_launch("weights.multiply");
+}
+
+bool is_few(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  const bool is_i8 = products[0].weight.values.dtype == DType::i8;
+  return x.rows <= kFewRows || x.cols == 0 || (options.batch_invariant && !is_i8);
+}
+
+/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose
+/// sums do not depend on their number.
+void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  const DType format = products[0].weight.values.dtype;
+  if (is_few(x, products, options)) {
+    if (format == DType::i8) return multiply_int8(x, products);
+    return multiply_few(x, products);
+  }
+  if (std::ranges::all_of(products, is_plain)) return multiply_many(x, products, options);
+  for (const WeightProduct& product : products) multiply_surrounded(x, product, options);
+}
+
+/// Products with weights of one format, after the norm if there is one.
+void multiply_normed(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  const RowNorm* norm = options.norm ? &*options.norm : nullptr;
+  const bool few = is_few(x, products, options);
+  if (options.bf16 && !few && can_multiply_some(x, products)) return multiply_some(x, products, norm);
+  if (norm == nullptr) return multiply_format(x, products, options);
+  if (!options.batch_invariant && can_norm_few(x, products, *norm)) return multiply_few(x, products, *norm);
+  const Scratch<float> memory(x.numel()), statistics(2 * x.rows);
+  const Rows normed{memory.data(), DType::f32, x.rows, x.cols, x.cols};
+  const Rows mean{statistics.data(), DType::f32, 1, x.rows, x.rows};
+  const Rows rstd{statistics.data() + x.rows, DType::f32, 1, x.rows, x.rows};
+  if (norm->rms) {
+    rms_norm(x, norm->weight, norm->eps, normed, rstd);
+  } else {
+    layer_norm(x, norm->weight, norm->bias, norm->eps, normed, mean, rstd);
+  }
+  multiply_format(normed, products, options);
 }
 
 }  // namespace
@@ -229,7 +289,7 @@ void multiply_weights(ConstRows x, std::span<const WeightProduct> products, cons
     const DType format = products[0].weight.values.dtype;
     size_t count = 1;
     while (count < products.size() && products[count].weight.values.dtype == format) ++count;
-    multiply_format(x, products.first(count), options);
+    multiply_normed(x, products.first(count), options);
     products = products.subspan(count);
   }
 }

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "backend/cuda/activation.cuh"
+#include "backend/kernels.h"
+
+namespace attend::cuda {
+
+/// What happens to an element of x · weightᵀ + bias before it is stored.
+struct Finish {
+  void* y = nullptr;
+  int64_t y_stride = 0;
+  const float* residual = nullptr;
+  int64_t residual_stride = 0;
+  const int64_t* places = nullptr;
+  UnaryKind kind = UnaryKind::relu;
+  bool activates = false;
+  bool is_bf16 = false;  ///< y
+
+  static Finish of(const WeightProduct& product) {
+    return {.y = product.y.data,
+            .y_stride = product.y.stride,
+            .residual = static_cast<const float*>(product.residual.data),
+            .residual_stride = product.residual.stride,
+            .places = static_cast<const int64_t*>(product.places.data),
+            .kind = product.activation.value_or(UnaryKind::relu),
+            .activates = product.activation.has_value(),
+            .is_bf16 = product.y.dtype == DType::bf16};
+  }
+
+  __device__ void put(int64_t row, int64_t column, float value) const {
+    if (activates) {
+      with_function(kind, [&](auto function) { value = function.template value<float>(value); });
+    }
+    if (residual != nullptr) value = residual[row * residual_stride + column] + value;
+    const int64_t at = (places != nullptr ? places[row] : row) * y_stride + column;
+    if (is_bf16) {
+      static_cast<BFloat16*>(y)[at] = narrow<BFloat16>(value);
+    } else {
+      static_cast<float*>(y)[at] = value;
+    }
+  }
+};
+
+}  // namespace attend::cuda

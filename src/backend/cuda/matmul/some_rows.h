@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "backend/kernels.h"
+
+// Products of up to kSomeRows rows of x, rounded to bf16, with bf16 weights on tensor cores. cuBLASLt's tiles are too
+// large for so few rows; here the floor is the time to read the weights once.
+namespace attend::cuda {
+
+inline constexpr int64_t kSomeRows = 128;
+
+/// Whether the addresses and the length of the rows allow it.
+bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products);
+
+/// y = round(x) · weightᵀ + bias and what follows, for all products in one launch; x is normed before it is rounded if
+/// `norm` is not null. The order of each sum depends only on the length of a row of weights.
+void multiply_some(ConstRows x, std::span<const WeightProduct> products, const RowNorm* norm);
+
+}  // namespace attend::cuda

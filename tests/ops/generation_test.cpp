@@ -1,0 +1,196 @@
+#include "ops/generation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "attend/autograd/autograd.h"
+#include "attend/ops/activation.h"
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/attention.h"
+#include "attend/ops/norm.h"
+#include "attend/ops/precision.h"
+#include "attend/ops/shape.h"
+#include "attend/ops/softmax.h"
+#include "attend/ops/weight_format.h"
+#include "attend/tensor/creation.h"
+#include "testing/values.h"
+
+namespace attend {
+namespace {
+
+Tensor values(const Shape& shape, uint64_t seed) { return testing::host_values(shape, seed, DType::f32); }
+Tensor numbers(const std::vector<int64_t>& all, const Shape& shape) { return to(tensor(all, shape), default_device()); }
+
+void expect_near(const Tensor& expected, const Tensor& got, double tolerance, const std::string& what) {
+  ASSERT_EQ(expected.shape(), got.shape()) << what;
+  const auto a = expected.to_vector<double>(), b = got.to_vector<double>();
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << what << ", element " << i;
+}
+
+TEST(Generation, PutRows) {
+  const Tensor x = values({3, 5}, 1), places = numbers({4, 0, 2}, {3});
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor into = zeros({6, 5}, {dtype});
+    put_rows(x, places, into);
+    const auto got = into.to_vector<float>(), from = to(x, dtype).to_vector<float>();
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(got[4 * 5 + i], from[i]);
+      EXPECT_EQ(got[i], from[5 + i]);
+      EXPECT_EQ(got[2 * 5 + i], from[10 + i]);
+      EXPECT_EQ(got[5 + i], 0);
+    }
+  }
+}
+
+TEST(Generation, CopyRuns) {
+  for (const int64_t width : {3, 8, 768}) {
+    const Tensor x = values({300, width}, 2), y = zeros({300, width}),
+                 copies = numbers({0, 150, 120, 40, 3, 1}, {2, 3});
+    copy_runs(x, copies, 120, y);
+    expect_near(slice(x, 0, 0, 120), slice(y, 0, 150, 270), 0, "other");
+    expect_near(slice(x, 0, 40, 41), slice(y, 0, 3, 4), 0, "other");
+    expect_near(zeros({3, width}), slice(y, 0, 0, 3), 0, "other");
+    const Tensor before = x.clone();
+    copy_runs(x, copies, 120, x);
+    expect_near(slice(before, 0, 0, 3), slice(x, 0, 0, 3), 0, "in place");
+    expect_near(slice(before, 0, 40, 41), slice(x, 0, 3, 4), 0, "in place");
+    expect_near(slice(before, 0, 4, 120), slice(x, 0, 154, 270), 0, "in place");
+  }
+}
+
+TEST(Generation, BestLogits) {
+  for (const int64_t words : {5, 100, 4096, 50257}) {
+    std::vector<float> logits;
+    for (int64_t i = 0; i < 3 * words; ++i) {
+      logits.push_back(static_cast<float>(philox(3, static_cast<uint64_t>(i), 0)[0] % 64) / 8 - 4);  // many are equal
+    }
+    logits[1] = -0.0f;
+    logits[2] = 0.0f;
+    const Tensor x = tensor(logits, {3, words});
+    const int64_t count = 9, seen = words - 1;
+    const Tensor best = best_logits(x, seen, count);
+    const auto got = best.to_vector<float>(), terms = log_softmax_terms(x).to_vector<float>();
+    for (size_t row = 0; row < 3; ++row) {
+      std::vector<int32_t> order(static_cast<size_t>(seen));
+      for (int32_t i = 0; i < seen; ++i) order[static_cast<size_t>(i)] = i;
+      const float* own = &logits[row * static_cast<size_t>(words)];
+      std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return own[a] > own[b]; });
+      const float* line = &got[row * static_cast<size_t>(2 + 2 * count)];
+      EXPECT_EQ(line[0], terms[2 * row]);
+      EXPECT_EQ(line[1], terms[2 * row + 1]);
+      for (int64_t i = 0; i < count; ++i) {
+        const bool exists = i < seen;
+        EXPECT_EQ(line[2 + i], exists ? own[order[static_cast<size_t>(i)]] : -INFINITY) << words << " " << i;
+        EXPECT_EQ(line[2 + count + i], exists ? static_cast<float>(order[static_cast<size_t>(i)]) : -1) << words;
+      }
+    }
+  }
+}
+
+TEST(Generation, BestLogitsIgnoreNan) {
+  const Tensor best = best_logits(tensor<float>({1, NAN, -INFINITY, 2}, {1, 4}), 4, 4);
+  const auto got = best.to_vector<float>();
+  EXPECT_EQ(std::vector<float>(got.begin() + 2, got.end()),
+            (std::vector<float>{2, 1, -INFINITY, -INFINITY, 3, 0, 2, -1}));
+}
+
+struct StepCase {
+  int64_t rows, in, out;
+};
+
+/// Norm, product, activation, residual and places against the separate ops.
+TEST(Generation, LinearSteps) {
+  const NoGrad scope;
+  for (const auto& [rows, in, out] : {StepCase{1, 64, 40},
+                                      {1, 768, 770},
+                                      {2, 768, 48},
+                                      {3, 3072, 33},
+                                      {8, 768, 64},
+                                      {9, 96, 50},
+                                      {16, 768, 2304},
+                                      {33, 3072, 768},
+                                      {64, 768, 3072},
+                                      {100, 40, 17},
+                                      {130, 64, 32},
+                                      {5, 33, 7},
+                                      {20, 33, 7}}) {
+    const Tensor x = values({rows, in}, 4) * 2, residual = values({rows, out}, 6), bias = values({out}, 7);
+    const Tensor plain = values({out, in}, 5);
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < rows; ++i) order.push_back(2 * (rows - 1 - i));
+    const Tensor places = numbers(order, {rows});
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+      for (const bool rounds : {false, true}) {
+        if (rounds && (format != WeightFormat::bf16 || !has_bf16(default_device()))) continue;
+        const PrecisionScope precision(rounds ? Precision::bf16 : Precision::f32, default_device());
+        for (const int norm : {0, 1, 2}) {
+          const Tensor weight = in_format(plain, format);
+          const NormWeights own{
+              .weight = values({in}, 8), .bias = norm == 1 ? values({in}, 9) : Tensor{}, .eps = 1e-5, .rms = norm == 2};
+          Tensor normed = x;
+          if (norm == 1) normed = layer_norm(x, own.weight, own.bias, {.eps = own.eps});
+          if (norm == 2) normed = rms_norm(x, own.weight, {.eps = own.eps});
+          const Tensor y = linear(normed, weight, bias), z = linear(normed, weight);
+          const Tensor into = zeros({2 * rows, out}), narrow = zeros({2 * rows, out}, {DType::bf16});
+          const std::vector<LinearStep> steps{{.layer = {weight, bias}, .activation = UnaryKind::gelu_tanh},
+                                              {.layer = {weight, {}}, .residual = residual},
+                                              {.layer = {weight, bias}, .into = into, .places = places},
+                                              {.layer = {weight, bias}, .into = narrow, .places = places}};
+          const auto got = linear_steps(x, norm > 0 ? std::optional(own) : std::nullopt, steps);
+          const std::string what = std::to_string(rows) + " × " + std::to_string(in) + " → " + std::to_string(out) +
+                                   ", " + name_of(format) + (rounds ? " rounded" : "") + ", norm " +
+                                   std::to_string(norm);
+          // int8 and rounding magnify differences of the norm's last bit to a step of the rounding.
+          const double scale = std::sqrt(static_cast<double>(in));
+          const double tolerance = (format == WeightFormat::int8 || rounds ? 0.02 : 2e-5) * scale;
+          expect_near(gelu_tanh(y), got[0], tolerance, what + ", activation");
+          expect_near(z + residual, got[1], tolerance, what + ", residual");
+          expect_near(y, take_rows(into, places), tolerance, what + ", places");
+          expect_near(y, take_rows(to(narrow, DType::f32), places), tolerance + scale / 32, what + ", narrow");
+        }
+      }
+    }
+  }
+}
+
+/// A row of a batch has the same bits in a batch of any size of its class.
+TEST(Generation, LinearStepsOfSomeRowsDoNotDependOnTheirNumber) {
+  if (default_device() == kCpu || std::getenv("ATTEND_CUDA_PLUGIN") != nullptr) GTEST_SKIP() << "needs a GPU";
+  const NoGrad scope;
+  const PrecisionScope precision(Precision::bf16, default_device());
+  const Tensor x = values({64, 768}, 4), weight = in_format(values({768, 768}, 5), WeightFormat::bf16);
+  const LinearStep step{.layer = {weight, {}}};
+  const Tensor all = linear_steps(x, std::nullopt, {&step, 1})[0];
+  for (const int64_t rows : {9, 20, 40, 63}) {
+    expect_near(slice(all, 0, 0, rows), linear_steps(slice(x, 0, 0, rows), std::nullopt, {&step, 1})[0], 0, "rows");
+  }
+}
+
+/// One query per row over caches of different lengths, which the device reads.
+TEST(Generation, AttentionOverTheCapacity) {
+  const NoGrad scope;
+  for (const int64_t capacity : {64, 256, 1024}) {
+    for (const int64_t heads : {2, 4}) {
+      const std::vector<int64_t> lengths{1, 33, 64, capacity, capacity - 1};
+      const Tensor q = values({5, heads, 1, 64}, 1), k = values({5, 2, capacity, 64}, 2),
+                   v = values({5, 2, capacity, 64}, 3);
+      for (const int64_t window : {0, 20}) {
+        const Tensor all = attention(
+            q, k, v, {.alignment = Alignment::bottom_right, .window = window, .lengths = numbers(lengths, {5})});
+        for (int64_t row = 0; row < 5; ++row) {
+          const auto part = [&](const Tensor& x) {
+            return slice(slice(x, 0, row, row + 1), 2, 0, lengths[static_cast<size_t>(row)]);
+          };
+          const Tensor alone = attention(slice(q, 0, row, row + 1), part(k), part(v),
+                                         {.alignment = Alignment::bottom_right, .window = window});
+          expect_near(alone, slice(all, 0, row, row + 1), 1e-5, "row " + std::to_string(row));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attend
