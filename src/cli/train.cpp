@@ -173,7 +173,8 @@ std::string with_option_names(std::string message) {
   return message;
 }
 
-TrainingFolder prepare(const TrainArguments& arguments, TrainingPrinter& printer) try {
+TrainingFolder prepare(const TrainArguments& arguments, Device device, TrainingPrinter& printer) try {
+  require_precision(with_training({}, arguments.training).precision, device);
   if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
   try {
     return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
@@ -223,7 +224,7 @@ void run_train(const TrainArguments& arguments) {
   survive_file_limits();
   if (!arguments.quiet) acknowledge_signals();
   TrainingPrinter printer(std::cerr, arguments.quiet);
-  TrainingFolder folder = prepare(arguments, printer);
+  TrainingFolder folder = prepare(arguments, device, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
   keeping_checkpoint(folder, path, [&] {

@@ -70,4 +70,10 @@ TrainingOptions with_training(const TrainingOptions& options, const std::map<std
 
 std::vector<SettingInfo> training_settings() { return config_settings<TrainingOptions>(); }
 
+void require_precision(Precision precision, Device device) {
+  require<Error>(precision != Precision::tf32 || device != kCpu, "tf32 needs a GPU: use --precision f32");
+  require<Error>(precision != Precision::bf16 || has_bf16(device), device == kCpu ? "this processor" : "this GPU",
+                 " has no bf16 instructions: use --precision f32");
+}
+
 }  // namespace attend

@@ -355,10 +355,6 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
   require<SettingError>(!options.recompute || !model.architecture().starts_with("rnn"),
                         "'recompute' applies only to Transformers, not to architecture ", model.architecture());
-  require<Error>(options.precision != Precision::bf16 || has_bf16(model.device()),
-                 "this processor has no bf16 instructions: use --precision f32");
-  require<Error>(options.precision != Precision::tf32 || model.device() != kCpu,
-                 "tf32 needs a GPU: use --precision f32");
   steps_ = options.steps;
   if (steps_ == 0) {
     steps_ = static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(objective.batches_per_epoch()) /
@@ -368,6 +364,7 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
 }
 
 TrainingOutcome Trainer::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
+  require_precision(options_.precision, model_.device());
   return Run(model_, objective_, options_, folder_, steps_, observer).run(stop);
 }
 

@@ -77,10 +77,12 @@ double measured_activations(const TrainingFolder& folder) {
   for (int64_t i = 0; i < std::min<int64_t>(objective->batches_per_epoch(), 8); ++i) {
     Rng rng{.seed = 3};
     const MicroBatch batch = objective->batch(i);
+    std::vector<Tensor> inputs;
+    for (const BatchInput& input : batch.inputs) inputs.push_back(input.values);
     for (const auto& [name, parameter] : folder.model().parameters()) zero_grad(parameter);
     const size_t before = memory_stats().live_bytes;
     reset_peak_memory();
-    backward(batch.loss({.rng = &rng, .recompute = folder.training().recompute}));
+    backward(batch.loss(inputs, {.rng = &rng, .recompute = folder.training().recompute}));
     largest = std::max(largest, static_cast<double>(memory_stats().peak_bytes - before));
   }
   return largest;

@@ -75,7 +75,7 @@ struct TrainingOptions {
     visit("label_smoothing", &T::label_smoothing, "Label smoothing", kMostDropout);
     visit("masked", &T::masked, "Fraction of tokens to predict in masked language modelling", kMostDropout);
     visit("precision", &T::precision,
-          "Precision of matrix products (tf32: GPU only); on a GPU, bf16 applies to activations too");
+          "Precision of matrix products, and with bf16 on a GPU of activations (tf32: only on a GPU)");
     visit("recompute", &T::recompute, "Recompute activations in the backward pass: slower, with less memory");
     visit("log_every", &T::log_every, "Steps between log lines");
     visit("validate_every", &T::validate_every, "Steps between validations (0: one epoch, at most 500 steps)");
@@ -100,5 +100,7 @@ TrainingOptions training_from(const std::string& text);
 /// setting.
 TrainingOptions with_training(const TrainingOptions& options, const std::map<std::string, std::string>& settings);
 std::vector<SettingInfo> training_settings();
+/// Throws Error if the device does not support the precision.
+void require_precision(Precision precision, Device device);
 
 }  // namespace attend
