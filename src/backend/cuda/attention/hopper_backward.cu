@@ -16,6 +16,8 @@ namespace {
 
 template <class T, int kDim>
 __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant__ BackwardArguments args) {
+  constexpr int kFew = 24, kMany = 240;  // registers; products wait for each other if they have fewer
+  static_assert(kFew + 2 * kMany <= 3 * kLaunchRegisters<384>);
   extern __shared__ char memory[];
   using Shared = BackwardShared<kDim>;
   Shared& shared = *reinterpret_cast<Shared*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
@@ -40,7 +42,7 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
   }
   __syncthreads();
   if (threadIdx.x < 128) {
-    fewer_registers<32>();
+    fewer_registers<kFew>();
     const int warp = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 32, 0);
     if (warp == 0) {
       if (threadIdx.x == 0) produce<kDim>(args, shared);
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
       add_parts<kDim>(args, shared, warp - 1);
     }
   } else {
-    more_registers<240>();
+    more_registers<kMany>();
     consume<T, kDim>(args, shared);
   }
 }

@@ -340,6 +340,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSha
 template <class T, int kDim, int kKeys, int kGroups>
 __global__ void __launch_bounds__(128 * (kGroups + 1), 1)
     forward_kernel(const __grid_constant__ ForwardArguments args) {
+  constexpr int kThreads = 128 * (kGroups + 1), kFew = kGroups == 2 ? 24 : 32, kMany = kGroups == 2 ? 240 : 160;
+  static_assert(kFew + kGroups * kMany <= (kGroups + 1) * kLaunchRegisters<kThreads>);
   extern __shared__ char memory[];
   using Shared = ForwardShared<kDim, kKeys, kGroups>;
   Shared& shared = *reinterpret_cast<Shared*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
@@ -359,10 +361,10 @@ __global__ void __launch_bounds__(128 * (kGroups + 1), 1)
   }
   __syncthreads();
   if (threadIdx.x < 128) {
-    fewer_registers<kGroups == 2 ? 24 : 32>();
+    fewer_registers<kFew>();
     if (threadIdx.x == 0) produce(args, shared);
   } else {
-    more_registers<kGroups == 2 ? 240 : 160>();
+    more_registers<kMany>();
     consume<T>(args, shared);
   }
 }

@@ -154,6 +154,11 @@ __device__ __forceinline__ uint64_t tile_descriptor(const void* tile, uint32_t p
 /// The descriptor of the tile that begins `bytes` later.
 __device__ __forceinline__ uint64_t advance(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
 
+/// The registers of a thread at launch, if the kernel is compiled for one CTA of kThreads on a multiprocessor. A CTA
+/// never gets more than it had at launch: more_registers would wait for ever.
+template <int kThreads>
+inline constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
+
 template <int kRegisters>
 __device__ __forceinline__ void more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
