@@ -53,7 +53,7 @@ void expect_like_naive(const char* name, const std::vector<double>& got, const s
     error = std::max(error, std::abs(got[i] - expected[i]));
     allowed = std::max(allowed, std::abs(naive[i] - expected[i]));
   }
-  EXPECT_LE(error, 2 * std::max(allowed, unit * largest(expected)) + 1e-6) << name;
+  EXPECT_LE(error, 2 * std::max(allowed, unit * largest(expected)) + 1e-5) << name;
 }
 
 /// Compares all results with those of f64 on the CPU.

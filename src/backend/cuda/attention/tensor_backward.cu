@@ -16,6 +16,7 @@ struct BackwardTile {
   static constexpr int kStage = 2 * kPassing * D;  ///< elements of a buffer
   static constexpr size_t kTiles = 2 * (2 * kKept * D + kStages * kStage);
   static constexpr size_t kShared = kTiles + 1024;
+  static constexpr int kTogether = D <= 64 ? 3 : 2;  ///< CTAs per multiprocessor
 };
 
 /// Which sums the kernel for keys computes: both, or one of them if the registers do not hold both.
@@ -53,7 +54,8 @@ __global__ void __launch_bounds__(kTensorThreads)
 
 /// dk and dv of a block of keys of one key head: all query heads that share it, and all queries that see the keys.
 template <class T, int D, Wanted kWanted>
-__global__ void __launch_bounds__(kTensorThreads, 2) tensor_key_kernel(const __grid_constant__ HalfBackwardCall call) {
+__global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
+    tensor_key_kernel(const __grid_constant__ HalfBackwardCall call) {
   using Tile = BackwardTile<D>;
   constexpr int kKept = Tile::kKept, kPassing = Tile::kPassing, N = kPassing / 8;
   constexpr bool kDk = kWanted != Wanted::dv, kDv = kWanted != Wanted::dk;
@@ -295,7 +297,7 @@ __device__ __forceinline__ void query_gradients(const HalfBackwardCall& call, co
 
 /// A CTA takes one block of queries of one head, or in turn all those that add to the same elements of dbias.
 template <class T, int D>
-__global__ void __launch_bounds__(kTensorThreads, 2)
+__global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
     tensor_query_kernel(const __grid_constant__ HalfBackwardCall call) {
   extern __shared__ __align__(128) uint16_t memory[];
   for_query_blocks<kTensorThreads>(
