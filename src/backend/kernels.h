@@ -223,7 +223,8 @@ struct PositionKernels {
 
 /// One attention call, forward or backward. attend/ops/attention.h documents the options.
 struct AttentionProblem {
-  ConstView q, k, v;    ///< [batch, heads, length, dim], unit last stride
+  /// [batch, heads, length, dim], unit last stride. In the forward pass k and v may be bf16 if q is f32.
+  ConstView q, k, v;
   ConstView mask;       ///< u8 or boolean, broadcast to [batch, heads, q, k] by stride 0; empty: no mask
   ConstView bias;       ///< q's dtype, broadcast likewise; empty: no bias
   ConstView lengths;    ///< i64 [batch]: number of keys without padding; empty: all

@@ -18,7 +18,8 @@ void StepGraph::forget() {
 }
 
 Tensor StepGraph::run(Device device, const std::function<Tensor(const Tensor& logits)>& step) {
-  if (precision_ != current_precision()) forget();
+  const bool is_held = logits_ && logits_.storage().use_count() > 1;  // a caller keeps the last result
+  if (is_held || precision_ != current_precision()) forget();
   precision_ = current_precision();
   if (graph_) {
     graph_.launch();

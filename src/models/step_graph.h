@@ -19,7 +19,7 @@ class StepGraph {
   /// The next step has other shapes or addresses: what was captured is no longer valid.
   void forget();
   /// Runs step(logits), which writes its result into `logits` [rows, words] if that is given, or returns a new tensor.
-  /// The result is overwritten by the next run.
+  /// The next run reuses the memory of a result that nobody holds.
   Tensor run(Device device, const std::function<Tensor(const Tensor& logits)>& step);
 
  private:

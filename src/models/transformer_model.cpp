@@ -90,6 +90,7 @@ class TransformerDecoding final : public Decoding {
     check_length("transformer", step_.longest(), model_.settings.context);
     if (can_fuse(pass)) return fused_step(ids);
     forget_graph();
+    step_.choose_cache_type();
     const ObservedPart stack(pass.observer, "decoder");
     step_.bias = step_bias();
     Tensor y = embed(model_, target_side(model_), ids, pass, &step_);

@@ -5,6 +5,7 @@
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/threads.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "ops/generation.h"
@@ -27,8 +28,8 @@ int64_t capacity_for(int64_t longest, int64_t held, int64_t rows, Device device)
 }
 
 /// A copy of x with space for `capacity` positions, of which the first `held` are copied.
-Tensor grown(const Tensor& x, const Tensor& like, int64_t held, int64_t capacity) {
-  const Tensor result = new_cache({like.dim(0), like.dim(1), capacity, like.dim(3)}, {like.dtype(), like.device()});
+Tensor grown(const Tensor& x, const Tensor& like, int64_t held, int64_t capacity, DType dtype) {
+  const Tensor result = new_cache({like.dim(0), like.dim(1), capacity, like.dim(3)}, {dtype, like.device()});
   if (x && held > 0) copy_values(slice(x, 2, 0, held), slice(result, 2, 0, held));
   return result;
 }
@@ -77,6 +78,8 @@ Tensor CacheStep::positions() const {
   return tensor<int64_t>(result, {static_cast<int64_t>(held.size()), count});
 }
 
+void CacheStep::choose_cache_type() { cache_type = current_precision() == Precision::bf16 ? DType::bf16 : DType::f32; }
+
 void CacheStep::set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device) {
   const size_t rows = held.size();
   require<ShapeError>(count == 1 && ids.size() == rows, "CacheStep: ", rows, " rows must get one token each, got ",
@@ -109,8 +112,10 @@ KeyValues KeyValueCache::append(const KeyValues& fresh, const CacheStep& step) {
                       "KeyValueCache: the step expects ", held, " cached tokens that the cache does not have");
   if (!keys_ || keys_.dim(2) < longest || keys_.dim(0) != fresh.keys.dim(0)) {
     const int64_t capacity = capacity_for(longest, held, fresh.keys.dim(0), fresh.keys.device());
-    keys_ = grown(keys_, fresh.keys, held, capacity);
-    values_ = grown(values_, fresh.values, held, capacity);
+    const bool is_narrow = fresh.keys.device() != kCpu && fresh.keys.dtype() == DType::f32;
+    const DType dtype = keys_ ? keys_.dtype() : is_narrow ? step.cache_type : fresh.keys.dtype();
+    keys_ = grown(keys_, fresh.keys, held, capacity, dtype);
+    values_ = grown(values_, fresh.values, held, capacity, dtype);
   }
   write(fresh.keys, keys_, step);
   write(fresh.values, values_, step);
@@ -147,8 +152,8 @@ void KeyValueCache::reserve(int64_t positions) {
   const NoGrad scope;
   if (capacity() >= positions) return;
   const int64_t held = capacity(), wanted = capacity_for(positions, held, keys_.dim(0), keys_.device());
-  keys_ = grown(keys_, keys_, held, wanted);
-  values_ = grown(values_, values_, held, wanted);
+  keys_ = grown(keys_, keys_, held, wanted, keys_.dtype());
+  values_ = grown(values_, values_, held, wanted, keys_.dtype());
 }
 
 KeyValues KeyValueCache::cache_rows() const { return {as_cache_rows(keys_), as_cache_rows(values_)}; }

@@ -237,7 +237,8 @@ Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache,
   Tensor k = split_heads(projected[1], config.key_heads, key_norm);
   const Tensor v = split_heads(projected[2], config.key_heads);
   if (config.rope) q = turn(q, *config.rope, step), k = turn(k, *config.rope, step);
-  const KeyValues all = cache.append({k, v}, step);
+  KeyValues all = cache.append({k, v}, step);
+  if (all.keys.dtype() != q.dtype()) all = {to(all.keys, q.dtype()), to(all.values, q.dtype())};  // a bf16 cache
   AttentionOptions options =
       attention_options(config, cached_masks(config, step), {.queries = q.dim(2), .real = all.keys.dim(2), .extra = 0});
   if (!step.is_even()) options.window = 0;  // the mask includes the window

@@ -14,14 +14,19 @@ namespace {
 /// x itself if its last axis is dense, else a dense copy. The kernels read all other strides in place.
 Tensor with_dense_rows(const Tensor& x) { return x.dim(-1) <= 1 || x.strides()[3] == 1 ? x.detach() : x.clone(); }
 
+/// Whether x is in a bf16 cache that an f32 query reads, which is not recorded.
+bool is_narrow(const Tensor& q, const Tensor& x) {
+  return q.dtype() == DType::f32 && x.dtype() == DType::bf16 && q.device() != kCpu && !needs_grad(q) && !needs_grad(x);
+}
+
 void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
   require_float(q, op, "q");
-  require_float(k, op, "k");
+  if (!is_narrow(q, k)) require_float(k, op, "k");
   for (const auto* tensor : {&q, &k}) {
     require<ShapeError>(tensor->rank() == 4, op, ": expected [batch, heads, length, head_dim], got shape ",
                         tensor->shape());
   }
-  require<ShapeError>(q.dtype() == k.dtype(), op, ": q is ", q.dtype(), " but k is ", k.dtype());
+  require<ShapeError>(q.dtype() == k.dtype() || is_narrow(q, k), op, ": q is ", q.dtype(), " but k is ", k.dtype());
   require<DeviceError>(q.device() == k.device(), op, ": q is on ", q.device(), " but k is on ", k.device());
   require<ShapeError>(q.dim(0) == k.dim(0), op, ": q has batch ", q.dim(0), " but k has ", k.dim(0));
   require<ShapeError>(q.dim(3) == k.dim(3), op, ": q has head size ", q.dim(3), " but k has ", k.dim(3));
@@ -30,9 +35,9 @@ void check_shapes(const Tensor& q, const Tensor& k, const char* op) {
 }
 
 void check_value(const Tensor& q, const Tensor& k, const Tensor& v) {
-  require_float(v, "attention", "v");
+  if (!is_narrow(q, v)) require_float(v, "attention", "v");
   require<ShapeError>(v.rank() == 4, "attention: expected [batch, heads, length, head_dim], got shape ", v.shape());
-  require<ShapeError>(v.dtype() == q.dtype(), "attention: q is ", q.dtype(), " but v is ", v.dtype());
+  require<ShapeError>(v.dtype() == k.dtype(), "attention: k is ", k.dtype(), " but v is ", v.dtype());
   require<DeviceError>(v.device() == q.device(), "attention: q is on ", q.device(), " but v is on ", v.device());
   require<ShapeError>(v.dim(0) == k.dim(0) && v.dim(1) == k.dim(1) && v.dim(2) == k.dim(2),
                       "attention: v must match k in batch, heads and length, got v ", v.shape(), " and k ", k.shape());

@@ -1,9 +1,11 @@
 // Generation on a GPU: the device named by ATTEND_TEST_DEVICE, or the pretend GPU, whose kernels are the CPU's.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "attend/backend/devices.h"
+#include "attend/ops/precision.h"
 #include "generate/engine.h"
 #include "generate/tiny_models.h"
 #include "testing/pretend_device.h"
@@ -92,6 +94,20 @@ TEST_P(OnADevice, TheSameAsOnTheCpu) {
   const auto expected = written({.rows = 7});
   model_->to(device());
   expect_same(expected, written({.rows = 7}), is_pretended() ? 1e-5 : 1e-3);
+}
+
+/// Products that round to bf16, and a bf16 cache: close to f32, and as reproducible.
+TEST_P(OnADevice, WithABf16Cache) {
+  model_->to(device());
+  if (!has_bf16(device())) GTEST_SKIP() << "no bf16 products";
+  set_weight_format(*model_, WeightFormat::bf16);
+  const PrecisionScope scope(Precision::bf16, device());
+  const auto once = written({.rows = 7});
+  for (const auto& best : once) {
+    ASSERT_FALSE(best.empty());
+    EXPECT_TRUE(std::isfinite(best[0].log_probability));
+  }
+  expect_same(once, written({.rows = 7}), 0);
 }
 
 TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {

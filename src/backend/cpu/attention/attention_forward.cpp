@@ -249,7 +249,28 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(AttentionForward);
+namespace {
+
+/// The forward pass of keys and values in another type than q, which are converted first.
+void forward_converted(AttentionProblem problem, View y, View lse) {
+  const auto convert = [&](ConstView& x, const Scratch<std::byte>& memory) {
+    const View same{memory.data(), problem.q.dtype, x.shape, contiguous_strides(x.shape)};
+    copy(x, same);
+    x = same;
+  };
+  const auto bytes = [&](const ConstView& x) {
+    return std::max<int64_t>(1, x.shape.numel() * static_cast<int64_t>(size_of(problem.q.dtype)));
+  };
+  const Scratch<std::byte> keys(bytes(problem.k)), values(bytes(problem.v));
+  convert(problem.k, keys);
+  convert(problem.v, values);
+  attention_forward(problem, y, lse);
+}
+
+}  // namespace
+
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
+  if (problem.k.dtype != problem.q.dtype) return forward_converted(problem, y, lse);
   constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode reads k and v from memory faster
   const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
   if (is_decoding) return attention_decode(problem, y, lse);
