@@ -55,9 +55,12 @@ void Adam::step(const GradNormLimit& limit, const Tensor& rates) {
 }
 
 std::vector<double> Adam::rates() const {
+  std::map<std::pair<int64_t, double>, std::array<double, 3>> known;  // most parameters have the same
   std::vector<double> result;
   for (const Slot& slot : slots_) {
-    for (const double rate : adam_rates(options_of(config_), decay_of(slot), slot.steps + 1)) result.push_back(rate);
+    auto& rates = known[{slot.steps, decay_of(slot)}];
+    if (rates[1] == 0) rates = adam_rates(options_of(config_), decay_of(slot), slot.steps + 1);
+    result.insert(result.end(), rates.begin(), rates.end());
   }
   return result;
 }

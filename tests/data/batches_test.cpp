@@ -151,6 +151,41 @@ TEST(PairBatch, ATokenBeforeBothTexts) {
   EXPECT_EQ(batch.target_lengths.to_vector<int64_t>(), (Longs{3, 5}));
 }
 
+TEST(Batches, RowsAreRoundedUpInSteps) {
+  const auto rounded = [](std::initializer_list<int64_t> rows) {
+    std::vector<int64_t> result;
+    for (const int64_t count : rows) result.push_back(rounded_rows(count));
+    return result;
+  };
+  EXPECT_EQ(rounded({0, 1, 7, 15, 16, 17, 33, 100, 129, 1000}),
+            (std::vector<int64_t>{0, 1, 7, 15, 16, 18, 36, 104, 144, 1024}));
+}
+
+/// The same tokens and labels, with more padding.
+TEST(PairBatch, PaddedToFewShapes) {
+  const CacheFile file({{{11, 12, 13}, {14, 15}}, {{16}, {17, 18, 19}}});
+  Longs chosen;
+  for (int64_t i = 0; i < 17; ++i) chosen.push_back(i % 2);
+  const PairBatch plain = pair_batch(file.open(), chosen, kSpecial);
+  const PairBatch batch =
+      pair_batch(file.open(), chosen, kSpecial, {.length_multiple = 8, .most_length = 7, .rounds_rows = true});
+  EXPECT_EQ(plain.source.shape(), (Shape{17, 4}));
+  EXPECT_EQ(batch.source.shape(), (Shape{18, 7}));
+  EXPECT_EQ(batch.labels.shape(), (Shape{18, 7}));
+  EXPECT_EQ(batch.source_lengths.to_vector<int64_t>()[17], 1);
+  EXPECT_EQ(batch.target_tokens, plain.target_tokens);
+  for (const auto& [few, many] : {std::pair{plain.source, batch.source}, std::pair{plain.labels, batch.labels}}) {
+    const auto a = few.to_vector<int64_t>(), b = many.to_vector<int64_t>();
+    for (size_t row = 0; row < 18; ++row) {
+      for (size_t i = 0; i < 7; ++i) {
+        const int64_t padding = b[17 * 7];
+        EXPECT_EQ(b[row * 7 + i], row < 17 && i < 4 ? a[row * 4 + i] : padding);
+      }
+    }
+  }
+  EXPECT_EQ(batch.labels.to_vector<int64_t>()[17 * 7], -100);
+}
+
 TEST(PairBatch, VocabulariesWithoutSomeSpecialTokens) {
   const CacheFile file({{{11}, {21, 22}}});
   const Longs chosen{0};

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "attend/ops/attention.h"
 #include "testing/gradients.h"
 
 namespace attend {
@@ -37,6 +38,22 @@ TEST(Dropout, MasksDoNotDependOnDtypeOrThreads) {
   EXPECT_EQ(dropout(to(x, DType::f64), 0.5, {1, 2}).to_vector(), y);
   expect_same_bits([](const auto& in) { return dropout(in[0], 0.5, {1, 2}); }, {random_f32({257, 257}, 1)});
   EXPECT_NE(dropout(x, 0.5, {1, 3}).to_vector(), y);
+}
+
+/// The number at `base`, in the memory of the device, is added to the stream's number.
+TEST(Dropout, ABaseIsAddedToTheStream) {
+  const Tensor base = to(tensor<int64_t>({40}, {1}), default_device()), x = ones({33, 9});
+  const auto* address = static_cast<const uint64_t*>(base.raw());
+  EXPECT_EQ(dropout(x, 0.5, {1, 2, address}).to_vector(), dropout(x, 0.5, {1, 42}).to_vector());
+  EXPECT_EQ(uniform({33}, 0, 1, {1, 2, address}).to_vector(), uniform({33}, 0, 1, {1, 42}).to_vector());
+  Rng rng{7, 3, address};
+  EXPECT_EQ(rng.stream().stream, 3u);
+  EXPECT_EQ(rng.stream().base, address);
+  const Tensor q = random_f32({1, 2, 9, 8}, 1), k = random_f32({1, 2, 9, 8}, 2), v = random_f32({1, 2, 9, 8}, 3);
+  const auto attended = [&](const RandomStream& stream) {
+    return attention(q, k, v, {.dropout = 0.5, .random = stream}).to_vector();
+  };
+  EXPECT_EQ(attended({1, 2, address}), attended({1, 42}));
 }
 
 TEST(Dropout, GradientUsesTheSameMask) {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "attend/nn/linear.h"
 #include "attend/ops/arithmetic.h"
@@ -31,6 +32,42 @@ TEST(Adam, TwoStepsByHand) {
   const double m = 0.9 * 0.2 + 0.1 * -1, v = 0.99 * 0.04 + 0.01 * 1, before = 1 - 0.1 * 2 / 2.001;
   const double step = 0.1 * (m / (1 - 0.81)) / (std::sqrt(v / (1 - 0.99 * 0.99)) + 0.001);
   EXPECT_NEAR(after(adam, x, -1), before - step, 1e-12);
+}
+
+/// With the numbers of a step in memory, the same results.
+template <class Optimizer>
+void expect_same_with_rates(const std::function<Optimizer(const Tensor&)>& make) {
+  std::vector<std::vector<double>> results;
+  for (const bool with_rates : {false, true}) {
+    const Tensor weight = parameter(tensor<double>({1.0, -2.0, 0.3}, {3, 1}));
+    Optimizer optimizer = make(weight);
+    for (int step = 1; step <= 4; ++step) {
+      set_grad(weight, tensor<double>({0.3 * step, -1.0, 2.0}, {3, 1}));
+      optimizer.config().lr = 0.1 / step;
+      const std::vector<double> rates = optimizer.rates();
+      optimizer.step({}, with_rates ? tensor(rates, {std::ssize(rates)}) : Tensor{});
+    }
+    results.push_back(weight.template to_vector<double>());
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(results[0][i], results[1][i], 1e-14);
+}
+
+TEST(Adam, ReadsItsRatesFromMemory) {
+  expect_same_with_rates<Adam>([](const Tensor& weight) { return adamw({{"w", weight}}, {.weight_decay = 0.01}); });
+  expect_same_with_rates<Sgd>([](const Tensor& weight) {
+    return Sgd({{"w", weight}}, {.momentum = 0.9, .weight_decay = 0.01});
+  });
+}
+
+TEST(Adam, StepCountsCanBeSet) {
+  const Tensor x = value_of(1);
+  Adam adam({{"x", x}}, {.lr = 0.1});
+  after(adam, x, 1);
+  EXPECT_EQ(adam.steps(), std::vector<int64_t>{1});
+  adam.set_steps({5});
+  EXPECT_EQ(adam.state().at("x.step").item(), 5);
+  EXPECT_NEAR(adam.rates()[0], 0.1 / (1 - std::pow(0.9, 6)), 1e-12);
+  expect_error<ShapeError>([&] { adam.set_steps({1, 2}); }, "Adam: expected 1 step counts, got 2");
 }
 
 TEST(Adam, DecayOfTheGradientAndOfTheParameterDiffer) {
