@@ -36,13 +36,13 @@ struct Trained {
 Trained train_once(const Model& model, bool recompute) {
   Rng rng{.seed = 5};
   for (const auto& [name, parameter] : model.parameters()) zero_grad(parameter);
-  const size_t before = memory_stats().live_bytes;
-  reset_peak_memory();
+  const size_t before = memory_stats(default_device()).live_bytes;
+  reset_peak_memory(default_device());
   {
     const Tensor y = hidden_of(model, {.rng = &rng, .recompute = recompute});
     backward(mean(y * y));
   }
-  Trained result{.next_stream = rng.next, .peak = memory_stats().peak_bytes - before};
+  Trained result{.next_stream = rng.next, .peak = memory_stats(default_device()).peak_bytes - before};
   for (const auto& [name, parameter] : model.parameters()) {
     result.gradients.push_back(grad(parameter) ? grad(parameter).to_vector<float>() : std::vector<float>{});
   }
