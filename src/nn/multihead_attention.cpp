@@ -139,6 +139,7 @@ TracedAttention attend_heads(const MultiheadAttention& module, const Heads& head
   const auto& [q, k, v] = heads;
   const MultiheadAttentionConfig& config = module.config;
   if (config.alibi) options.alibi = slopes_of(config.heads, q);
+  if (options.bias) options.bias = cast(options.bias, q.dtype());
   if (pass.rng && config.dropout > 0) options.dropout = config.dropout, options.random = pass.rng->stream();
   TracedAttention result = observed_attention(q, k, v, options, pass);
   const Tensor joined = pass.show("attended", join_heads(result.output));

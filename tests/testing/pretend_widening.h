@@ -46,6 +46,7 @@ class Widening {
   }
   MatmulOptions operator()(MatmulOptions options) {
     options.bias = (*this)(options.bias);
+    options.bf16 = false;  // not every CPU has such products
     return options;
   }
   AttentionProblem operator()(AttentionProblem problem) {
