@@ -129,12 +129,25 @@ __device__ inline Pack<T, N> load_pack(const T* from, int64_t valid, bool aligne
   for (int i = 0; i < N; ++i) pack.at[i] = i < valid ? from[i] : rest;
   return pack;
 }
+/// Stores a pack by accesses of 16 bytes. In assembly, because the compiler stores many packs element by element.
+template <int N, class T>
+__device__ inline void store_whole(T* to, const Pack<T, N>& pack) {
+  if constexpr (N * sizeof(T) % 16 == 0) {
+    constexpr int kWords = N * static_cast<int>(sizeof(T)) / 4;
+    const auto words = __builtin_bit_cast(Pack<uint32_t, kWords>, pack);
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint32_t*>(to) + i), "r"(words.at[i]),
+                   "r"(words.at[i + 1]), "r"(words.at[i + 2]), "r"(words.at[i + 3])
+                   : "memory");
+    }
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  }
+}
 template <int N, class T>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack, int64_t valid, bool aligned) {
-  if (aligned && valid >= N) {
-    *reinterpret_cast<Pack<T, N>*>(to) = pack;
-    return;
-  }
+  if (aligned && valid >= N) return store_whole(to, pack);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if (i < valid) to[i] = pack.at[i];
