@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(kCta<kGroup>)
   lse[row] = static_cast<S>(log_sum_exp);
 }
 
-constexpr int kBackwardThreads = 256;
+constexpr int kBackwardThreads = 256, kBackwardPacks = 4;
 
-/// The scalars that the gradient reads, and where it goes.
+/// The scalars that the gradient reads.
 struct BackwardInputs {
   const void* dloss;
   DType dloss_dtype;
@@ -80,37 +80,71 @@ struct BackwardInputs {
   CrossEntropyOptions options;
 };
 
-// dx may be x: each thread reads an element before it writes it.
+/// A row's gradient is factor · softmax + offset, and `own` less at the target.
+template <class S>
+struct BackwardTerms {
+  S factor, offset, own, shift;
+};
+template <class S>
+__device__ BackwardTerms<S> backward_terms(const BackwardInputs& in, int64_t cols, S lse) {
+  const auto factor = static_cast<S>(load_any(in.dloss, in.dloss_dtype, 0) / static_cast<double>(*in.count));
+  const double smoothing = in.options.label_smoothing;
+  return {factor, smoothing > 0 ? -factor * static_cast<S>(smoothing / static_cast<double>(cols)) : S{0},
+          factor * static_cast<S>(1 - smoothing), lse};
+}
+
+template <class T>
+__device__ Pack<T> gradient_of(const Pack<T>& x, const BackwardTerms<Sum<T>>& terms, int64_t chosen) {
+  const int own = chosen >= 0 && chosen < kPack<T> ? static_cast<int>(chosen) : -1;
+  Pack<T> result;
+#pragma unroll
+  for (int i = 0; i < kPack<T>; ++i) {
+    Sum<T> value = fma(terms.factor, exponential<T>(wide(x.at[i]) - terms.shift), terms.offset);
+    if (own == i) value -= terms.own;
+    result.at[i] = narrow<T>(value);
+  }
+  return result;
+}
+
+// A CTA takes kBackwardPacks packs a thread of one row; neighbouring CTAs take neighbouring pieces. The packs of a
+// thread are loaded before the first is stored, without branches (which would make each load wait for the last one) if
+// the piece is `whole`. dx may be x: each thread reads an element before it writes it.
 template <class T>
 __global__ void __launch_bounds__(kBackwardThreads)
     backward_kernel(BackwardInputs in, const T* x, int64_t x_stride, const Sum<T>* lse, T* dx, int64_t dx_stride,
-                    int64_t cols, bool aligned) {
-  using S = Sum<T>;
-  constexpr int kN = kPack<T>;
-  const int64_t row = blockIdx.x, chosen = in.target[row];
-  const bool ignored = chosen == in.options.ignore_index;
-  x += row * x_stride;
-  dx += row * dx_stride;
-  const auto factor = static_cast<S>(load_any(in.dloss, in.dloss_dtype, 0) / static_cast<double>(*in.count));
-  const S offset = -factor * static_cast<S>(in.options.label_smoothing / static_cast<double>(cols));
-  const S own = factor * static_cast<S>(1 - in.options.label_smoothing), shift = lse[row];
-#pragma unroll 4
-  for (int64_t col = (int64_t{blockIdx.y} * kBackwardThreads + threadIdx.x) * kN; col < cols;
-       col += int64_t{gridDim.y} * kBackwardThreads * kN) {
-    Pack<T, kN> result{};
-    if (!ignored) {
-      const Pack<T, kN> pack = load_pack<kN>(x + col, cols - col, aligned);
-      S values[kN];
+                    int64_t cols, uint32_t pieces, bool aligned) {
+  constexpr int kN = kPack<T>, kStep = kBackwardThreads * kN;
+  __shared__ BackwardTerms<Sum<T>> shared;
+  const uint32_t row = blockIdx.x / pieces, piece = blockIdx.x - row * pieces;
+  const int64_t chosen = in.target[row], first = int64_t{piece} * (kBackwardPacks * kStep) + threadIdx.x * kN;
+  const bool whole = aligned && (int64_t{piece} + 1) * (kBackwardPacks * kStep) <= cols;
+  x += row * x_stride + first;
+  dx += row * dx_stride + first;
+  Pack<T> packs[kBackwardPacks] = {};
+  if (chosen == in.options.ignore_index) {
 #pragma unroll
-      for (int i = 0; i < kN; ++i) values[i] = fma(factor, exponential<T>(wide(pack.at[i]) - shift), offset);
-      if (chosen >= col && chosen < col + kN) {
+    for (int k = 0; k < kBackwardPacks; ++k)
+      store_pack<kN>(dx + k * kStep, packs[k], cols - first - k * kStep, aligned);
+    return;
+  }
+  if (whole) {
 #pragma unroll
-        for (int i = 0; i < kN; ++i) values[i] -= col + i == chosen ? own : S{0};
-      }
+    for (int k = 0; k < kBackwardPacks; ++k) packs[k] = load_pack<kN>(x + k * kStep, kN, true);
+  }
+  if (threadIdx.x == 0) shared = backward_terms<Sum<T>>(in, cols, lse[row]);
+  __syncthreads();
+  const BackwardTerms<Sum<T>> terms = shared;
+  if (whole) {
 #pragma unroll
-      for (int i = 0; i < kN; ++i) result.at[i] = narrow<T>(values[i]);
+    for (int k = 0; k < kBackwardPacks; ++k) {
+      store_pack<kN>(dx + k * kStep, gradient_of<T>(packs[k], terms, chosen - first - k * kStep), kN, true);
     }
-    store_pack<kN>(dx + col, result, cols - col, aligned);
+    return;
+  }
+#pragma unroll 1
+  for (int64_t at = 0; at < kBackwardPacks * kStep && first + at < cols; at += kStep) {
+    const Pack<T> pack = load_pack<kN>(x + at, cols - first - at, aligned);
+    store_pack<kN>(dx + at, gradient_of<T>(pack, terms, chosen - first - at), cols - first - at, aligned);
   }
 }
 
@@ -148,15 +182,14 @@ void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, Cons
   if (x.numel() == 0) return;
   with_float(x.dtype, "cross_entropy_backward", [&](auto type) {
     using T = decltype(type);
-    // Four packs a thread, or fewer if there are too few rows to occupy the device.
-    const int64_t packs = ceil_div(x.cols, kPack<T> * kBackwardThreads);
-    const int64_t per_thread = x.rows >= 4096 ? 4 : x.rows >= 512 ? 2 : 1;
-    const dim3 grid(static_cast<unsigned>(x.rows), grid_size(ceil_div(packs, per_thread), 65535));
+    const int64_t pieces = ceil_div(x.cols, int64_t{kBackwardThreads} * kBackwardPacks * kPack<T>);
+    require<ShapeError>(x.rows * pieces < (int64_t{1} << 31), "cross_entropy: x has too many elements for one call");
+    const auto grid = static_cast<unsigned>(x.rows * pieces);
     backward_kernel<T><<<grid, kBackwardThreads, 0, stream()>>>(
         {dloss.data, dloss.dtype, static_cast<const int64_t*>(target.data), static_cast<const int64_t*>(count.data),
          options},
         static_cast<const T*>(x.data), x.stride, static_cast<const Sum<T>*>(lse.data), static_cast<T*>(dx.data),
-        dx.stride, x.cols, rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>));
+        dx.stride, x.cols, static_cast<uint32_t>(pieces), rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>));
   });
   check_launch("cross_entropy.backward");
 }
