@@ -119,20 +119,29 @@ void sum_runs(const Axes& kept_axes, const Axes& reduced_axes, const View& y) {
   check_launch("sum");
 }
 
-constexpr int kRowLanes = 8, kRowsPerLane = 16, kRowsPerPart = kRowLanes * kRowsPerLane;
+constexpr int kRowLanes = 8, kMostRowsPerLane = 16;
+constexpr int64_t kRowCtas = 264;  ///< two for each multiprocessor of an H200
 
-/// Sums where a kept axis has unit stride, as in the gradient of a bias. A CTA adds kRowsPerPart rows of 32 packs of
+/// Rows that a CTA adds: 128, or fewer (at least 16) where that makes fewer than kRowCtas CTAs.
+int64_t rows_per_part(int64_t rows, int64_t blocks) {
+  int64_t per_lane = kMostRowsPerLane;
+  while (per_lane > 2 && ceil_div(rows, per_lane * kRowLanes) * blocks < kRowCtas) per_lane /= 2;
+  return per_lane * kRowLanes;
+}
+
+/// Sums where a kept axis has unit stride, as in the gradient of a bias. A CTA adds rows_per_part rows of 32 packs of
 /// columns; a thread adds every kRowLanes-th row, then the lanes are added in order.
 template <class T>
 __global__ void __launch_bounds__(32 * kRowLanes)
     sum_rows_kernel(const __grid_constant__ Walk<2> kept, const __grid_constant__ Walk<1> reduced, int64_t rows,
-                    uint32_t parts, const T* x, void* y, DType dtype, Sum<T>* partial, int64_t outputs) {
+                    int64_t part_rows, uint32_t parts, const T* x, void* y, DType dtype, Sum<T>* partial,
+                    int64_t outputs) {
   using S = Sum<T>;
   constexpr int kN = kPack<T>;
   __shared__ S totals[kRowLanes][32 * kN + 1];
   const uint32_t blocks = (kept.packs + 31) / 32, part = blockIdx.x / blocks;
   const uint32_t position = (blockIdx.x - part * blocks) * 32 + threadIdx.x;
-  const int64_t first = int64_t{part} * kRowsPerPart, end = min(first + kRowsPerPart, rows);
+  const int64_t first = int64_t{part} * part_rows, end = min(first + part_rows, rows);
   int64_t offset[2] = {}, column = 0;
   S sums[kN] = {};
   if (position < kept.packs) {
@@ -190,7 +199,8 @@ void sum_rows(const Axes& kept_axes, const Axes& reduced_axes, const View& y) {
   constexpr int kN = kPack<T>;
   Walk<2> kept = make_walk<2>(kept_axes.shape, kept_axes.operands, kN);
   const Walk<1> reduced = make_walk<1>(reduced_axes.shape, {reduced_axes.operands[0]}, 1);
-  const int64_t rows = reduced_axes.shape.numel(), parts = ceil_div(rows, kRowsPerPart);
+  const int64_t rows = reduced_axes.shape.numel(), blocks = ceil_div(kept.packs, 32);
+  const int64_t part_rows = rows_per_part(rows, blocks), parts = ceil_div(rows, part_rows);
   // Only x is moved in packs.
   const int last = kept.rank - 1;
   kept.aligned = kept.stride[0][last] == 1 && reinterpret_cast<uintptr_t>(kept_axes.operands[0].data) % 16 == 0;
@@ -198,10 +208,10 @@ void sum_rows(const Axes& kept_axes, const Axes& reduced_axes, const View& y) {
   for (int axis = 0; axis < reduced.rank; ++axis) kept.aligned = kept.aligned && reduced.stride[0][axis] % kN == 0;
   const int64_t outputs = int64_t{kept.packs} * kN;
   const Scratch<S> partial(parts > 1 ? parts * outputs : 0);
-  const auto grid = static_cast<unsigned>(ceil_div(kept.packs, 32) * parts);
-  sum_rows_kernel<T><<<grid, dim3(32, kRowLanes), 0, stream()>>>(kept, reduced, rows, static_cast<uint32_t>(parts),
-                                                                 static_cast<const T*>(kept_axes.operands[0].data),
-                                                                 y.data, y.dtype, partial.data(), outputs);
+  const auto grid = static_cast<unsigned>(blocks * parts);
+  sum_rows_kernel<T><<<grid, dim3(32, kRowLanes), 0, stream()>>>(
+      kept, reduced, rows, part_rows, static_cast<uint32_t>(parts), static_cast<const T*>(kept_axes.operands[0].data),
+      y.data, y.dtype, partial.data(), outputs);
   check_launch("sum");
   if (parts == 1) return;
   add_rows_kernel<S><<<static_cast<unsigned>(ceil_div(outputs, 32)), dim3(32, 32), 0, stream()>>>(
