@@ -1,40 +1,19 @@
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/reduce.cuh"
+#include "backend/cuda/norm_rows.cuh"
 
 // Floor: memory bandwidth. Forward reads x and writes y; backward reads dy and x and writes dx. A warp takes a row of
 // up to kElements · 32 elements, a CTA a longer one, and the row stays in registers. Rows that are longer still are
 // read again, from the caches.
 namespace attend::cuda {
 namespace {
+using namespace norms;
 
 /// Elements of a row that a thread keeps in registers.
 template <class T>
 constexpr int kElements = sizeof(T) == 8 ? 16 : 32;
 template <class T>
 constexpr int kPacks = kElements<T> / kPack<T>;
-constexpr int kWarp = 32, kLongGroup = 256;
-
-/// weight, bias: x's dtype or f32; absent ones are null.
-struct Parameters {
-  const void* weight = nullptr;
-  const void* bias = nullptr;
-  bool same_type = true;  ///< the dtype is x's, otherwise f32
-  bool aligned = true;
-};
-
-template <class T, int N>
-__device__ void load_parameter(const void* data, const Parameters& parameters, int64_t col, int64_t cols,
-                               Sum<T> (&values)[N]) {
-  if (parameters.same_type) {
-    const auto pack = load_pack<N>(static_cast<const T*>(data) + col, cols - col, parameters.aligned);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = wide(pack.at[i]);
-  } else {
-    const auto pack = load_pack<N>(static_cast<const float*>(data) + col, cols - col, parameters.aligned);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = pack.at[i];
-  }
-}
+constexpr int kLongGroup = 256;
 
 /// The packs of a row that this thread takes, in registers if the row fits (kCached), else loaded at each use.
 template <class T, int kGroup, bool kCached>
@@ -84,12 +63,6 @@ class RowPacks {
   Pack<T> packs_[kCached ? kPacks<T> : 1];
 };
 
-struct NormShape {
-  int64_t rows, cols, x_stride, y_stride, dx_stride;
-  bool aligned;
-  bool centred;  ///< layer norm; otherwise RMS norm, whose mean is 0
-};
-
 // The mean first, then Σ (x − mean)², which avoids cancellation.
 template <class T, int kGroup, bool kCached>
 __global__ void __launch_bounds__(kCta<kGroup>) forward_kernel(NormShape shape, Parameters parameters, Sum<T> eps,
@@ -135,13 +108,6 @@ __global__ void __launch_bounds__(kCta<kGroup>) forward_kernel(NormShape shape, 
     store_pack<kN>(y + row * shape.y_stride + col, result, cols - col, shape.aligned);
   });
 }
-
-/// Partial sums of the parameters' gradients, [blocks, cols] each; null: not needed.
-template <class S>
-struct GradientParts {
-  S* weight = nullptr;
-  S* bias = nullptr;
-};
 
 /// Adds a thread's sums of its columns over the warps of a CTA, in order, and writes the CTA's part.
 template <class T, int kGroup>
@@ -243,28 +209,41 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (parts.bias != nullptr) parts.bias[blockIdx.y * shape.cols + col] = bias;
 }
 
-/// result[c] = Σ_b part[b, c]: 32 columns a CTA, 32 threads each, which add every 32nd part; then a tree.
+/// A parameter's gradient: result[c] = Σ_b parts[b, c].
+template <class S>
+struct Gradient {
+  const S* parts = nullptr;
+  void* result = nullptr;
+  DType dtype = DType::f32;
+};
+
+/// The gradient of blockIdx.y: 32 columns a CTA, 32 threads each, which add every 32nd part; then a tree.
 template <class S>
 __global__ void __launch_bounds__(1024)
-    add_parts_kernel(const S* parts, int64_t blocks, int64_t cols, void* result, DType dtype) {
+    add_parts_kernel(Gradient<S> first, Gradient<S> second, int64_t blocks, int64_t cols) {
+  const Gradient<S> own = blockIdx.y == 0 ? first : second;
   __shared__ S sums[32][33];
   const int64_t col = int64_t{blockIdx.x} * 32 + threadIdx.x;
   S sum = 0;
   if (col < cols) {
 #pragma unroll 8
-    for (int64_t block = threadIdx.y; block < blocks; block += 32) sum += parts[block * cols + col];
+    for (int64_t block = threadIdx.y; block < blocks; block += 32) sum += own.parts[block * cols + col];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   sum = warp_reduce(sums[threadIdx.x][threadIdx.y], Plus{});
-  const int64_t own = int64_t{blockIdx.x} * 32 + threadIdx.y;
-  if (threadIdx.x == 0 && own < cols) store_any(result, dtype, own, static_cast<double>(sum));
+  const int64_t to = int64_t{blockIdx.x} * 32 + threadIdx.y;
+  if (threadIdx.x == 0 && to < cols) store_any(own.result, own.dtype, to, static_cast<double>(sum));
 }
 
+/// Adds the parts of the gradients that are wanted.
 template <class S>
-void add_parts(const S* parts, int64_t blocks, int64_t cols, const Rows& result) {
-  add_parts_kernel<S><<<static_cast<unsigned>(ceil_div(cols, 32)), dim3(32, 32), 0, stream()>>>(
-      parts, blocks, cols, result.data, result.dtype);
+void add_parts(const GradientParts<S>& parts, int64_t blocks, int64_t cols, const Rows& dweight, const Rows& dbias) {
+  const Gradient<S> weight{parts.weight, dweight.data, dweight.dtype}, bias{parts.bias, dbias.data, dbias.dtype};
+  const unsigned count = (dweight ? 1 : 0) + (dbias ? 1 : 0);
+  if (count == 0) return;
+  const dim3 grid(static_cast<unsigned>(ceil_div(cols, 32)), count);
+  add_parts_kernel<S><<<grid, dim3(32, 32), 0, stream()>>>(dweight ? weight : bias, bias, blocks, cols);
   check_launch("norm_backward");
 }
 
@@ -302,11 +281,24 @@ void norm(bool centred, ConstRows x, ConstRows weight, ConstRows bias, double ep
   check_launch("norm");
 }
 
-/// CTAs of the backward pass: three small ones or one large one on each of 132 multiprocessors, but at least four rows
-/// for each group.
-template <int kGroup>
-int64_t backward_blocks(int64_t rows) {
-  return std::clamp<int64_t>(ceil_div(rows, 4 * (kCta<kGroup> / kGroup)), 1, kGroup == kWarp ? 396 : 132);
+/// CTAs of the backward pass: what 132 multiprocessors hold, but at least four rows for each group. Only the shape
+/// decides, as the parts are added in this order.
+template <class T, int kGroup>
+int64_t backward_blocks(int64_t rows, int64_t cols) {
+  const int64_t most = 132 * (kGroup == kWarp ? warp_ctas<T>(8 * ceil_div(cols, 8 * kWarp)) : 1);
+  return std::clamp<int64_t>(ceil_div(rows, 4 * (kCta<kGroup> / kGroup)), 1, most);
+}
+
+/// Calls f.operator()<E>() with enough elements per thread for a warp's row of `cols`.
+template <class T, class F>
+void with_elements(int64_t cols, F&& f) {
+  if (cols <= kWarp * 8) return f.template operator()<8>();
+  if constexpr (kElements<T> == 16) return f.template operator()<16>();
+  if constexpr (kElements<T> == 32) {
+    if (cols <= kWarp * 16) return f.template operator()<16>();
+    if (cols <= kWarp * 24) return f.template operator()<24>();
+    return f.template operator()<32>();
+  }
 }
 
 void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
@@ -319,13 +311,20 @@ void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, Co
     const T *dy_data = static_cast<const T*>(dy.data), *x_data = static_cast<const T*>(x.data);
     const S *means = static_cast<const S*>(mean.data), *rstds = static_cast<const S*>(rstd.data);
     with_group<T>(x.cols, [&]<int kGroup, bool kCached>() {
-      const int64_t blocks = backward_blocks<kGroup>(x.rows);
+      const int64_t blocks = backward_blocks<T, kGroup>(x.rows, x.cols);
       const int64_t parts = x.rows == 0 ? 0 : kCached ? blocks : ceil_div(x.rows, kRowsPerPart);
       const Scratch<S> weight_parts(dweight ? parts * x.cols : 0), bias_parts(dbias ? parts * x.cols : 0);
       const GradientParts<S> to{weight_parts.data(), bias_parts.data()};
       if (x.rows > 0 && (kCached || dx)) {
-        backward_kernel<T, kGroup, kCached><<<static_cast<unsigned>(blocks), kCta<kGroup>, 0, stream()>>>(
-            shape, parameters_of<T>(x.dtype, weight, {}), dy_data, x_data, means, rstds, static_cast<T*>(dx.data), to);
+        const Parameters parameters = parameters_of<T>(x.dtype, weight, {});
+        const auto launch = [&](auto* kernel) {
+          kernel<<<static_cast<unsigned>(blocks), kCta<kGroup>, 0, stream()>>>(
+              shape, parameters, dy_data, x_data, means, rstds, static_cast<T*>(dx.data), to);
+        };
+        if (kGroup == kWarp && aligned && x.cols % kPack<T> == 0)
+          with_elements<T>(x.cols, [&]<int E>() { launch(whole_backward_kernel<T, E>); });
+        else
+          launch(backward_kernel<T, kGroup, kCached>);
         check_launch("norm_backward");
       }
       if constexpr (!kCached) {
@@ -335,8 +334,7 @@ void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, Co
           check_launch("norm_backward");
         }
       }
-      if (dweight) add_parts(weight_parts.data(), parts, x.cols, dweight);
-      if (dbias) add_parts(bias_parts.data(), parts, x.cols, dbias);
+      add_parts(to, parts, x.cols, dweight, dbias);
     });
   });
 }
