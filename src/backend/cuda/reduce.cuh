@@ -101,6 +101,13 @@ struct RowPowers {
     for (int i = 0; i < N; ++i) sum += exponential<T>(x[i] - by);
   }
 
+  /// Adds another part of the row.
+  template <class T>
+  __device__ void join(const RowPowers& other) {
+    if (other.max > max) raise<T>(other.max);
+    sum += other.max == kMinusInfinity<S> ? other.sum : other.sum * exponential<T>(other.max - shift());
+  }
+
   /// Combines the parts of a group's threads.
   template <class T, int kGroup>
   __device__ void combine() {

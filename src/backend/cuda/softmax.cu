@@ -9,6 +9,10 @@ namespace {
 enum class Output { softmax, log_softmax, terms };
 constexpr int64_t kWarpRow = 2048;  ///< bytes of a row up to which a warp takes it
 constexpr int kLongGroup = 512;
+/// The terms of a row with more elements than this are computed in parts, by several CTAs: a step of a generation has
+/// few rows.
+constexpr int64_t kPartsRow = 8192, kMostPartRows = 65535;
+constexpr int kPartThreads = 256, kPartPacks = 4;
 
 /// Calls f(pack of x as sums, column, valid) for each pack of a row that this thread of the group takes.
 template <class T, int kGroup, class F>
@@ -59,6 +63,44 @@ __global__ void __launch_bounds__(kCta<kGroup>)
     }
     store_pack<kN>(to + col, result, cols - col, aligned);
   });
+}
+
+/// The powers of one part of a row, of kPartPacks packs per thread: parts is [rows, grid's width].
+template <class T>
+__global__ void __launch_bounds__(kPartThreads)
+    part_kernel(const T* x, int64_t stride, int64_t cols, bool aligned, RowPowers<Sum<T>>* parts) {
+  constexpr int kN = kPack<T>;
+  const T* const row = x + blockIdx.y * stride;
+  Pack<T, kN> packs[kPartPacks];
+#pragma unroll
+  for (int n = 0; n < kPartPacks; ++n) {
+    const int64_t col = ((int64_t{blockIdx.x} * kPartPacks + n) * kPartThreads + threadIdx.x) * kN;
+    if (col < cols) packs[n] = load_pack<kN>(row + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>));
+  }
+  RowPowers<Sum<T>> powers;
+#pragma unroll
+  for (int n = 0; n < kPartPacks; ++n) {
+    if (((int64_t{blockIdx.x} * kPartPacks + n) * kPartThreads + threadIdx.x) * kN >= cols) break;
+    Sum<T> values[kN];
+    widen(packs[n], values);
+    powers.template add<T>(values);
+  }
+  powers.template combine<T, kPartThreads>();
+  if (threadIdx.x == 0) parts[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = powers;
+}
+
+/// Joins the parts of a row; a warp does it.
+template <class T>
+__global__ void __launch_bounds__(32)
+    join_kernel(const RowPowers<Sum<T>>* parts, int count, Sum<T>* terms, int64_t stride) {
+  RowPowers<Sum<T>> powers;
+  for (int n = static_cast<int>(threadIdx.x); n < count; n += 32) {
+    powers.template join<T>(parts[int64_t{blockIdx.x} * count + n]);
+  }
+  powers.template combine<T, 32>();
+  if (threadIdx.x != 0) return;
+  terms[blockIdx.x * stride] = powers.shift();
+  terms[blockIdx.x * stride + 1] = powers.sum == 0 ? Sum<T>{0} : log(powers.sum);
 }
 
 /// softmax: dx = y (dy − Σ dy y). log_softmax: dx = dy − e^y Σ dy.
@@ -133,12 +175,29 @@ void backward(bool logarithm, ConstRows dy, ConstRows y, Rows dx) {
   check_launch("softmax_backward");
 }
 
+void terms_in_parts(ConstRows x, Rows terms) {
+  with_float(x.dtype, "softmax", [&](auto type) {
+    using T = decltype(type);
+    const auto count = static_cast<unsigned>(ceil_div(x.cols, int64_t{kPartThreads} * kPartPacks * kPack<T>));
+    const Scratch<RowPowers<Sum<T>>> parts(x.rows * count);
+    part_kernel<T><<<dim3(count, static_cast<unsigned>(x.rows)), kPartThreads, 0, stream()>>>(
+        static_cast<const T*>(x.data), x.stride, x.cols, rows_aligned(x, kPack<T>), parts.data());
+    check_launch("softmax");
+    join_kernel<T><<<static_cast<unsigned>(x.rows), 32, 0, stream()>>>(parts.data(), static_cast<int>(count),
+                                                                       static_cast<Sum<T>*>(terms.data), terms.stride);
+    check_launch("softmax");
+  });
+}
+
 }  // namespace
 
 void softmax(ConstRows x, Rows y) { forward(Output::softmax, x, y); }
 void log_softmax(ConstRows x, Rows y) { forward(Output::log_softmax, x, y); }
 /// terms: f32 for 16-bit x, else x's dtype.
-void log_softmax_terms(ConstRows x, Rows terms) { forward(Output::terms, x, terms); }
+void log_softmax_terms(ConstRows x, Rows terms) {
+  if (x.rows > 0 && x.rows <= kMostPartRows && x.cols > kPartsRow) return terms_in_parts(x, terms);
+  forward(Output::terms, x, terms);
+}
 void softmax_backward(ConstRows dy, ConstRows y, Rows dx) { backward(false, dy, y, dx); }
 void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx) { backward(true, dy, y, dx); }
 
