@@ -75,13 +75,15 @@ __device__ Floats load_piece(const float* from) {
                high = __ldg(reinterpret_cast<const float4*>(from) + 1);
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
-__device__ Floats load_piece(const __nv_bfloat16* from) {
-  const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+__device__ Floats widened(const Floats& piece) { return piece; }
+__device__ int4 widened(const int4& piece) { return piece; }
+__device__ Floats widened(const uint4& words) {
   const auto low = [](unsigned word) { return __uint_as_float(word << 16); };
   const auto high = [](unsigned word) { return __uint_as_float(word & 0xffff0000u); };
   return {{low(words.x), high(words.x), low(words.y), high(words.y), low(words.z), high(words.z), low(words.w),
            high(words.w)}};
 }
+__device__ uint4 load_piece(const __nv_bfloat16* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
 __device__ int4 load_piece(const int8_t* from) { return __ldg(reinterpret_cast<const int4*>(from)); }
 
 /// The first `count` values of a piece at any address; the rest is 0.
@@ -127,54 +129,90 @@ __device__ T warp_sum(T value) {
   return value;
 }
 
-__device__ float finished(float sum, const Input<float>&, const DotProduct& product, int, int column) {
-  return product.bias != nullptr ? sum + product.bias[column] : sum;
+__device__ float finished(float sum, const Input<float>&, const DotProduct& product, int, int, float bias) {
+  return product.bias != nullptr ? sum + bias : sum;
 }
 /// The same rounding as on the CPU: int8_finished() in backend/cpu/int8.
-__device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& product, int row, int column) {
-  return fmaf(__int2float_rn(sum), __fmul_rn(x.factors[row], product.scales[column]),
-              product.bias != nullptr ? product.bias[column] : 0.0f);
+__device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& product, int row, int column, float bias) {
+  return fmaf(__int2float_rn(sum), __fmul_rn(x.factors[row], product.scales[column]), bias);
 }
 
-/// The mean and 1 / deviation of a row, computed by each warp for itself. The row is aligned.
+/// The mean and 1 / deviation of a row, computed by each warp for itself. The row is aligned, and its first pieces are
+/// in registers: lane l has the pieces l, l + 32, …
 struct Statistics {
   float mean = 0, rstd = 0;
 };
-__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm) {
+template <int kHeld>
+__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm, const Floats (&first)[kHeld]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, pieces = cols / 8;
-  Statistics result;
-  float sum = 0;
-  if (norm.centred) {
-    for (int piece = lane; piece < pieces; piece += kWarp) {
-      const Floats values = load_piece(row + piece * 8);
+  const auto sum_over = [&](auto add) {
+    float sum = 0;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum += values.at[i];
+    for (int n = 0; n < kHeld; ++n) {
+      if (lane + n * kWarp < pieces) sum = add(sum, first[n]);
     }
-    result.mean = warp_sum(sum) / static_cast<float>(cols);
-  }
-  sum = 0;
-  for (int piece = lane; piece < pieces; piece += kWarp) {
-    const Floats values = load_piece(row + piece * 8);
+    for (int piece = lane + kHeld * kWarp; piece < pieces; piece += kWarp) sum = add(sum, load_piece(row + piece * 8));
+    return warp_sum(sum);
+  };
+  Statistics result;
+  if (norm.centred) {
+    const float sum = sum_over([](float all, const Floats& values) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum = fmaf(values.at[i] - result.mean, values.at[i] - result.mean, sum);
+      for (int i = 0; i < 8; ++i) all += values.at[i];
+      return all;
+    });
+    result.mean = sum / static_cast<float>(cols);
   }
-  result.rstd = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(cols) + norm.eps);
+  const float squares = sum_over([&](float all, const Floats& values) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) all = fmaf(values.at[i] - result.mean, values.at[i] - result.mean, all);
+    return all;
+  });
+  result.rstd = 1.0f / sqrtf(squares / static_cast<float>(cols) + norm.eps);
   return result;
 }
-__device__ Floats normed(Floats values, const Statistics& statistics, const DotNorm& norm, int at) {
+__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm) {
+  constexpr int kHeld = 3;
+  Floats first[kHeld];
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    first[n] = load_piece(row + min(static_cast<int>(threadIdx.x) % kWarp + n * kWarp, cols / 8 - 1) * 8);
+  }
+  return statistics_of(row, cols, norm, first);
+}
+
+/// Reads eight floats from shared memory.
+__device__ Floats read_piece(const float* from) {
+  const float4 low = *reinterpret_cast<const float4*>(from), high = *(reinterpret_cast<const float4*>(from) + 1);
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+/// The norm of a piece, with its weights read by `read`.
+template <class Read>
+__device__ Floats normed(Floats values, const Statistics& statistics, const float* weights, const float* biases, int at,
+                         Read read) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) values.at[i] = (values.at[i] - statistics.mean) * statistics.rstd;
-  if (norm.weight != nullptr) {
-    const Floats weight = load_piece(norm.weight + at);
+  if (weights != nullptr) {
+    const Floats weight = read(weights + at);
 #pragma unroll
     for (int i = 0; i < 8; ++i) values.at[i] *= weight.at[i];
   }
-  if (norm.bias != nullptr) {
-    const Floats bias = load_piece(norm.bias + at);
+  if (biases != nullptr) {
+    const Floats bias = read(biases + at);
 #pragma unroll
     for (int i = 0; i < 8; ++i) values.at[i] += bias.at[i];
   }
   return values;
+}
+
+/// Starts the copy of the first `count` floats, a multiple of 4, to shared memory.
+__device__ void start_copy(float* to, const float* from, int count) {
+  if (from == nullptr) return;
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < count; i += kThreads * 4) {
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+        "l"(from + i));
+  }
 }
 
 template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned, bool kNormed>
@@ -196,11 +234,17 @@ __global__ void __launch_bounds__(kThreads)
     weights[j] = static_cast<const Weight*>(product.weights) +
                  static_cast<int64_t>(min(column + j, product.columns - 1)) * product.weight_stride;
   }
+  constexpr int kAhead = kAligned && kRows <= 2 ? 3 : 0;
+  __shared__ __align__(16) float norm_weights[2][kNormed && kAhead > 0 ? kAhead * kTeam * 8 : 4];
+  if constexpr (kNormed && kAhead > 0) {
+    const int count = min(kAhead * kTeam * 8, x.cols);
+    start_copy(norm_weights[0], norm.weight, count);
+    start_copy(norm_weights[1], norm.bias, count);
+  }
   for (int first = static_cast<int>(blockIdx.y) * kRows; first < x.rows; first += static_cast<int>(gridDim.y) * kRows) {
     const X* rows[kRows];
     Sum sums[kColumns][kRows];
-    // The first weights are on their way while the statistics of x are computed.
-    constexpr int kAhead = kNormed && kRows <= 2 ? 3 : 0;
+    // The first weights, and all else that memory has to send, are on their way before anything is computed.
     decltype(load_piece(weights[0])) first_held[kAhead > 0 ? kAhead : 1][kColumns];
     if constexpr (kAhead > 0) {
 #pragma unroll
@@ -210,6 +254,12 @@ __global__ void __launch_bounds__(kThreads)
         for (int j = 0; j < kColumns; ++j) first_held[n][j] = load_piece(weights[j] + at);
       }
     }
+    const int own_column = min(column + member / kRows, product.columns - 1),
+              own_row = min(first + member % kRows, x.rows - 1);
+    const bool puts =
+        member < kColumns * kRows && column + member / kRows < product.columns && first + member % kRows < x.rows;
+    const Finish::Ahead ahead = puts ? product.finish.ahead(own_row, own_column) : Finish::Ahead{};
+    const float bias = puts && product.bias != nullptr ? product.bias[own_column] : 0.0f;
     Statistics statistics[kNormed ? kRows : 1];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -233,19 +283,55 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
           auto values = load_piece(rows[i] + at);
-          if constexpr (kNormed) values = normed(values, statistics[i], norm, at);
+          if constexpr (kNormed) {
+            values = normed(values, statistics[i], norm.weight, norm.bias, at,
+                            [](const float* from) { return load_piece(from); });
+          }
 #pragma unroll
-          for (int j = 0; j < kColumns; ++j) sums[j][i] = add_products(held[j], values, sums[j][i]);
+          for (int j = 0; j < kColumns; ++j) sums[j][i] = add_products(widened(held[j]), values, sums[j][i]);
         }
       };
-      if constexpr (kNormed) {
+      if constexpr (kNormed && kAhead == 0) {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) statistics[i] = statistics_of(rows[i], x.cols, norm);
       }
       if constexpr (kAhead > 0) {
+        decltype(load_piece(rows[0])) values[kRows][kAhead];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+          for (int n = 0; n < kAhead; ++n) {
+            values[i][n] = load_piece(rows[i] + min(member + n * kTeam, pieces - 1) * kPiece);
+          }
+        }
+        if constexpr (kNormed) {
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
+            if constexpr (kLong) {
+              statistics[i] = statistics_of(rows[i], x.cols, norm);
+            } else {
+              statistics[i] = statistics_of(rows[i], x.cols, norm, values[i]);
+            }
+          }
+          asm volatile("cp.async.wait_all;" ::: "memory");
+          __syncthreads();
+        }
 #pragma unroll
         for (int n = 0; n < kAhead; ++n) {
-          if (member + n * kTeam < pieces) add_piece((member + n * kTeam) * kPiece, first_held[n]);
+          const int piece = member + n * kTeam;
+          if (piece >= pieces) continue;
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
+            if constexpr (kNormed) {
+              values[i][n] = normed(values[i][n], statistics[i], norm.weight != nullptr ? norm_weights[0] : nullptr,
+                                    norm.bias != nullptr ? norm_weights[1] : nullptr, piece * kPiece,
+                                    [](const float* from) { return read_piece(from); });
+            }
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j) {
+              sums[j][i] = add_products(widened(first_held[n][j]), values[i][n], sums[j][i]);
+            }
+          }
         }
       }
 #pragma unroll(kRows <= 2 ? 4 : 2)
@@ -284,7 +370,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int other = 1; other < kWarps; ++other) sum += parts[other][member];
       }
       if (j < product.columns && i < x.rows) {
-        product.finish.put(i, j, finished(sum, x, product, i, j));
+        product.finish.put(i, j, finished(sum, x, product, i, j, bias), ahead);
       }
     }
     if constexpr (kLong) {
@@ -303,7 +389,8 @@ template <class Weight, int kRows, int kColumns, bool kLong>
 void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products, const DotNorm* norm) {
   constexpr int kPerBlock = (kLong ? 1 : kWarps) * kColumns;
   DotProducts held{};
-  bool aligned = is_aligned(x.data, x.stride * static_cast<int64_t>(sizeof *x.data));
+  bool aligned =
+      x.cols >= Format<Weight>::kPiece && is_aligned(x.data, x.stride * static_cast<int64_t>(sizeof *x.data));
   int blocks = 0;
   for (const WeightProduct& product : products) {
     const ConstRows& values = product.weight.values;

@@ -27,12 +27,23 @@ struct Finish {
             .is_bf16 = product.y.dtype == DType::bf16};
   }
 
-  __device__ void put(int64_t row, int64_t column, float value) const {
+  /// What put() reads, so that it can be read before the value is known.
+  struct Ahead {
+    float residual = 0;
+    int64_t row = 0;
+  };
+  __device__ Ahead ahead(int64_t row, int64_t column) const {
+    return {.residual = residual != nullptr ? residual[row * residual_stride + column] : 0.0f,
+            .row = places != nullptr ? places[row] : row};
+  }
+
+  __device__ void put(int64_t row, int64_t column, float value) const { put(row, column, value, ahead(row, column)); }
+  __device__ void put(int64_t, int64_t column, float value, const Ahead& held) const {
     if (activates) {
       with_function(kind, [&](auto function) { value = function.template value<float>(value); });
     }
-    if (residual != nullptr) value = residual[row * residual_stride + column] + value;
-    const int64_t at = (places != nullptr ? places[row] : row) * y_stride + column;
+    if (residual != nullptr) value = held.residual + value;
+    const int64_t at = held.row * y_stride + column;
     if (is_bf16) {
       static_cast<BFloat16*>(y)[at] = narrow<BFloat16>(value);
     } else {
