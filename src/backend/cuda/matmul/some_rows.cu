@@ -5,8 +5,8 @@
 #include "backend/cuda/matmul/finish.cuh"
 #include "backend/cuda/runtime.h"
 
-// A CTA computes 16 columns of y for up to 8 · kTiles rows of x. Its warps share the sum over k: warp w takes the
-// blocks w, w + 8, … of 32 numbers, and the warps' sums are added in their order. Weights are the operand a of
+// A CTA computes 16 · kWide columns of y for up to 8 · kTiles rows of x. Its warps share the sum over k: warp w takes
+// the blocks w, w + 8, … of 32 numbers, and the warps' sums are added in their order. Weights are the operand a of
 // mma.m16n8k16 and x the operand b. Both come straight from memory: a thread reads 16 bytes of a row, 8 consecutive
 // numbers, and uses them where the instruction expects the numbers 2t, 2t + 1, 2t + 8 and 2t + 9 of two steps. As a and
 // b are permuted alike, the sums are the same.
@@ -14,6 +14,7 @@ namespace attend::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32, kColumns = 16, kBlock = 32, kMostProducts = 8;
+constexpr int64_t kRoundedInPlace = 1024;
 
 struct SomeProduct {
   const BFloat16* weights;
@@ -25,7 +26,7 @@ struct SomeProduct {
 struct SomeProducts {
   SomeProduct all[kMostProducts];
   int count, rows, cols;
-  const BFloat16* x;  // [rows, x_stride], padded with zeros to a multiple of kBlock numbers
+  const void* x;  // [rows, x_stride], bf16 or f32
   int64_t x_stride;
 };
 
@@ -37,52 +38,125 @@ __device__ void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-template <int kTiles>
-__global__ void __launch_bounds__(kThreads) some_rows_kernel(const __grid_constant__ SomeProducts products) {
-  constexpr int kRows = 8 * kTiles;
+__device__ uint32_t rounded_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+/// Eight numbers of x as bf16.
+__device__ uint4 load_eight(const BFloat16* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
+__device__ uint4 load_eight(const float* from) {
+  const float4 low = __ldg(reinterpret_cast<const float4*>(from)),
+               high = __ldg(reinterpret_cast<const float4*>(from) + 1);
+  return make_uint4(rounded_pair(low.x, low.y), rounded_pair(low.z, low.w), rounded_pair(high.x, high.y),
+                    rounded_pair(high.z, high.w));
+}
+
+/// The warp's sums for kTiles tiles of 8 rows and kWide tiles of 16 columns from `column` on.
+template <class X, int kTiles, int kWide>
+__device__ void add_blocks(const SomeProducts& products, const SomeProduct& product, int first, int column,
+                           float (&sums)[kWide][kTiles][4]) {
+  constexpr int kAhead = kWide > 1 ? 1 : kTiles > 2 ? 3 : 6, kStep = kWarps * kBlock;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread % 32 / 4, place = thread % 4;
+  const BFloat16* weights[kWide][2];
+#pragma unroll
+  for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = min(column + w * kColumns + half * 8 + group, product.columns - 1);
+      weights[w][half] = product.weights + row * product.stride + 8 * place;
+    }
+  }
+  const X* x[kTiles];
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    x[n] = static_cast<const X*>(products.x) + min(first + 8 * n + group, products.rows - 1) * products.x_stride +
+           8 * place;
+  }
+  const uint4 nothing = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+  for (int begin = warp * kBlock; begin < products.cols; begin += kAhead * kStep) {
+    uint4 held[kAhead][kWide][2];  // weights come from far away
+#pragma unroll
+    for (int s = 0; s < kAhead; ++s) {
+      const int k = begin + s * kStep;
+      const bool exists = k + 8 * place < products.cols;
+#pragma unroll
+      for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          held[s][w][half] = exists ? __ldg(reinterpret_cast<const uint4*>(weights[w][half] + k)) : nothing;
+        }
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < kAhead; ++s) {
+      const int k = begin + s * kStep;
+      if (k >= products.cols) break;
+      const bool exists = k + 8 * place < products.cols;
+      uint4 values[kTiles];
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) values[n] = exists ? load_eight(x[n] + k) : nothing;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          const uint4 &a = held[s][w][0], &b = held[s][w][1];
+          multiply_add(sums[w][n], a.x, b.x, a.y, b.y, values[n].x, values[n].y);
+          multiply_add(sums[w][n], a.z, b.z, a.w, b.w, values[n].z, values[n].w);
+        }
+      }
+    }
+  }
+}
+
+template <class X, int kTiles, int kWide>
+__global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_constant__ SomeProducts products) {
+  constexpr int kRows = 8 * kTiles, kPuts = kColumns * kRows / kThreads, kRowStep = kThreads / kColumns;
   __shared__ float parts[kWarps][kColumns][kRows + 1];
   int which = 0;
   while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.all[which + 1].first_block) ++which;
   const SomeProduct& product = products.all[which];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread % 32 / 4, place = thread % 4;
-  const int column = (static_cast<int>(blockIdx.x) - product.first_block) * kColumns;
+  const int column = (static_cast<int>(blockIdx.x) - product.first_block) * kColumns * kWide;
   const int first = static_cast<int>(blockIdx.y) * kRows;
 
-  const BFloat16 *upper = product.weights + min(column + group, product.columns - 1) * product.stride + 8 * place,
-                 *lower = product.weights + min(column + group + 8, product.columns - 1) * product.stride + 8 * place;
-  const BFloat16* x = products.x + 8 * place;
-  int64_t x_rows[kTiles];
+  // Each thread finishes kPuts elements of a column. What that takes is on its way before the sums, if registers allow.
+  const int put_column = thread % kColumns, put_row = first + thread / kColumns;
+  float bias;
+  Finish::Ahead ahead[kPuts];
+  const auto look_ahead = [&](int w) {
+    const int j = min(column + w * kColumns + put_column, product.columns - 1);
+    bias = product.bias != nullptr ? product.bias[j] : 0.0f;
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) x_rows[n] = min(first + 8 * n + group, products.rows - 1) * products.x_stride;
-
-  float sums[kTiles][4] = {};
-  const uint4 nothing = make_uint4(0, 0, 0, 0);
-#pragma unroll 2
-  for (int k = warp * kBlock; k < products.cols; k += kWarps * kBlock) {
-    const bool exists = k + 8 * place < products.cols;
-    const uint4 a = exists ? __ldg(reinterpret_cast<const uint4*>(upper + k)) : nothing;
-    const uint4 b = exists ? __ldg(reinterpret_cast<const uint4*>(lower + k)) : nothing;
+    for (int n = 0; n < kPuts; ++n) {
+      ahead[n] = product.finish.ahead(min(put_row + n * kRowStep, products.rows - 1), j);
+    }
+  };
+  if constexpr (kWide == 1) look_ahead(0);
+  float sums[kWide][kTiles][4] = {};
+  add_blocks<X, kTiles, kWide>(products, product, first, column, sums);
+#pragma unroll
+  for (int w = 0; w < kWide; ++w) {
+    if constexpr (kWide > 1) look_ahead(w);
+    if (w > 0) __syncthreads();  // the last tile's sums have been read
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      const uint4 values = *reinterpret_cast<const uint4*>(x + x_rows[n] + k);
-      multiply_add(sums[n], a.x, b.x, a.y, b.y, values.x, values.y);
-      multiply_add(sums[n], a.z, b.z, a.w, b.w, values.z, values.w);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) parts[warp][group + e / 2 * 8][8 * n + 2 * place + e % 2] = sums[w][n][e];
     }
-  }
+    __syncthreads();
+    const int j = column + w * kColumns + put_column;
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
+    for (int n = 0; n < kPuts; ++n) {
+      const int row = put_row + n * kRowStep;
+      if (j >= product.columns || row >= products.rows) continue;
+      float sum = parts[0][put_column][row - first];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) parts[warp][group + e / 2 * 8][8 * n + 2 * place + e % 2] = sums[n][e];
-  }
-  __syncthreads();
-  for (int i = thread; i < kColumns * kRows; i += kThreads) {
-    const int j = i % kColumns, row = i / kColumns;
-    if (column + j >= product.columns || first + row >= products.rows) continue;
-    float sum = parts[0][j][row];
-#pragma unroll
-    for (int w = 1; w < kWarps; ++w) sum += parts[w][j][row];
-    if (product.bias != nullptr) sum += product.bias[column + j];
-    product.finish.put(first + row, column + j, sum);
+      for (int other = 1; other < kWarps; ++other) sum += parts[other][put_column][row - first];
+      if (product.bias != nullptr) sum += bias;
+      product.finish.put(row, j, sum, ahead[n]);
+    }
   }
 }
 
@@ -95,50 +169,101 @@ struct RoundedRows {
   BFloat16* y;
 };
 
-/// Rounds a row, normed if wanted, and pads it with zeros. A CTA takes a row.
+/// Rounds a row, normed if wanted, and pads it with zeros. A CTA takes a row; its first numbers stay in registers.
 __global__ void __launch_bounds__(kThreads) round_kernel(RoundedRows rows) {
+  constexpr int kHeld = 4;
+  const int thread = static_cast<int>(threadIdx.x);
   const float* from = rows.x + blockIdx.x * rows.stride;
   BFloat16* to = rows.y + int64_t{blockIdx.x} * rows.padded;
+  float held[kHeld], weights[kHeld], biases[kHeld];
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    const int p = thread + n * kThreads;
+    const bool exists = p < rows.cols;
+    held[n] = exists ? from[p] : 0.0f;
+    weights[n] = exists && rows.weight != nullptr ? rows.weight[p] : 1.0f;
+    biases[n] = exists && rows.bias != nullptr ? rows.bias[p] : 0.0f;
+  }
+  const auto sum_over = [&](auto add) {
+    float sum = 0;
+#pragma unroll
+    for (int n = 0; n < kHeld; ++n) {
+      if (thread + n * kThreads < rows.cols) sum = add(sum, held[n]);
+    }
+    for (int p = thread + kHeld * kThreads; p < rows.cols; p += kThreads) sum = add(sum, from[p]);
+    return group_sum<kThreads>(sum);
+  };
   float mean = 0, rstd = 1;
   if (rows.norms) {
-    float sum = 0;
-    if (rows.centred) {
-      for (int p = static_cast<int>(threadIdx.x); p < rows.cols; p += kThreads) sum += from[p];
-      mean = group_sum<kThreads>(sum) / static_cast<float>(rows.cols);
-    }
-    sum = 0;
-    for (int p = static_cast<int>(threadIdx.x); p < rows.cols; p += kThreads) {
-      sum = fmaf(from[p] - mean, from[p] - mean, sum);
-    }
-    rstd = 1.0f / sqrtf(group_sum<kThreads>(sum) / static_cast<float>(rows.cols) + rows.eps);
+    const auto cols = static_cast<float>(rows.cols);
+    if (rows.centred) mean = sum_over([](float sum, float value) { return sum + value; }) / cols;
+    const float squares = sum_over([&](float sum, float value) { return fmaf(value - mean, value - mean, sum); });
+    rstd = 1.0f / sqrtf(squares / cols + rows.eps);
   }
-  for (int p = static_cast<int>(threadIdx.x); p < rows.padded; p += kThreads) {
-    float value = p < rows.cols ? from[p] : 0.0f;
+  const auto put = [&](int p, float value, float weight, float bias) {
     if (rows.norms && p < rows.cols) {
       value = (value - mean) * rstd;
-      if (rows.weight != nullptr) value *= rows.weight[p];
-      if (rows.bias != nullptr) value += rows.bias[p];
+      if (rows.weight != nullptr) value *= weight;
+      if (rows.bias != nullptr) value += bias;
     }
     to[p] = narrow<BFloat16>(value);
+  };
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    if (thread + n * kThreads < rows.padded) put(thread + n * kThreads, held[n], weights[n], biases[n]);
+  }
+  for (int p = thread + kHeld * kThreads; p < rows.padded; p += kThreads) {
+    const bool exists = p < rows.cols;
+    put(p, exists ? from[p] : 0.0f, exists && rows.weight != nullptr ? rows.weight[p] : 1.0f,
+        exists && rows.bias != nullptr ? rows.bias[p] : 0.0f);
   }
 }
 
-template <int kTiles>
-void launch(const SomeProducts& products, int blocks) {
+template <class X, int kTiles, int kWide>
+void launch(SomeProducts products) {
+  int blocks = 0;
+  for (int i = 0; i < products.count; ++i) {
+    products.all[i].first_block = blocks;
+    blocks += (products.all[i].columns + kWide * kColumns - 1) / (kWide * kColumns);
+  }
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((products.rows + 8 * kTiles - 1) / (8 * kTiles)));
-  some_rows_kernel<kTiles><<<grid, kThreads, 0, stream()>>>(products);
+  some_rows_kernel<X, kTiles, kWide><<<grid, kThreads, 0, stream()>>>(products);
   check_launch("weights.multiply");
 }
 
-/// More rows of x share the weights, as long as there are enough CTAs.
-void launch_tiles(const SomeProducts& products, int blocks) {
-  const auto is_enough = [&](int rows) {
-    return products.rows > rows / 2 && blocks * ((products.rows + rows - 1) / rows) >= multiprocessors();
+/// More rows of x share the weights, and more weights share x, as long as there are enough CTAs.
+template <class X>
+void launch_tiles(const SomeProducts& products) {
+  int blocks = 0;
+  for (int i = 0; i < products.count; ++i) blocks += (products.all[i].columns + kColumns - 1) / kColumns;
+  const auto is_enough = [&](int rows, int times) {
+    return products.rows > rows / 2 && blocks * ((products.rows + rows - 1) / rows) >= times * multiprocessors();
   };
-  if (is_enough(64)) return launch<8>(products, blocks);
-  if (is_enough(32)) return launch<4>(products, blocks);
-  launch<2>(products, blocks);
+  if (is_enough(64, 8)) return launch<X, 8, 2>(products);
+  if (is_enough(64, 1)) return launch<X, 8, 1>(products);
+  if (is_enough(32, 1)) return launch<X, 4, 1>(products);
+  launch<X, 2, 1>(products);
+}
+
+void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y) {
+  RoundedRows rows{.x = static_cast<const float*>(x.data),
+                   .weight = nullptr,
+                   .bias = nullptr,
+                   .stride = x.stride,
+                   .cols = static_cast<int>(x.cols),
+                   .padded = static_cast<int>(padded),
+                   .eps = 0,
+                   .norms = norm != nullptr,
+                   .centred = norm != nullptr && !norm->rms,
+                   .y = y};
+  if (norm != nullptr) {
+    rows.weight = static_cast<const float*>(norm->weight.data);
+    rows.bias = static_cast<const float*>(norm->bias.data);
+    rows.eps = static_cast<float>(norm->eps);
+  }
+  round_kernel<<<static_cast<unsigned>(x.rows), kThreads, 0, stream()>>>(rows);
+  check_launch("weights.multiply");
 }
 
 }  // namespace
@@ -152,29 +277,18 @@ bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products) {
 }
 
 void multiply_some(ConstRows x, std::span<const WeightProduct> products, const RowNorm* norm) {
+  // Short rows are rounded by every CTA that reads them, which is faster than another kernel.
+  const bool reads_floats = norm == nullptr && x.cols <= kRoundedInPlace && x.stride % 4 == 0 &&
+                            reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
   const int64_t padded = (x.cols + kBlock - 1) / kBlock * kBlock;
-  const Scratch<BFloat16> rounded(x.rows * padded);
-  RoundedRows rows{.x = static_cast<const float*>(x.data),
-                   .stride = x.stride,
-                   .cols = static_cast<int>(x.cols),
-                   .padded = static_cast<int>(padded),
-                   .y = rounded.data()};
-  if (norm != nullptr) {
-    rows.weight = static_cast<const float*>(norm->weight.data);
-    rows.bias = static_cast<const float*>(norm->bias.data);
-    rows.eps = static_cast<float>(norm->eps);
-    rows.norms = true;
-    rows.centred = !norm->rms;
-  }
-  round_kernel<<<static_cast<unsigned>(x.rows), kThreads, 0, stream()>>>(rows);
-  check_launch("weights.multiply");
+  const Scratch<BFloat16> rounded(reads_floats ? 0 : x.rows * padded);
+  if (!reads_floats) round_rows(x, norm, padded, rounded.data());
   SomeProducts held{};
   held.rows = static_cast<int>(x.rows);
   held.cols = static_cast<int>(x.cols);
-  held.x = rounded.data();
-  held.x_stride = padded;
+  held.x = reads_floats ? x.data : rounded.data();
+  held.x_stride = reads_floats ? x.stride : padded;
   while (!products.empty()) {
-    int blocks = 0;
     held.count = 0;
     for (; !products.empty() && held.count < kMostProducts; products = products.subspan(1)) {
       const WeightProduct& product = products[0];
@@ -184,10 +298,10 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
                                 .bias = static_cast<const float*>(product.bias.data),
                                 .finish = Finish::of(product),
                                 .columns = static_cast<int>(product.y.cols),
-                                .first_block = blocks};
-      blocks += static_cast<int>((product.y.cols + kColumns - 1) / kColumns);
+                                .first_block = 0};
     }
-    if (blocks > 0) launch_tiles(held, blocks);
+    if (held.count == 0) return;
+    reads_floats ? launch_tiles<float>(held) : launch_tiles<BFloat16>(held);
   }
 }
 
