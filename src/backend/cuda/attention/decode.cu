@@ -23,6 +23,17 @@ struct DecodeCall {
   int chunks = 0;
 };
 
+/// Asks for the rows [keys.begin, keys.end) of a head of k or v, so that later loads find them in L2.
+template <int kThreads>
+__device__ void prefetch_rows(const Rows4& rows, int b, int head, Range keys, int width) {
+  constexpr int kLine = 128;
+  const int item = rows.dtype == DType::f64 ? 8 : rows.dtype == DType::f32 ? 4 : 2;
+  for (int at = keys.begin + static_cast<int>(threadIdx.x); at < keys.end; at += kThreads) {
+    const char* row = static_cast<const char*>(rows.data) + rows.offset(b, head, at) * item;
+    for (int byte = 0; byte < width * item; byte += kLine) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + byte));
+  }
+}
+
 /// Scores of the queries of a pass against the keys of [keys.begin, keys.end).
 template <class C, int D, int Q>
 __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv_head, int first, int rows, Range keys,
@@ -130,6 +141,10 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
   C* sums = reinterpret_cast<C*>(memory);  // [half warp][query][D]
   const int thread = static_cast<int>(threadIdx.x), half_warp = thread / kRowLanes, lane = thread % kRowLanes;
   using Part = RowPart<C, D>;
+  if (!nothing) {
+    prefetch_rows<kThreads>(p.k, b, kv_head, keys, p.dim);
+    prefetch_rows<kThreads>(p.v, b, kv_head, keys, p.width);
+  }
   for (int first = 0; first < rows; first += Q) {
     // Row r of a key head is query r mod queries of head r / queries, as in memory.
     C* partial = static_cast<C*>(call.partials) +
