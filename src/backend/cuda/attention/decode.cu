@@ -34,6 +34,53 @@ __device__ void prefetch_rows(const Rows4& rows, int b, int head, Range keys, in
   }
 }
 
+/// Loads N rows, the n-th from element offset_of(n) on, so that all are on their way at once: no branch lies between
+/// two loads of aligned rows of f32, f64 or bf16.
+template <class C, int D, int N, class Offset>
+__device__ __forceinline__ void load_parts(RowPart<C, D> (&parts)[N], const Rows4& rows, int dim, Offset offset_of) {
+  using Part = RowPart<C, D>;
+  const auto for_chunks = [&](auto f) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const int64_t offset = offset_of(n);
+#pragma unroll
+      for (int c = 0; c < Part::kChunks; ++c) {
+        const int column = (static_cast<int>(threadIdx.x) % kRowLanes + c * kRowLanes) * kChunk<C>;
+        f(n, c, offset + min(column, dim - kChunk<C>), column < dim);
+      }
+    }
+  };
+  const bool aligned = rows.aligned && dim > 0;
+  if (aligned && (sizeof(C) == 8 || rows.dtype == DType::f32)) {
+    for_chunks([&](int n, int c, int64_t at, bool exists) {
+      const auto chunk = *reinterpret_cast<const Chunk<C>*>(static_cast<const C*>(rows.data) + at);
+      parts[n].chunk[c] = exists ? chunk : Chunk<C>{};
+    });
+    return;
+  }
+  if constexpr (sizeof(C) == 4) {
+    if (aligned && rows.dtype == DType::bf16) {
+      uint2 bits[N][Part::kChunks];
+      for_chunks([&](int n, int c, int64_t at, bool exists) {
+        const uint2 pair = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(rows.data) + at);
+        bits[n][c] = exists ? pair : make_uint2(0, 0);
+      });
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int c = 0; c < Part::kChunks; ++c) {
+          const uint2 pair = bits[n][c];
+          parts[n].chunk[c] = {{__uint_as_float(pair.x << 16), __uint_as_float(pair.x & 0xffff0000u),
+                                __uint_as_float(pair.y << 16), __uint_as_float(pair.y & 0xffff0000u)}};
+        }
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < N; ++n) parts[n].load(rows, offset_of(n), dim);
+}
+
 /// Scores of the queries of a pass against the keys of [keys.begin, keys.end).
 template <class C, int D, int Q>
 __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv_head, int first, int rows, Range keys,
@@ -51,11 +98,9 @@ __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv
   for (int base = 0; base < keys.end - keys.begin; base += kAhead * kHalfWarps) {  // the same for the whole warp
     const int j = base + half_warp;
     RowPart<C, D> key[kAhead];
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      const int at = min(keys.begin + j + n * kHalfWarps, sequence.keys - 1);
-      key[n].load(p.k, p.k.offset(sequence.batch, kv_head, at), p.dim);
-    }
+    load_parts<C, D>(key, p.k, p.dim, [&](int n) {
+      return p.k.offset(sequence.batch, kv_head, min(keys.begin + j + n * kHalfWarps, sequence.keys - 1));
+    });
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
 #pragma unroll
@@ -175,11 +220,9 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
 #pragma unroll 1
     for (int j = half_warp; j < keys.end - begin; j += kAhead * kHalfWarps) {
       Part value[kAhead];
-#pragma unroll
-      for (int n = 0; n < kAhead; ++n) {
-        const int at = min(begin + j + n * kHalfWarps, sequence.keys - 1);
-        value[n].load(p.v, p.v.offset(b, kv_head, at), p.width);
-      }
+      load_parts<C, D>(value, p.v, p.width, [&](int n) {
+        return p.v.offset(b, kv_head, min(begin + j + n * kHalfWarps, sequence.keys - 1));
+      });
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
         if (begin + j + n * kHalfWarps >= sequence.keys) continue;
