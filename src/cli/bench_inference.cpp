@@ -98,7 +98,6 @@ Workload generate_workload(int64_t rows, WeightFormat format) {
           .format = format,
           .precision = precision,
           .slow = true,
-          .for_gpus = true,
           .prepare = [rows, format, precision] {
             std::vector<std::vector<int32_t>> prompts(static_cast<size_t>(rows));
             const std::vector<int64_t> ids = made_up_ids({rows, kPrompt}, kGpt2Words).to_vector<int64_t>();
@@ -218,9 +217,6 @@ std::vector<Workload> inference_workloads() {
   std::vector<Workload> result;
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_workload(format));
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(decode_many_workload(format));
-  for (const int64_t rows : {1, 64}) {
-    for (const WeightFormat format : {f32, bf16}) result.push_back(generate_workload(rows, format));
-  }
   for (const WeightFormat format : {f32, bf16, int8}) result.push_back(prompt_workload(format, Precision::f32));
   if (has_bf16()) result.push_back(prompt_workload(bf16, Precision::bf16));
   for (const WeightFormat format : {f32, int8}) {
@@ -231,26 +227,12 @@ std::vector<Workload> inference_workloads() {
   return result;
 }
 
-/// 128 tokens after prompts of 32, with bf16 weights: the decoding lines of docs/gpu.md.
+/// The generation lines of docs/gpu.md.
 std::vector<Workload> gpu_inference_workloads() {
+  using enum WeightFormat;
   std::vector<Workload> result;
   for (const int64_t rows : {1, 64}) {
-    constexpr int64_t kPrompt = 32, kSteps = 128;
-    constexpr double kMatrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
-    result.push_back({.name = "decode_gpt2_32_128_bf16_x" + std::to_string(rows),
-                      .bound = Bound::memory,
-                      .operations = static_cast<double>(rows * kSteps) * 2 * kMatrices,
-                      .bytes = kSteps * kMatrices * 2,
-                      .tokens = rows * kSteps,
-                      .slow = true,
-                      .prepare = [rows] {
-                        Prepared prepared;
-                        prepared.run = [model = gpt2(WeightFormat::bf16), rows] {
-                          write_tokens(*model, {.rows = rows, .length = kPrompt, .count = kSteps});
-                          return Results{};
-                        };
-                        return prepared;
-                      }});
+    for (const WeightFormat format : {f32, bf16}) result.push_back(generate_workload(rows, format));
   }
   return result;
 }

@@ -37,7 +37,6 @@ struct Workload {
   WeightFormat format = WeightFormat::f32;  ///< of the weights
   Precision precision = Precision::f32;     ///< of products; selects the peak, except that int8 weights use int8's
   bool slow = false;                        ///< runs only if named or with --all
-  bool for_gpus = false;                    ///< runs on a CPU only if named
   std::function<Prepared()> prepare;
 };
 

@@ -340,7 +340,7 @@ def decode(lines):
         return rate
 
     for rows in (1, 64):
-        lines.add(f"decode_gpt2_32_128_bf16_x{rows}", "tokens/s", "transformers", transformers=generate(rows))
+        lines.add(f"generate_gpt2_{rows}_bf16", "tokens/s", "transformers", transformers=generate(rows))
 
 
 # ── attend, and the table ───────────────────────────────────────────────────────────────────────────────────────────
