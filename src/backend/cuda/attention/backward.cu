@@ -310,9 +310,9 @@ __device__ void query_gradients(const BackwardCall& call, const Block& block, in
 template <class C, int D>
 __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constant__ BackwardCall call) {
   extern __shared__ __align__(16) unsigned char memory[];
-  for_query_blocks<kThreads>(call.p, call.bias, BackwardTile<C, D>::kKept, [&](const Block& block, int head, int part) {
-    query_gradients<C, D>(call, block, head, part, memory);
-  });
+  for_query_blocks<kThreads>(
+      call.p, call.bias, BackwardTile<C, D>::kKept, static_cast<int>(blockIdx.x),
+      [&](const Block& block, int head, int part) { query_gradients<C, D>(call, block, head, part, memory); });
 }
 
 template <class C, int D>

@@ -27,11 +27,11 @@ struct BiasGradient {
   }
 };
 
-/// Calls f(block, head, part) for the CTA's blocks of `rows` queries.
+/// Calls f(block, head, part) for the blocks of `rows` queries of one of the ctas().
 template <int kThreads, class F>
-__device__ __forceinline__ void for_query_blocks(const Problem& p, const BiasGradient& bias, int rows, F&& f) {
+__device__ __forceinline__ void for_query_blocks(const Problem& p, const BiasGradient& bias, int rows, int cta, F&& f) {
   const int own_heads = bias.shared_head ? 1 : p.heads, own_batch = bias.shared_batch ? 1 : p.batch;
-  const int head = static_cast<int>(blockIdx.x) % own_heads, rest = static_cast<int>(blockIdx.x) / own_heads;
+  const int head = cta % own_heads, rest = cta / own_heads;
   const int batch = rest % own_batch, part = rest / own_batch;
   const int per_part = bias.parts > 0 ? (bias.blocks + bias.parts - 1) / bias.parts : 1;
   const int begin = bias.parts > 0 ? part * per_part : bias.blocks - 1 - part;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace attend::cuda {
@@ -12,6 +13,9 @@ struct BlockMarks {
   uint8_t* marks = nullptr;  ///< [batch, heads, blocks]
   int rows = 1;              ///< of a block
   int blocks = 0;
+
+  /// CTAs of the second kernel, which take `tasks` in turn: `few` with marks, because marked blocks are rare.
+  int64_t ctas(int64_t tasks, int64_t few) const { return any != nullptr ? std::min(tasks, few) : tasks; }
 
 #ifdef __CUDACC__
   __device__ __forceinline__ void mark(int64_t slice, int row) const {

@@ -29,38 +29,39 @@ __global__ void __launch_bounds__(kTensorThreads)
   if (call.marks.queries.skips_all() && call.marks.keys.skips_all()) return;
   const Problem& p = call.half.p;
   const int lane = static_cast<int>(threadIdx.x) % 16;
-  const int64_t row = min(int64_t{blockIdx.x} * (kTensorThreads / 16) + threadIdx.x / 16, rows - 1);
-  const int i = static_cast<int>(row % p.queries), h = static_cast<int>(row / p.queries % p.heads);
-  const int b = static_cast<int>(row / p.queries / p.heads);
-  const uint16_t *y = call.y.at(b, h, i), *dy = call.dy.at(b, h, i);
-  float sum = 0;
-  for (int c = lane * 8; c < p.width; c += 128) {
-    if (call.y.wide && call.dy.wide) {
-      const uint4 left = *reinterpret_cast<const uint4*>(y + c), right = *reinterpret_cast<const uint4*>(dy + c);
-      const uint32_t a[4]{left.x, left.y, left.z, left.w}, d[4]{right.x, right.y, right.z, right.w};
+  for (unsigned task = blockIdx.x; task < call.tasks; task += gridDim.x) {
+    const int64_t row = min(int64_t{task} * (kTensorThreads / 16) + threadIdx.x / 16, rows - 1);
+    const int i = static_cast<int>(row % p.queries), h = static_cast<int>(row / p.queries % p.heads);
+    const int b = static_cast<int>(row / p.queries / p.heads);
+    const uint16_t *y = call.y.at(b, h, i), *dy = call.dy.at(b, h, i);
+    float sum = 0;
+    for (int c = lane * 8; c < p.width; c += 128) {
+      if (call.y.wide && call.dy.wide) {
+        const uint4 left = *reinterpret_cast<const uint4*>(y + c), right = *reinterpret_cast<const uint4*>(dy + c);
+        const uint32_t a[4]{left.x, left.y, left.z, left.w}, d[4]{right.x, right.y, right.z, right.w};
 #pragma unroll
-      for (int e = 0; e < 8; ++e) sum = fmaf(unpack<T>(a[e / 2], e % 2), unpack<T>(d[e / 2], e % 2), sum);
-    } else {
-      for (int e = 0; e < min(8, p.width - c); ++e) sum = fmaf(unpack<T>(y[c + e], 0), unpack<T>(dy[c + e], 0), sum);
+        for (int e = 0; e < 8; ++e) sum = fmaf(unpack<T>(a[e / 2], e % 2), unpack<T>(d[e / 2], e % 2), sum);
+      } else {
+        for (int e = 0; e < min(8, p.width - c); ++e) sum = fmaf(unpack<T>(y[c + e], 0), unpack<T>(dy[c + e], 0), sum);
+      }
     }
-  }
 #pragma unroll
-  for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-  if (lane != 0) return;
-  const float lse = call.lse[b * call.lse_batch + h * call.lse_head + i * call.lse_row];
-  call.deltas[row] = sum;
-  call.exponents[row] = lse == -INFINITY ? INFINITY : lse * kLog2E;
+    for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (lane != 0) continue;
+    const float lse = call.lse[b * call.lse_batch + h * call.lse_head + i * call.lse_row];
+    call.deltas[row] = sum;
+    call.exponents[row] = lse == -INFINITY ? INFINITY : lse * kLog2E;
+  }
 }
 
 /// dk and dv of a block of keys of one key head: all query heads that share it, and all queries that see the keys.
 template <class T, int D, Wanted kWanted>
-__global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
-    tensor_key_kernel(const __grid_constant__ HalfBackwardCall call) {
+__device__ __forceinline__ void key_gradients(const HalfBackwardCall& call, int task, uint16_t* memory) {
   using Tile = BackwardTile<D>;
   constexpr int kKept = Tile::kKept, kPassing = Tile::kPassing, N = kPassing / 8;
   constexpr bool kDk = kWanted != Wanted::dv, kDv = kWanted != Wanted::dk;
   const Problem& p = call.half.p;
-  const int kv_head = static_cast<int>(blockIdx.x) % p.kv_heads, rest = static_cast<int>(blockIdx.x) / p.kv_heads;
+  const int kv_head = task % p.kv_heads, rest = task / p.kv_heads;
   const Block block = key_block<kTensorThreads>(p, rest % p.batch, kKept, rest / p.batch);
   if (block.sequence < 0 || call.marks.keys.skips(block.sequence * p.kv_heads + kv_head, block.first)) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
@@ -68,7 +69,6 @@ __global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int own_first = first + 16 * warp;
 
-  extern __shared__ __align__(128) uint16_t memory[];
   uint16_t *keys = memory, *values = keys + kKept * D, *buffers = values + kKept * D;
   uint16_t *own_keys = keys + 16 * warp * D, *own_values = values + 16 * warp * D;
   float* statistics = reinterpret_cast<float*>(buffers + Tile::kStages * Tile::kStage);  // [stage][2][kPassing]
@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
     }
     commit_copies();
   };
+  __syncthreads();
   load_half_tile<kKept, D>(keys, call.half.k, call.half.k.at(b, kv_head, sequence.k_begin + first), count, p.dim);
   load_half_tile<kKept, D>(values, call.half.v, call.half.v.at(b, kv_head, sequence.k_begin + first), count, p.width);
   commit_copies();
@@ -156,6 +157,15 @@ __global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
   if (kDv && call.dv.data != nullptr)
     store_half_rows<T, D, 1>(own_values, call.dv, call.dv.at(b, kv_head, row), present - 16 * warp, p.width,
                              {{share, share}}, dv);
+}
+
+template <class T, int D, Wanted kWanted>
+__global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
+    tensor_key_kernel(const __grid_constant__ HalfBackwardCall call) {
+  extern __shared__ __align__(128) uint16_t memory[];
+  if (call.marks.keys.skips_all()) return;
+  for (unsigned task = blockIdx.x; task < call.tasks; task += gridDim.x)
+    key_gradients<T, D, kWanted>(call, static_cast<int>(task), memory);
 }
 
 /// Adds gradients of the bias, whose element for the block's first query and key is at `offset`. `count` rows of the
@@ -295,16 +305,20 @@ __device__ __forceinline__ void query_gradients(const HalfBackwardCall& call, co
                              {{scale, scale}}, dq);
 }
 
-/// A CTA takes one block of queries of one head, or in turn all those that add to the same elements of dbias.
+/// A task is one block of queries of one head, or in turn all those that add to the same elements of dbias.
 template <class T, int D>
 __global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
     tensor_query_kernel(const __grid_constant__ HalfBackwardCall call) {
   extern __shared__ __align__(128) uint16_t memory[];
-  for_query_blocks<kTensorThreads>(
-      call.half.p, call.bias, BackwardTile<D>::kKept, [&](const Block& block, int head, int part) {
-        if (call.marks.queries.skips(block.sequence * call.half.p.heads + head, block.first)) return;
-        query_gradients<T, D>(call, block, head, part, memory);
-      });
+  if (call.marks.queries.skips_all()) return;
+  for (unsigned task = blockIdx.x; task < call.tasks; task += gridDim.x) {
+    for_query_blocks<kTensorThreads>(
+        call.half.p, call.bias, BackwardTile<D>::kKept, static_cast<int>(task),
+        [&](const Block& block, int head, int part) {
+          if (call.marks.queries.skips(block.sequence * call.half.p.heads + head, block.first)) return;
+          query_gradients<T, D>(call, block, head, part, memory);
+        });
+  }
 }
 
 template <class T, int D>
@@ -317,11 +331,14 @@ void launch_backward(HalfBackwardCall& call, const AttentionGradients& gradients
   call.exponents = exponents.data();
   call.deltas = deltas.data();
   constexpr int kTogether = kTensorThreads / 16;
-  launch("attention.backward", statistics_kernel<T>, (rows + kTogether - 1) / kTogether, kTensorThreads, 0, call, rows);
+  const int64_t few = 2 * multiprocessors();
+  call.tasks = static_cast<unsigned>((rows + kTogether - 1) / kTogether);
+  launch("attention.backward", statistics_kernel<T>, call.marks.queries.ctas(call.tasks, few), kTensorThreads, 0, call,
+         rows);
   call.blocks = static_cast<int>(key_blocks(p, Tile::kKept));
+  call.tasks = static_cast<unsigned>(int64_t{call.blocks} * p.kv_heads * p.batch);
   const auto launch_keys = [&](auto* kernel) {
-    launch("attention.backward", kernel, int64_t{call.blocks} * p.kv_heads * p.batch, kTensorThreads, Tile::kShared,
-           call);
+    launch("attention.backward", kernel, call.marks.keys.ctas(call.tasks, few), kTensorThreads, Tile::kShared, call);
   };
   if constexpr (D <= 128) {
     if (gradients.dk || gradients.dv) launch_keys(tensor_key_kernel<T, D, Wanted::both>);
@@ -332,7 +349,9 @@ void launch_backward(HalfBackwardCall& call, const AttentionGradients& gradients
   if (!gradients.dq && !gradients.dbias) return;
   with_bias_gradient<float>(p, gradients.dbias, Tile::kKept, [&](const BiasGradient& bias) {
     call.bias = bias;
-    launch("attention.backward", tensor_query_kernel<T, D>, bias.ctas(p), kTensorThreads, Tile::kShared, call);
+    call.tasks = static_cast<unsigned>(bias.ctas(p));
+    launch("attention.backward", tensor_query_kernel<T, D>, call.marks.queries.ctas(call.tasks, few), kTensorThreads,
+           Tile::kShared, call);
   });
 }
 

@@ -22,7 +22,8 @@ struct ForwardCall {
   HalfRows y;
   float* lse = nullptr;
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
-  int blocks = 0;  ///< blocks of queries per batch entry
+  int blocks = 0;      ///< blocks of queries per batch entry
+  unsigned tasks = 0;  ///< blocks of all heads and batch entries
   BlockMarks marks;
 };
 
@@ -85,21 +86,20 @@ struct Softmax {
   }
 };
 
+/// A block of queries of one head.
 template <class T, int D>
-__global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
-    tensor_forward_kernel(const __grid_constant__ ForwardCall call) {
+__device__ __forceinline__ void forward_block(const ForwardCall& call, int task, uint16_t* memory) {
   using Tile = ForwardTile<D>;
   constexpr int M = Tile::kTiles, N = Tile::kKeys / 8, kKeys = Tile::kKeys, kQueries = Tile::kQueries;
   const Problem& p = call.half.p;
   // The heads of a block follow each other. The last blocks, which see the most keys if causal, go first.
-  const int head = static_cast<int>(blockIdx.x) % p.heads, rest = static_cast<int>(blockIdx.x) / p.heads;
+  const int head = task % p.heads, rest = task / p.heads;
   const Block block = query_block<kTensorThreads>(p, rest % p.batch, kQueries, call.blocks - 1 - rest / p.batch);
   if (block.sequence < 0 || call.marks.skips(block.sequence * p.heads + head, block.first)) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
   const int first = block.first, count = min(kQueries, sequence.queries - first), kv_head = head / p.group();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 
-  extern __shared__ __align__(128) uint16_t memory[];
   uint16_t* queries = memory;
   uint16_t* buffers = queries + kQueries * D;  // two of keys and values
   uint16_t* own = queries + warp * Tile::kRows * D;
@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
     load_half_tile<kKeys, D>(to, call.half.k, call.half.k.at(sequence.batch, kv_head, row), left, p.dim);
     load_half_tile<kKeys, D>(to + kKeys * D, call.half.v, call.half.v.at(sequence.batch, kv_head, row), left, p.width);
   };
+  __syncthreads();
   load_half_tile<kQueries, D>(queries, call.half.q, call.half.q.at(sequence.batch, head, sequence.q_begin + first),
                               count, p.dim);
   if (begin < any.end) load_block(begin, buffers);
@@ -182,6 +183,15 @@ __global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
                            p.width, factors, output);
 }
 
+template <class T, int D>
+__global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
+    tensor_forward_kernel(const __grid_constant__ ForwardCall call) {
+  extern __shared__ __align__(128) uint16_t memory[];
+  if (call.marks.skips_all()) return;
+  for (unsigned task = blockIdx.x; task < call.tasks; task += gridDim.x)
+    forward_block<T, D>(call, static_cast<int>(task), memory);
+}
+
 }  // namespace
 }  // namespace attention
 
@@ -201,7 +211,8 @@ bool tensor_forward(const AttentionProblem& problem, View y, View lse, const Blo
     constexpr int D = decltype(size)::value;
     static_assert(D > 128 || ForwardTile<D>::kQueries == kForwardMarkRows);
     call.blocks = static_cast<int>(query_blocks(p, ForwardTile<D>::kQueries));
-    launch("attention.forward", tensor_forward_kernel<decltype(type), D>, int64_t{call.blocks} * p.heads * p.batch,
+    call.tasks = static_cast<unsigned>(int64_t{call.blocks} * p.heads * p.batch);
+    launch("attention.forward", tensor_forward_kernel<decltype(type), D>, marks.ctas(call.tasks, 2 * multiprocessors()),
            kTensorThreads, ForwardTile<D>::kShared, call);
   });
   return true;

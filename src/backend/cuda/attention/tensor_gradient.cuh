@@ -15,6 +15,7 @@ struct HalfBackwardCall {
   float* exponents = nullptr;  ///< [batch, heads, queries]: lse · log2 e, or +inf for a query that sees no key
   float* deltas = nullptr;     ///< the same shape: Σ dy · y
   int blocks = 0;              ///< blocks of keys per batch entry
+  unsigned tasks = 0;          ///< of the kernel, which its CTAs take in turn
   BiasGradient bias;
   GradientMarks marks;
 };
