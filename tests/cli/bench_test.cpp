@@ -47,10 +47,10 @@ TEST(Bench, ListsTheWorkloadsOfAGpuOnlyWithOne) {
   const Finished result = bench({"--list", "--all", "--device", "cuda"}, gpu);
   EXPECT_EQ(result.code, 0) << result.err;
   const std::set<std::string> on_cpu = listed({"--all", "--device", "cpu"});
-  for (const char* name : {"attention_forward_bf16_d128_16k", "attention_backward_bf16_d128_16k_causal",
-                           "attention_forward_bf16_d64_8k_dropout", "attention_weights_bf16_d64_8k",
-                           "train_gpt2_32x1024_bf16", "train_base_128x64_bf16", "train_tiny_273x15_bf16",
-                           "train_characters_64x256_bf16", "generate_gpt2_64_bf16"}) {
+  for (const char* name :
+       {"attention_forward_bf16_d128_16k", "attention_backward_bf16_d128_16k_causal",
+        "attention_forward_bf16_d64_8k_dropout", "attention_weights_bf16_d64_8k", "train_gpt2_32x1024_bf16",
+        "train_base_128x64_bf16", "train_tiny_273x15_bf16", "train_characters_64x256_bf16", "generate_gpt2_64_bf16"}) {
     EXPECT_NE(result.out.find(std::string(name) + "\n"), std::string::npos) << name;
     EXPECT_FALSE(on_cpu.contains(name)) << name;
   }
