@@ -8,12 +8,13 @@ namespace attend::cuda {
 namespace attention {
 namespace {
 
-template <int D>
+/// kShort: for few queries and at most 32 keys, with the same sums; more CTAs fit.
+template <int D, bool kShort>
 struct ForwardTile {
-  static constexpr int kTiles = D <= 128 ? 2 : 1;  ///< of 16 queries for each warp
+  static constexpr int kTiles = D <= 128 && !kShort ? 2 : 1;  ///< of 16 queries for each warp
   static constexpr int kRows = 16 * kTiles, kQueries = kTensorWarps * kRows;
-  static constexpr int kKeys = D <= 128 ? 64 : 32;
-  static constexpr int kTogether = D <= 64 ? 3 : 2;  ///< CTAs per multiprocessor
+  static constexpr int kKeys = D <= 128 && !kShort ? 64 : 32;
+  static constexpr int kTogether = kShort ? 5 : D <= 64 ? 3 : 2;  ///< CTAs per multiprocessor
   static constexpr size_t kShared = 2 * (kQueries + 4 * kKeys) * D;
 };
 
@@ -87,9 +88,9 @@ struct Softmax {
 };
 
 /// A block of queries of one head.
-template <class T, int D>
+template <class T, int D, bool kShort>
 __device__ __forceinline__ void forward_block(const ForwardCall& call, int task, uint16_t* memory) {
-  using Tile = ForwardTile<D>;
+  using Tile = ForwardTile<D, kShort>;
   constexpr int M = Tile::kTiles, N = Tile::kKeys / 8, kKeys = Tile::kKeys, kQueries = Tile::kQueries;
   const Problem& p = call.half.p;
   // The heads of a block follow each other. The last blocks, which see the most keys if causal, go first.
@@ -183,13 +184,13 @@ __device__ __forceinline__ void forward_block(const ForwardCall& call, int task,
                            p.width, factors, output);
 }
 
-template <class T, int D>
-__global__ void __launch_bounds__(kTensorThreads, ForwardTile<D>::kTogether)
+template <class T, int D, bool kShort>
+__global__ void __launch_bounds__(kTensorThreads, ForwardTile<D, kShort>::kTogether)
     tensor_forward_kernel(const __grid_constant__ ForwardCall call) {
   extern __shared__ __align__(128) uint16_t memory[];
   if (call.marks.skips_all()) return;
   for (unsigned task = blockIdx.x; task < call.tasks; task += gridDim.x)
-    forward_block<T, D>(call, static_cast<int>(task), memory);
+    forward_block<T, D, kShort>(call, static_cast<int>(task), memory);
 }
 
 }  // namespace
@@ -209,11 +210,19 @@ bool tensor_forward(const AttentionProblem& problem, View y, View lse, const Blo
   call.marks = marks;
   with_half_class(problem.q.dtype, std::max(p.dim, p.width), [&](auto type, auto size) {
     constexpr int D = decltype(size)::value;
-    static_assert(D > 128 || ForwardTile<D>::kQueries == kForwardMarkRows);
-    call.blocks = static_cast<int>(query_blocks(p, ForwardTile<D>::kQueries));
-    call.tasks = static_cast<unsigned>(int64_t{call.blocks} * p.heads * p.batch);
-    launch("attention.forward", tensor_forward_kernel<decltype(type), D>, marks.ctas(call.tasks, 2 * multiprocessors()),
-           kTensorThreads, ForwardTile<D>::kShared, call);
+    static_assert(D > 128 || ForwardTile<D, false>::kQueries == kForwardMarkRows);
+    const auto run = [&](auto is_short) {
+      constexpr bool kShort = decltype(is_short)::value;
+      using Tile = ForwardTile<D, kShort>;
+      call.blocks = static_cast<int>(query_blocks(p, Tile::kQueries));
+      call.tasks = static_cast<unsigned>(int64_t{call.blocks} * p.heads * p.batch);
+      launch("attention.forward", tensor_forward_kernel<decltype(type), D, kShort>,
+             marks.ctas(call.tasks, 2 * multiprocessors()), kTensorThreads, Tile::kShared, call);
+    };
+    if constexpr (D == 64) {
+      if (p.queries <= 64 && p.keys <= 32 && marks.any == nullptr) return run(std::true_type{});
+    }
+    run(std::false_type{});
   });
   return true;
 }
