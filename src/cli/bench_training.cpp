@@ -18,7 +18,7 @@ Tensor made_up_ids(const Shape& shape, int64_t words, uint64_t seed) {
   return tensor(ids, shape);
 }
 
-/// A model that is trained, in one precision or in several by turns.
+/// A model and its optimizer. Each precision has its own captured training step.
 template <class ModelType>
 struct Training {
   explicit Training(std::unique_ptr<ModelType> trained) : model(std::move(trained)) {}

@@ -332,7 +332,7 @@ class Run {
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
-  /// A step whose results the host has not read yet: the loss of each batch and the squared norm of the gradients.
+  /// A step whose losses and squared gradient norm are still on the device.
   struct Unread {
     int64_t step = 0;
     std::vector<double> tokens;  // of each batch

@@ -6,52 +6,32 @@
 
 #include "attend/backend/devices.h"
 #include "attend/ops/precision.h"
-#include "generate/engine.h"
-#include "generate/tiny_models.h"
+#include "generate/mixed_sequences.h"
 #include "testing/pretend_device.h"
 
 namespace attend {
 namespace {
 
+using testing::kVocab;
+using testing::ModelCase;
 using testing::random_sources;
 using testing::tiny_model;
-
-constexpr int64_t kVocab = 13;
 
 bool is_pretended() { return std::getenv("ATTEND_TEST_DEVICE") == nullptr; }
 Device device() { return is_pretended() ? testing::pretend_device() : parse_device(std::getenv("ATTEND_TEST_DEVICE")); }
 
-struct Kind {
-  std::string name, architecture;
-  std::map<std::string, std::string> settings{};
-};
-std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
-
-class OnADevice : public ::testing::TestWithParam<Kind> {
+class OnADevice : public ::testing::TestWithParam<ModelCase> {
  protected:
-  void SetUp() override {
-    model_ = tiny_model(GetParam().architecture, kVocab, GetParam().settings);
-    if (const auto* pair = dynamic_cast<const PairModel*>(model_.get())) {
-      testing::teach_copying(*pair, random_sources(40, 9, 5, 8), 30);
-    }
-  }
+  void SetUp() override { model_ = testing::created(GetParam(), 30); }
 
   /// Greedy, beam and sampled sequences of different lengths: with and without rules, with and without top_k.
   std::vector<Sequence> sequences() const {
     std::vector<Sequence> result;
     for (const std::vector<int32_t>& ids : random_sources(20, 12, 5, 8)) {
       const auto i = result.size();
-      Sequence one{.vocabulary = {.size = kVocab - 1, .banned = {0, 1, 2}, .begin = 2, .ends = {3}}, .index = i};
-      if (model_->kind() == ModelKind::translation) {
-        one.source = ids;
-        one.prompt = {2};
-      } else {
-        one.prompt = {ids.begin(), ids.end() - 1};
-        one.options.ends_at_limit = false;
-      }
-      one.limit = 3 + static_cast<int64_t>(i * 7 % 23);
-      one.options.beam = i % 3 == 1 ? 3 : 1;
-      if (i % 3 == 2) one.options.sampling = SamplingOptions{.temperature = 0.9, .top_k = 4, .top_p = 0.9, .seed = 4};
+      Sequence one = testing::mixed_sequence(*model_, ids, i, 23);
+      one.vocabulary.size = kVocab - 1;
+      if (one.options.sampling) one.options.sampling->top_k = 4, one.options.sampling->top_p = 0.9;
       if (i == 5) one.options.sampling->top_k = 0;
       if (i == 8) one.options.sampling->temperature = 0;
       if (i == 12) one.options.rules.no_repeat = 2;
@@ -115,22 +95,23 @@ TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {
   expect_same(written({.rows = 7, .use_best = false}), written({.rows = 7}), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OnADevice,
-                         ::testing::Values(Kind{"transformer", "transformer"},
-                                           Kind{"transformer_relative", "transformer", {{"positions", "relative"}}},
-                                           Kind{"gpt", "gpt"}, Kind{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
-                                           Kind{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
-                                           Kind{"gpt_sinusoidal", "gpt", {{"positions", "sinusoidal"}}},
-                                           Kind{"gpt_llama",
-                                                "gpt",
-                                                {{"positions", "rotary"},
-                                                 {"window", "5"},
-                                                 {"key_heads", "1"},
-                                                 {"gated", "true"},
-                                                 {"rms_norm", "true"},
-                                                 {"qk_norm", "true"},
-                                                 {"activation", "silu"}}}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, OnADevice,
+    ::testing::Values(ModelCase{"transformer", "transformer"},
+                      ModelCase{"transformer_relative", "transformer", {{"positions", "relative"}}},
+                      ModelCase{"gpt", "gpt"}, ModelCase{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
+                      ModelCase{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
+                      ModelCase{"gpt_sinusoidal", "gpt", {{"positions", "sinusoidal"}}},
+                      ModelCase{"gpt_llama",
+                                "gpt",
+                                {{"positions", "rotary"},
+                                 {"window", "5"},
+                                 {"key_heads", "1"},
+                                 {"gated", "true"},
+                                 {"rms_norm", "true"},
+                                 {"qk_norm", "true"},
+                                 {"activation", "silu"}}}),
+    [](const auto& param) { return param.param.name; });
 
 /// Caches of more than 256 positions change their capacity.
 TEST(Engine, LongTextsOnADevice) {

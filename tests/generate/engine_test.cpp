@@ -7,52 +7,31 @@
 #include <cmath>
 
 #include "attend/base/error.h"
-#include "generate/tiny_models.h"
+#include "generate/mixed_sequences.h"
 
 namespace attend {
 namespace {
 
+using testing::kVocab;
+using testing::ModelCase;
 using testing::random_sources;
 using testing::tiny_model;
-
-constexpr int64_t kVocab = 13;
-
-struct Kind {
-  std::string name, architecture;
-  std::map<std::string, std::string> settings{};
-};
-std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
 struct Outcome {
   std::vector<Hypothesis> best;
   std::vector<std::vector<float>> looked;  // attention from the first row of each step, all modules one after the other
 };
 
-class EveryModelWrites : public ::testing::TestWithParam<Kind> {
+class EveryModelWrites : public ::testing::TestWithParam<ModelCase> {
  protected:
-  void SetUp() override {
-    model_ = tiny_model(GetParam().architecture, kVocab, GetParam().settings);
-    if (const auto* pair = dynamic_cast<const PairModel*>(model_.get())) {
-      testing::teach_copying(*pair, random_sources(40, 9, 5, 8), 60);
-    }
-  }
+  void SetUp() override { model_ = testing::created(GetParam(), 60); }
 
   /// Greedy, beam and sampled sequences, short and long, some of them traced.
   std::vector<Sequence> sequences() const {
     std::vector<Sequence> result;
     for (const std::vector<int32_t>& ids : random_sources(24, 12, 5, 8)) {
       const auto i = result.size();
-      Sequence one{.vocabulary = {.size = kVocab, .banned = {0, 1, 2}, .begin = 2, .ends = {3}}, .index = i};
-      if (model_->kind() == ModelKind::translation) {
-        one.source = ids;
-        one.prompt = {2};
-      } else {
-        one.prompt = {ids.begin(), ids.end() - 1};
-        one.options.ends_at_limit = false;
-      }
-      one.limit = 3 + static_cast<int64_t>(i * 7 % 17);
-      one.options.beam = i % 3 == 1 ? 3 : 1;
-      if (i % 3 == 2) one.options.sampling = SamplingOptions{.temperature = 0.9, .seed = 4};
+      Sequence one = testing::mixed_sequence(*model_, ids, i, 17);
       one.is_traced = i % 4 == 0;
       result.push_back(std::move(one));
     }
@@ -172,13 +151,14 @@ TEST_P(EveryModelWrites, ASequenceThatFillsTheContextDoesNotAffectOthers) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, EveryModelWrites,
-    ::testing::Values(Kind{"rnn", "rnn"}, Kind{"rnn_attention", "rnn-attention"},
-                      Kind{"rnn_luong", "rnn-attention", {{"score", "dot"}}}, Kind{"transformer", "transformer"},
-                      Kind{"transformer_relative", "transformer", {{"positions", "relative"}}},
-                      Kind{"transformer_learned", "transformer", {{"positions", "learned"}}}, Kind{"gpt", "gpt"},
-                      Kind{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
-                      Kind{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
-                      Kind{"gpt_window", "gpt", {{"positions", "rotary"}, {"window", "5"}, {"key_heads", "1"}}}),
+    ::testing::Values(ModelCase{"rnn", "rnn"}, ModelCase{"rnn_attention", "rnn-attention"},
+                      ModelCase{"rnn_luong", "rnn-attention", {{"score", "dot"}}},
+                      ModelCase{"transformer", "transformer"},
+                      ModelCase{"transformer_relative", "transformer", {{"positions", "relative"}}},
+                      ModelCase{"transformer_learned", "transformer", {{"positions", "learned"}}},
+                      ModelCase{"gpt", "gpt"}, ModelCase{"gpt_rotary", "gpt", {{"positions", "rotary"}}},
+                      ModelCase{"gpt_alibi", "gpt", {{"positions", "alibi"}}},
+                      ModelCase{"gpt_window", "gpt", {{"positions", "rotary"}, {"window", "5"}, {"key_heads", "1"}}}),
     [](const auto& param) { return param.param.name; });
 
 TEST(Engine, ASlidingTextContinuesFromTheLastHalfOfTheContext) {

@@ -89,8 +89,8 @@ struct Pairing {
     }
   }
 
-  /// Where a mask or a bias has element e. Elements of pairs that do not exist are those of others, so that they may be
-  /// read; positions hide them.
+  /// Offset of element e in a mask or a bias. Queries and keys beyond the end of the sequence are clamped to the last
+  /// ones, so that the read stays inside the tensor; their scores are hidden by position.
   __device__ __forceinline__ int64_t place(const Pairs& of, int m, int n, int e) const {
     return min(query(m, n, e), sequence.queries - 1) * of.row + min(key(m, n, e), sequence.keys - 1) * of.key;
   }
