@@ -11,8 +11,6 @@
 // sees.
 namespace attend::cuda {
 
-inline constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
-
 /// A map of a [batch, heads, length, dim] tensor for copies of `rows` × dim tiles in 64-column parts. Empty if the
 /// copy engine cannot read the tensor: an address or a stride is not a multiple of 16 bytes.
 std::optional<CUtensorMap> tile_map(const ConstView& view, int rows);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "backend/cuda/attention/numbers.h"
 #include "backend/cuda/attention/wgmma.h"
 
 // Wrappers of the instructions that are particular to Hopper: barriers in shared memory (mbarrier), bulk copies (TMA),
@@ -170,20 +171,6 @@ __device__ __forceinline__ void fewer_registers() {
 
 // --- numbers --------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-template <class T>
-__device__ __forceinline__ uint32_t pack(float low, float high) {
-  uint32_t word;
-  if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
 template <class T>
 __device__ __forceinline__ float2 unpack(uint32_t word) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)

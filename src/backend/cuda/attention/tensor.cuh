@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backend/cuda/attention/numbers.h"
 #include "backend/cuda/attention/tile.cuh"
 
 // Tiles of 16-bit elements in shared memory and their products by mma.sync, m16n8k16 with f32 sums. A CTA has four
@@ -8,7 +9,6 @@
 namespace attend::cuda::attention {
 
 inline constexpr int kTensorThreads = 128, kTensorWarps = 4;
-inline constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 
 /// A [batch, heads, length, dim] tensor of 16-bit elements with unit last stride.
 struct HalfRows {
@@ -57,23 +57,6 @@ __device__ __forceinline__ int permutation(int row) {
 template <int D>
 __device__ __forceinline__ int half_index(int row, int chunk) {
   return row * D + (chunk ^ permutation<D>(row)) * 8;
-}
-
-__device__ __forceinline__ float power_of_2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-/// Two values, rounded to T; `low` has the lower address.
-template <class T>
-__device__ __forceinline__ uint32_t pack(float low, float high) {
-  uint32_t bits;
-  if constexpr (std::is_same_v<T, __half>)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-  return bits;
 }
 
 /// Element 0 (the lower one) or 1 of a pair.

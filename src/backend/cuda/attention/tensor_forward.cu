@@ -60,14 +60,14 @@ struct Softmax {
         most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
         most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
         const float subtracted = shift(most, factor);
-        const float decay = power_of_2(__fmul_rn(top[m][r], factor) - subtracted);
+        const float decay = exp2_fast(__fmul_rn(top[m][r], factor) - subtracted);
         top[m][r] = most;
         float added = 0;
 #pragma unroll
         for (int n = 0; n < N; ++n) {
 #pragma unroll
           for (int e = 2 * r; e < 2 * r + 2; ++e) {
-            scores[m][n][e] = power_of_2(fmaf(scores[m][n][e], factor, -subtracted));
+            scores[m][n][e] = exp2_fast(fmaf(scores[m][n][e], factor, -subtracted));
             added += scores[m][n][e];
           }
         }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void plain_gradients(float factor, const Statistics<k
   for (int n = 0; n < N; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float weight = power_of_2(fmaf(scores[0][n][e], factor, -of.exponent_of(n, e)));
+      const float weight = exp2_fast(fmaf(scores[0][n][e], factor, -of.exponent_of(n, e)));
       scores[0][n][e] = weight;
       upstream[0][n][e] = weight * (upstream[0][n][e] - of.delta_of(n, e));
     }
@@ -78,7 +78,7 @@ __device__ __forceinline__ void full_gradients(const Pairing<T, kFlipped, 1, N>&
       else if (!pairs.sees(0, n, e))
         score = -INFINITY;
       const bool hidden = score == -INFINITY, keeps = (kept >> (4 * n + e) & 1) != 0;
-      const float weight = power_of_2(fmaf(score, factor, -of.exponent_of(n, e)));
+      const float weight = exp2_fast(fmaf(score, factor, -of.exponent_of(n, e)));
       const float after = weight * ((keeps ? upstream[0][n][e] * share : 0.f) - of.delta_of(n, e));
       const float t = scaled * inverse_cap;
       upstream[0][n][e] = hidden ? 0.f : after * fmaf(-t, t, 1.f);

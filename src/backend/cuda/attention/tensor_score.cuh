@@ -43,7 +43,7 @@ inline HalfProblem half_problem_of(const AttentionProblem& problem) {
 __device__ __forceinline__ float quick_tanh(float x) {
   const float squared = x * x;
   const float series = x * fmaf(squared, fmaf(squared, fmaf(squared, -17.f / 315, 2.f / 15), -1.f / 3), 1.f);
-  const float large = 1 - __fdividef(2.f, 1 + power_of_2(x * (2 * kLog2E)));
+  const float large = 1 - __fdividef(2.f, 1 + exp2_fast(x * (2 * kLog2E)));
   return fabsf(x) < 0.125f ? series : fabsf(x) > 10 ? copysignf(1.f, x) : large;
 }
 
