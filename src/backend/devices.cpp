@@ -217,7 +217,7 @@ Device parse_device(std::string_view name) {
   if (name != "cuda") {
     const std::string_view number = name.starts_with("cuda:") ? name.substr(5) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), device.index);
-    require<DeviceError>(
+    require<ShapeError>(
         !number.empty() && error == std::errc() && end == number.data() + number.size() && device.index >= 0,
         "unknown device '", name, "': expected auto, cpu, cuda or cuda:N");
   }

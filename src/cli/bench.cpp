@@ -98,7 +98,7 @@ Json to_json(const Measurement& m) {
 }
 
 void run_bench(const BenchOptions& options) {
-  bench_device() = options.list ? parse_device(options.compute.device) : use(options.compute);
+  bench_device() = options.list ? device_of(options.compute) : use(options.compute);
   const std::vector<Workload> workloads = chosen(options, bench_device());
   if (options.list) {
     Json list = Json::array();

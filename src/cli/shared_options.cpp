@@ -22,10 +22,18 @@ void add_compute_options(Command& command, ComputeOptions& options) {
       ->type_name("N");
 }
 
+Device device_of(const ComputeOptions& options) {
+  try {
+    return parse_device(options.device);
+  } catch (const ShapeError& error) {
+    throw UsageError(error.what());
+  }
+}
+
 Device use(const ComputeOptions& options) {
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
   const bool is_auto = options.device == "auto";
-  const Device device = parse_device(options.device);
+  const Device device = device_of(options);
   if (device != kCpu) {  // a GPU that is busy is reported before any other work
     const DeviceInfo info = device_info(device);
     require<DeviceError>(info.problem.empty(), info.problem, "; --device cpu uses the processor");

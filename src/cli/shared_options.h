@@ -24,6 +24,8 @@ void add_compute_options(Command& command, ComputeOptions& options);
 /// Applies --threads and returns the device. `auto` prints one line on standard error if it has found a GPU, or a GPU
 /// that cannot be used; none on a machine without a GPU.
 Device use(const ComputeOptions& options);
+/// The device of --device. Throws UsageError if there is no device of this name.
+Device device_of(const ComputeOptions& options);
 /// --json; `help` describes its output.
 void add_json(Command& command, bool& json, const std::string& help);
 /// --quiet.

@@ -42,7 +42,7 @@ template <class F>
 std::string error_of(F&& call) {
   try {
     call();
-  } catch (const DeviceError& error) {
+  } catch (const Error& error) {
     return error.what();
   }
   return "";
@@ -89,6 +89,7 @@ TEST_F(Devices, NamesAreParsed) {
 
 TEST_F(Devices, WrongNamesAreErrors) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda1", "CPU", "cuda:99999999999"}) {
+    EXPECT_THROW(parse_device(name), ShapeError);
     EXPECT_EQ(error_of([&] { parse_device(name); }),
               std::string("unknown device '") + name + "': expected auto, cpu, cuda or cuda:N");
   }

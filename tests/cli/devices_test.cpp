@@ -117,7 +117,8 @@ TEST(Devices, FaultsAreOneLine) {
   EXPECT_EQ(wrong.code, 1);
   EXPECT_EQ(wrong.err, "attend: cuda:7: no such device, this machine has 2 GPUs, counted from cuda:0\n");
   const Finished unknown = train(job(folder, {"--device", "gpu"}), with_gpus());
-  EXPECT_EQ(unknown.err, "attend: unknown device 'gpu': expected auto, cpu, cuda or cuda:N\n");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "attend: unknown device 'gpu': expected auto, cpu, cuda or cuda:N; see attend train --help\n");
 }
 
 TEST(Devices, TrainKeepsItsCheckpointWhenMemoryRunsOut) {

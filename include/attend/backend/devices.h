@@ -36,7 +36,8 @@ std::string cuda_problem();
 std::string cuda_fault();
 
 /// The device of a name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:N`, or `auto`, which is the first GPU if one can
-/// be used and the CPU otherwise. Throws DeviceError, in one line, if the name is unknown or the device cannot be used.
+/// be used and the CPU otherwise. Throws, in one line, ShapeError if the name is unknown and DeviceError if the device
+/// cannot be used.
 Device parse_device(std::string_view name);
 
 /// Counts of all GPUs since the start of the program; 0 as long as no GPU was used.
