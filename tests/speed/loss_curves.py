@@ -2,18 +2,21 @@
 """The loss curve of PyTorch beside attend's: the same initial weights, batches and learning rates.
 
 usage: loss_curves.py START RUN [--attend FILE] [--precision bf16|f32] [--rows N] [-o FILE]
+       loss_curves.py --draw FILE… [-o PICTURE]
 
 START is a GPT-2 folder in Hugging Face format (tests/speed/make_gpt2.py writes one with random weights). RUN is the
 folder that attend trained from it, with every step logged:
 
   attend train gpt train.txt --validation valid.txt --from START -o RUN --device cuda --precision bf16 --dropout 0 \\
-    --batch 32 --steps 300 --log-every 1 --validate-every 300 --lr 6e-4 --schedule constant --warmup 50
+    --batch 32 --steps 300 --log-every 1 --validate-every 300 --lr 6e-4 --schedule cosine --warmup 50
 
 This script reads the token ids, the options and the learning rates of RUN, draws the same windows, and trains a plain
 PyTorch model from START. The result is a JSON file with both curves. --rows N computes a batch in parts of N rows.
+--draw puts the curves of such files into one picture, with the difference between the two below.
 """
 import argparse
 import json
+import math
 import os
 import struct
 import subprocess
@@ -171,8 +174,68 @@ def train(arguments, torch):
     return [losses[step] for step in sorted(rates)], [value.item() for value in curve]
 
 
+WIDTH, LEFT, RIGHT = 800, 70, 20
+STYLE = """<style>
+text { font: 13px sans-serif; fill: #333 } .axis { stroke: #999 } .attend { stroke: #1f6fb4 } .torch { stroke: #d9730d }
+.line { fill: none; stroke-width: 1.5 } .torch { stroke-dasharray: 5 4 }
+@media (prefers-color-scheme: dark) { text { fill: #ddd } .attend { stroke: #6cb2f0 } .torch { stroke: #f2a65a } }
+</style>"""
+
+
+class Panel:
+    """A part of the picture with its own y axis, linear or logarithmic."""
+
+    def __init__(self, top, height, steps, values, log, title):
+        self.scale = math.log10 if log else float
+        values = [v for v in values if v > 0] if log else values
+        self.low, self.high = self.scale(min(values)), self.scale(max(values))
+        self.top, self.height, self.steps = top, height, steps
+        self.parts = [f'<text x="{LEFT}" y="{top - 8}">{title}</text>']
+        ticks = [10.0**e for e in range(math.ceil(self.low), math.floor(self.high) + 1)] if log else \
+            range(math.ceil(self.low), math.floor(self.high) + 1)
+        for tick in ticks:
+            y = self.y(tick)
+            self.parts.append(f'<line class="axis" stroke-opacity="0.4" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" '
+                              f'y2="{y:.1f}"/><text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
+
+    def y(self, value):
+        return self.top + self.height * (1 - (self.scale(value) - self.low) / (self.high - self.low))
+
+    def add(self, values, kind):
+        points = " ".join(f"{LEFT + (WIDTH - LEFT - RIGHT) * i / (self.steps - 1):.1f},{self.y(v):.1f}"
+                          for i, v in enumerate(values) if v > 0)
+        self.parts.append(f'<polyline class="line {kind}" points="{points}"/>')
+
+
+def draw(files, path):
+    """One column of panels: the losses of each file, and the relative differences of all."""
+    parts, top = [], 40
+    for name in files:
+        curves = read_json(name)
+        ours, theirs = curves["attend"], curves["torch"]
+        gaps = [abs(a - b) / b for a, b in zip(ours, theirs)]
+        losses = Panel(top, 220, len(ours), ours + theirs, False, f"loss, {curves['precision']}")
+        losses.add(ours, "attend")
+        losses.add(theirs, "torch")
+        below = Panel(top + 260, 90, len(ours), gaps, True, f"relative difference, {curves['precision']}")
+        below.add(gaps, "attend")
+        parts += losses.parts + below.parts
+        top += 400
+    legend = (f'<g transform="translate({WIDTH - 230}, 56)"><line class="line attend" x2="30"/><text x="38" y="4">attend'
+              f'</text><line class="line torch" x2="30" y1="20" y2="20"/><text x="38" y="24">PyTorch</text></g>')
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}">{STYLE}\n' +
+                  "\n".join(parts) + f'\n{legend}\n<text x="{WIDTH / 2}" y="{top - 20}" text-anchor="middle">'
+                  'step, 1 at the left</text></svg>\n')
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if "--draw" in sys.argv:
+        parser.add_argument("--draw", nargs="+", required=True, help="files with curves")
+        parser.add_argument("-o", "--output", default="losses.svg")
+        arguments = parser.parse_args()
+        return draw(arguments.draw, arguments.output)
     parser.add_argument("start", help="GPT-2 folder with the initial weights")
     parser.add_argument("run", help="folder that attend trained")
     parser.add_argument("--attend", default="build/release/attend")
