@@ -7,6 +7,7 @@
 #include "attend/ops/shape.h"
 #include "nn/alibi.h"
 #include "ops/generation.h"
+#include "ops/trusted_indices.h"
 
 namespace attend {
 namespace {
@@ -92,6 +93,7 @@ Tensor step_attention(const MultiheadAttention& attention, const Tensor& x, cons
   q = reshape(q, {x.dim(0), config.heads, 1, config.head_dim});
   AttentionOptions options = options_of(config, q);
   options.lengths = step.device_lengths();
+  const TrustedIndices trusted;  // reading the lengths back would wait for the device, and prevent a capture
   const Tensor attended = attend::attention(q, all.keys, all.values, options);
   return one_step(reshape(attended, {x.dim(0), 1, -1}), nullptr,
                   {.layer = attention.output.weights(), .residual = residual});
@@ -107,6 +109,7 @@ Tensor step_memory(const MultiheadAttention& attention, const Tensor& x, const N
   const Tensor q = transpose(reshape(split, {sentences, -1, config.heads, config.head_dim}), 1, 2);
   AttentionOptions options = options_of(config, q);
   options.lengths = masks.lengths;
+  const TrustedIndices trusted;
   const Tensor attended = transpose(attend::attention(q, memory.keys, memory.values, options), 1, 2);
   return one_step(reshape(attended, {x.dim(0), 1, -1}), nullptr,
                   {.layer = attention.output.weights(), .residual = residual});

@@ -95,6 +95,26 @@ TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {
   expect_same(written({.rows = 7, .use_best = false}), written({.rows = 7}), 0);
 }
 
+/// After the first steps, a step launches one graph and waits once, for its best logits.
+TEST_P(OnADevice, AStepIsOneGraphAndOneWait) {
+  if (std::string_view(GetParam().name) == "transformer_relative") GTEST_SKIP() << "its bias grows with each step";
+  model_->to(device());
+  Engine engine(*model_, {});
+  for (const std::vector<int32_t>& ids : random_sources(3, 5, 5, 8)) {
+    Sequence one = testing::mixed_sequence(*model_, ids, 0, 25);
+    one.options = {.ends_at_limit = false};
+    one.limit = 20;
+    one.vocabulary.ends = {};
+    engine.add(std::move(one));
+  }
+  for (int i = 0; i < 5; ++i) engine.step();
+  const DeviceCounters before = device_counters();
+  for (int i = 0; i < 10; ++i) engine.step();
+  EXPECT_EQ(device_counters().graph_launches, before.graph_launches + 10);
+  EXPECT_EQ(device_counters().synchronizations, before.synchronizations + 10);
+  EXPECT_LE(device_counters().launches, before.launches + 40);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, OnADevice,
     ::testing::Values(ModelCase{"transformer", "transformer"},
