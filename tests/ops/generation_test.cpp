@@ -192,5 +192,48 @@ TEST(Generation, AttentionOverTheCapacity) {
   }
 }
 
+/// The kernel for a bf16 cache. What lies behind a row's last key is NaN.
+TEST(Generation, AttentionOverABf16Cache) {
+  if (default_device() == kCpu) GTEST_SKIP() << "needs a GPU";
+  const NoGrad scope;
+  for (const int64_t dim : {64, 128}) {
+    for (const int64_t capacity : {128, 256, 1024}) {
+      for (const int64_t heads : {2, 6}) {
+        const std::vector<int64_t> lengths{1, 33, 64, capacity, capacity - 1};
+        const Tensor q = values({5, heads, 1, dim}, 1);
+        const auto cache = [&](uint64_t seed) {
+          std::vector<float> all = values({5, capacity, 2, dim}, seed).to_vector<float>();
+          const auto row = static_cast<size_t>(2 * dim);
+          for (size_t i = 0; i < all.size(); ++i) {
+            if (static_cast<int64_t>(i / row) % capacity >= lengths[i / row / static_cast<size_t>(capacity)]) {
+              all[i] = NAN;
+            }
+          }
+          return transpose(to(to(tensor(all, {5, capacity, 2, dim}), DType::bf16), default_device()), 1, 2);
+        };
+        const Tensor k = cache(2), v = cache(3);
+        for (const int64_t window : {0, 20}) {
+          const Tensor all = attention(
+              q, k, v, {.alignment = Alignment::bottom_right, .window = window, .lengths = numbers(lengths, {5})});
+          for (int64_t row = 0; row < 5; ++row) {
+            const int64_t length = lengths[static_cast<size_t>(row)];
+            const auto part = [&](const Tensor& x) {
+              return to(slice(slice(x, 0, row, row + 1), 2, 0, length), DType::f32);
+            };
+            const auto own = [&](const Tensor& x) { return slice(x, 0, row, row + 1); };
+            const Tensor expected =
+                attention(own(q), part(k), part(v), {.alignment = Alignment::bottom_right, .window = window});
+            const Tensor alone =
+                attention(own(q), own(k), own(v),
+                          {.alignment = Alignment::bottom_right, .window = window, .lengths = numbers({length}, {1})});
+            expect_near(expected, own(all), 1e-5, "row " + std::to_string(row));
+            expect_near(alone, own(all), 0, "alone, row " + std::to_string(row));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attend

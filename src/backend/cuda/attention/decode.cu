@@ -1,4 +1,6 @@
+#include "backend/cuda/attention/decode.cuh"
 #include "backend/cuda/attention/row.cuh"
+#include "backend/cuda/overlap.cuh"
 
 // Attention of a few queries over a long cache. There are only 4 operations for each element of k and v, so the lower
 // bound is the time to read k and v once. A CTA takes all queries that share one key head over a chunk of 256 keys; a
@@ -14,15 +16,6 @@ template <class C, int Q>
 inline constexpr int kDecodeThreads = Q == 1 && sizeof(C) == 4 ? 256 : 128;
 inline constexpr int kJoinThreads = 128;
 
-struct DecodeCall {
-  Problem p;
-  Rows4 y;
-  void* lse = nullptr;
-  int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
-  void* partials = nullptr;  ///< [batch, heads, queries, chunks, 2 + width]: maximum, sum, output
-  int chunks = 0;
-};
-
 /// Asks for the rows [keys.begin, keys.end) of a head of k or v, so that later loads find them in L2.
 template <int kThreads>
 __device__ void prefetch_rows(const Rows4& rows, int b, int head, Range keys, int width) {
@@ -30,7 +23,7 @@ __device__ void prefetch_rows(const Rows4& rows, int b, int head, Range keys, in
   const int item = rows.dtype == DType::f64 ? 8 : rows.dtype == DType::f32 ? 4 : 2;
   for (int at = keys.begin + static_cast<int>(threadIdx.x); at < keys.end; at += kThreads) {
     const char* row = static_cast<const char*>(rows.data) + rows.offset(b, head, at) * item;
-    for (int byte = 0; byte < width * item; byte += kLine) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + byte));
+    for (int byte = 0; byte < width * item; byte += kLine) prefetch_line(row + byte);
   }
 }
 
@@ -155,25 +148,16 @@ __device__ void decode_softmax(const Scorer<C>& scorer, int i, int first_key, C*
   }
 }
 
-/// Writes an element of the output of row `row` of a key head, and its log-sum-exp with the first column. The rounding
-/// is that of join_kernel.
-template <class C>
-__device__ void finish_row(const DecodeCall& call, int b, int kv_head, int row, int column, C top, C total, C sum) {
-  const Problem& p = call.p;
-  const int head = kv_head * p.group() + row / p.queries, i = row % p.queries;
-  store<C>(call.y.data, call.y.offset(b, head, i) + column, call.y.dtype, total == 0 ? C{0} : sum / total);
-  if (column == 0)
-    static_cast<C*>(call.lse)[b * call.lse_batch + head * call.lse_head + i * call.lse_row] = top + log(total);
-}
-
 template <class C, int D, int Q>
 __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __grid_constant__ DecodeCall call) {
+  let_next_start();
+  wait_for_earlier();
   constexpr int kThreads = kDecodeThreads<C, Q>, kHalfWarps = kThreads / kRowLanes;
   const Problem& p = call.p;
   const int chunk = static_cast<int>(blockIdx.x) % call.chunks, rest = static_cast<int>(blockIdx.x) / call.chunks;
   const int kv_head = rest % p.kv_heads, b = rest / p.kv_heads;
   const Sequence sequence = Sequence::of(p, b);
-  const int rows = p.group() * p.queries, step = 2 + p.width;
+  const int rows = p.group() * p.queries;
   const int begin = chunk * kDecodeKeys;
   const Range any = sequence.visible_to_any(0, p.queries);
   const Range keys{begin, min(begin + kDecodeKeys, sequence.keys)};
@@ -191,19 +175,10 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
     prefetch_rows<kThreads>(p.v, b, kv_head, keys, p.width);
   }
   for (int first = 0; first < rows; first += Q) {
-    // Row r of a key head is query r mod queries of head r / queries, as in memory.
-    C* partial = static_cast<C*>(call.partials) +
-                 (((int64_t{b} * p.heads + kv_head * p.group()) * p.queries + first) * call.chunks + chunk) * step;
-    const int64_t next = int64_t{call.chunks} * step;  // from one row's partial to the next one's
     const int count = min(Q, rows - first);
     if (nothing) {
-      if (call.chunks == 1) {
-        for (int n = thread; n < count * p.width; n += kThreads) {
-          finish_row<C>(call, b, kv_head, first + n / p.width, n % p.width, hidden_score<C>(), C{0}, C{0});
-        }
-      } else if (thread < count) {
-        partial[thread * next] = hidden_score<C>();
-        partial[thread * next + 1] = 0;
+      for (int n = thread; n < count * p.width; n += kThreads) {
+        put_chunk<C>(call, {b, kv_head, first + n / p.width, chunk}, n % p.width, {hidden_score<C>(), C{0}, C{0}});
       }
       continue;
     }
@@ -254,15 +229,7 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
       C sum = 0;
 #pragma unroll
       for (int w = 0; w < kHalfWarps; ++w) sum += sums[(w * Q + r) * D + column];
-      if (call.chunks == 1) {
-        finish_row<C>(call, b, kv_head, first + r, column, states[r][0], states[r][1], sum);
-        continue;
-      }
-      partial[r * next + 2 + column] = sum;
-      if (column == 0) {
-        partial[r * next] = states[r][0];
-        partial[r * next + 1] = states[r][1];
-      }
+      put_chunk<C>(call, {b, kv_head, first + r, chunk}, column, {states[r][0], states[r][1], sum});
     }
   }
 }
@@ -270,6 +237,8 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
 /// Joins the chunks of one row in their order.
 template <class C>
 __global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constant__ DecodeCall call) {
+  let_next_start();
+  wait_for_earlier();
   const Problem& p = call.p;
   const int i = static_cast<int>(blockIdx.x) % p.queries, rest = static_cast<int>(blockIdx.x) / p.queries;
   const int head = rest % p.heads, b = rest / p.heads, step = 2 + p.width;
@@ -300,25 +269,36 @@ __global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constan
 
 void decode(const AttentionProblem& problem, const Problem& p, View y, View lse) {
   DecodeCall call{p, rows_of(y), lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};
-  call.chunks = (p.keys + kDecodeKeys - 1) / kDecodeKeys;
+  const bool steps = can_step(p);
+  const int keys = steps ? step_keys(p) : kDecodeKeys;
+  call.chunks = (p.keys + keys - 1) / keys;
   const int64_t rows = int64_t{p.batch} * p.heads * p.queries;
   with_class(problem, std::max(p.dim, p.width), [&](auto type, auto size) {
     using C = decltype(type);
     constexpr int D = decltype(size)::value;
     const Scratch<C> partials(call.chunks > 1 ? rows * call.chunks * (2 + p.width) : 0);
     call.partials = partials.data();
-    const int64_t ctas = int64_t{call.chunks} * p.kv_heads * p.batch;
     const auto run = [&](auto queries) {
       constexpr int Q = decltype(queries)::value, kThreads = kDecodeThreads<C, Q>;
-      launch("attention.forward", decode_kernel<C, D, Q>, ctas, kThreads, sizeof(C) * (kThreads / kRowLanes) * Q * D,
-             call);
+      const int64_t ctas = int64_t{call.chunks} * p.kv_heads * p.batch;
+      const size_t shared = sizeof(C) * (kThreads / kRowLanes) * Q * D;
+      check(cudaFuncSetAttribute(decode_kernel<C, D, Q>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared)),
+            "attention.forward");
+      launch_overlapped("attention.forward", decode_kernel<C, D, Q>,
+                        {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads, .shared = shared}, call);
     };
-    if (p.heads == p.kv_heads && p.queries == 1) {
+    if (steps) {
+      launch_step(call);
+    } else if (p.heads == p.kv_heads && p.queries == 1) {
       run(std::integral_constant<int, 1>{});
     } else {
       run(std::integral_constant<int, 4>{});
     }
-    if (call.chunks > 1) launch("attention.forward", join_kernel<C>, rows, kJoinThreads, 0, call);
+    if (call.chunks > 1) {
+      launch_overlapped("attention.forward", join_kernel<C>,
+                        {.grid = dim3(static_cast<unsigned>(rows)), .threads = kJoinThreads}, call);
+    }
   });
 }
 

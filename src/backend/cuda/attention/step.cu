@@ -1,0 +1,192 @@
+#include "backend/cuda/attention/decode.cuh"
+#include "backend/cuda/overlap.cuh"
+
+// Attention of one f32 query per head over a bf16 cache, without options that change scores. There are 4 operations for
+// each number of k and v, so the lower bound is the time to read k and v once; what counts is that all of a chunk is on
+// its way at once. D / 8 lanes share a key: each has 8 of its numbers. A group of lanes takes the keys g, g + groups, …
+// of the chunk, keeps their k in registers and their v in shared memory, and owns their scores. Each warp has its own
+// maximum; the warps are joined in their order at the end.
+namespace attend::cuda::attention {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kHeld = 8;  // keys of a group
+
+template <int D>
+struct StepShape {
+  static constexpr int kLanes = D / 8, kGroups = kThreads / kLanes, kKeys = kHeld * kGroups;
+};
+
+__device__ float larger(float a, float b) {  // NaN wins
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
+struct Eight {
+  float at[8];
+};
+__device__ Eight widened(const uint4& bits) {
+  const auto low = [](uint32_t pair) { return __uint_as_float(pair << 16); };
+  const auto high = [](uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); };
+  return {{low(bits.x), high(bits.x), low(bits.y), high(bits.y), low(bits.z), high(bits.z), low(bits.w), high(bits.w)}};
+}
+
+/// Adds each of eight numbers over the lanes of a group. Lane l gets the sum of number l mod 8.
+template <int kLanes>
+__device__ float group_sums(float (&x)[kHeld]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (kLanes == 16) {
+#pragma unroll
+    for (float& value : x) value += __shfl_xor_sync(~0u, value, 8);
+  }
+#pragma unroll
+  for (int distance = 4; distance > 0; distance /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int n = 0; n < distance; ++n) {
+      const float sent = upper ? x[n] : x[n + distance], kept = upper ? x[n + distance] : x[n];
+      x[n] = kept + __shfl_xor_sync(~0u, sent, distance);
+    }
+  }
+  return x[0];
+}
+
+/// kGrouped: several heads share a key head.
+template <int D, bool kGrouped>
+__global__ void __launch_bounds__(kThreads, kGrouped ? 2 : 4) step_kernel(const __grid_constant__ DecodeCall call) {
+  let_next_start();
+  using Shape = StepShape<D>;
+  constexpr int kLanes = Shape::kLanes, kGroups = Shape::kGroups;
+  const Problem& p = call.p;
+  const int chunk = static_cast<int>(blockIdx.x) % call.chunks, rest = static_cast<int>(blockIdx.x) / call.chunks;
+  const int kv_head = rest % p.kv_heads, b = rest / p.kv_heads, begin = chunk * Shape::kKeys;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread / kLanes,
+            place = thread % kLanes;
+  __shared__ uint4 values[kHeld][kThreads];
+  __shared__ float outputs[kWarps][D], tops[kWarps], totals[kWarps];
+  const auto* own_keys = static_cast<const uint16_t*>(p.k.data) + p.k.offset(b, kv_head, begin);
+  const auto* own_values = static_cast<const uint16_t*>(p.v.data) + p.v.offset(b, kv_head, begin);
+
+  // Only the newest key depends on earlier kernels, but prefetching reads nothing.
+  if (const int known = Sequence::of(p, b).keys; begin + thread < min(known, begin + Shape::kKeys)) {
+#pragma unroll
+    for (int line = 0; line < D; line += 64) {
+      prefetch_line(own_keys + thread * p.k.row + line);
+      prefetch_line(own_values + thread * p.v.row + line);
+    }
+  }
+  wait_for_earlier();
+  const Sequence sequence = Sequence::of(p, b);
+  const Range seen = sequence.visible(0);
+  uint4 held[kHeld];
+  unsigned exists = 0;  // bit n: the query sees the group's n-th key
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    const int key = begin + n * kGroups + group;
+    held[n] = make_uint4(0, 0, 0, 0);
+    if (key < seen.begin || key >= seen.end) continue;
+    exists |= 1u << n;
+    held[n] = *reinterpret_cast<const uint4*>(own_keys + (n * kGroups + group) * p.k.row + 8 * place);
+  }
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    if ((exists >> n & 1u) == 0) continue;
+    const uint16_t* from = own_values + (n * kGroups + group) * p.v.row + 8 * place;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(&values[n][thread]))),
+                 "l"(from));
+  }
+
+  for (int r = 0; r < (kGrouped ? p.group() : 1); ++r) {
+    const int head = kv_head * p.group() + r;
+    const float* query = static_cast<const float*>(p.q.data) + p.q.offset(b, head, 0) + 8 * place;
+    const float4 low = *reinterpret_cast<const float4*>(query), high = *(reinterpret_cast<const float4*>(query) + 1);
+    const Eight q{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+    float sums[kHeld];
+#pragma unroll
+    for (int n = 0; n < kHeld; ++n) {
+      const Eight k = widened(held[n]);
+      sums[n] = 0;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) sums[n] = fmaf(q.at[e], k.at[e], sums[n]);
+    }
+    // This lane owns the key place mod 8 of its group; with 16 lanes, two own the same one.
+    const float raw = group_sums<kLanes>(sums);
+    const bool owns = (exists >> (place % 8) & 1u) != 0;
+    const float score = owns ? multiply_alone(raw, static_cast<float>(p.scale)) : hidden_score<float>();
+    float top = score;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) top = larger(top, __shfl_xor_sync(~0u, top, step));
+    const float weight = weight_exp(score - (top == hidden_score<float>() ? 0.0f : top));
+    float total = place < 8 ? weight : 0.0f;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+
+    if (r == 0) asm volatile("cp.async.wait_all;" ::: "memory");  // a thread reads what it has copied itself
+    Eight output{};
+#pragma unroll
+    for (int n = 0; n < kHeld; ++n) {
+      const float factor = __shfl_sync(~0u, weight, n, kLanes);
+      if ((exists >> n & 1u) == 0) continue;
+      const Eight v = widened(values[n][thread]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) output.at[e] = fmaf(factor, v.at[e], output.at[e]);
+    }
+#pragma unroll
+    for (int step = kLanes; step < 32; step *= 2) {
+#pragma unroll
+      for (float& value : output.at) value += __shfl_xor_sync(~0u, value, step);
+    }
+    if (thread % 32 < kLanes) {
+      *reinterpret_cast<float4*>(&outputs[warp][8 * place]) =
+          make_float4(output.at[0], output.at[1], output.at[2], output.at[3]);
+      *reinterpret_cast<float4*>(&outputs[warp][8 * place + 4]) =
+          make_float4(output.at[4], output.at[5], output.at[6], output.at[7]);
+    }
+    if (thread % 32 == 0) tops[warp] = top, totals[warp] = total;
+    __syncthreads();
+    if (thread < D) {
+      float most = tops[0], all = 0, sum = 0;
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) most = larger(most, tops[w]);
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) {
+        const float factor = tops[w] == hidden_score<float>() ? 0.0f : weight_exp(tops[w] - most);
+        all = fmaf(totals[w], factor, all);
+        sum = fmaf(outputs[w][thread], factor, sum);
+      }
+      put_chunk<float>(call, {b, kv_head, r, chunk}, thread, {most, all, sum});
+    }
+    if constexpr (kGrouped) __syncthreads();
+  }
+}
+
+/// Whether rows can be read 16 bytes at a time.
+bool is_wide(const Rows4& rows) {
+  return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && (rows.batch | rows.head | rows.row) % 8 == 0;
+}
+
+}  // namespace
+
+bool can_step(const Problem& p) {
+  const bool is_plain = p.mask.data == nullptr && p.bias.data == nullptr && p.alibi == nullptr && p.softcap == 0 &&
+                        !p.drops && p.q_offsets == nullptr;
+  return is_plain && p.queries == 1 && p.dim == p.width && (p.dim == 64 || p.dim == 128) && p.q.dtype == DType::f32 &&
+         p.k.dtype == DType::bf16 && p.v.dtype == DType::bf16 && is_wide(p.q) && is_wide(p.k) && is_wide(p.v);
+}
+
+int step_keys(const Problem& p) { return p.dim == 64 ? StepShape<64>::kKeys : StepShape<128>::kKeys; }
+
+void launch_step(const DecodeCall& call) {
+  const int64_t ctas = int64_t{call.chunks} * call.p.kv_heads * call.p.batch;
+  const bool grouped = call.p.heads != call.p.kv_heads;
+  const auto run = [&](auto kernel) {
+    launch_overlapped("attention.forward", kernel, {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads},
+                      call);
+  };
+  if (call.p.dim == 64) return run(grouped ? step_kernel<64, true> : step_kernel<64, false>);
+  run(grouped ? step_kernel<128, true> : step_kernel<128, false>);
+}
+
+}  // namespace attend::cuda::attention
