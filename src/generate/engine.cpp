@@ -124,10 +124,16 @@ struct Engine::Group {
   }
 
   void advance() {
-    parallel_for(std::ssize(slots), [&](int64_t s) {
+    const auto write = [&](int64_t s) {
       Slot& slot = slots[static_cast<size_t>(s)];
       if (!slot.is_over) slot.writer->advance(rows_of_slot(static_cast<size_t>(s)));
-    });
+    };
+    // The best logits alone take less time than waking a thread.
+    if (best_count > 0) {
+      for (int64_t s = 0; s < std::ssize(slots); ++s) write(s);
+    } else {
+      parallel_for(std::ssize(slots), write);
+    }
     for (size_t s = 0; s < slots.size(); ++s) {
       if (!slots[s].is_over) report(slots[s], s, rows_of_slot(s));
     }
