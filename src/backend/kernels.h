@@ -116,6 +116,9 @@ struct WeightProductOptions {
   bool bf16 = false;              ///< round x to bf16 if the weights are bf16; small products may stay exact
   bool batch_invariant = false;   ///< the bits of a row of y do not depend on the number of rows of x
   std::optional<RowNorm> norm{};  ///< x is replaced by its norm
+  /// Weights, biases and the norm's weights may be read before earlier kernels have finished: none of them writes
+  /// these.
+  bool early = false;
 };
 struct WeightKernels {
   /// y = x · weightᵀ + bias for each product; x is f32 [rows, in]. bf16 weights are widened to f32 and give the same
@@ -123,6 +126,10 @@ struct WeightKernels {
   /// max |x| / 127, and the sums are exact.
   Kernel<void(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options)> multiply{
       "weights.multiply"};
+  /// The same in stages: x of each stage is the result of the one before, and `options` apply to the first. Only the
+  /// last one has y. A device may keep the results between stages rounded, if the next product rounds its x.
+  Kernel<void(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options)> chain{
+      "weights.chain"};
   /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums each row of i8. A row with NaN or ∞ gets scale NaN.
   Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
   /// y[i] = row index[i] of the table, in f32.
@@ -188,10 +195,13 @@ struct GenerationKernels {
   /// copies is i64 [n, 3]: rows from … from + count − 1 of x are copied to the rows of y from `to` on, for each (from,
   /// to, count). y may be x if no row is both read and written. count is at most `longest`.
   Kernel<void(ConstRows x, ConstRows copies, int64_t longest, Rows y)> copy_runs{"generation.copy_runs"};
-  /// The largest values of each row of x (f32), in descending order, and their columns as f32 numbers, both [rows,
-  /// count]. Of equal values the smaller column is first. NaN is ignored; missing values are −∞ with column −1. x has
-  /// at most 2²⁴ columns.
-  Kernel<void(ConstRows x, Rows values, Rows columns)> top{"generation.top"};
+  /// y[i] = row ids[i] of `tokens` + row places[i] of `positions`, in f32.
+  Kernel<void(const WeightMatrix& tokens, ConstRows ids, const WeightMatrix& positions, ConstRows places, Rows y)>
+      embed{"generation.embed"};
+  /// For each row of x (f32), y [rows, 2 + 2 · count]: the two numbers of softmax.log_terms; the `count` largest values
+  /// among the first `words` columns, in descending order; their columns as f32 numbers. Of equal values the smaller
+  /// column is first. NaN is ignored; missing values are −∞ with column −1. `words` is at most 2²⁴.
+  Kernel<void(ConstRows x, int64_t words, Rows y)> best{"generation.best"};
 };
 
 /// Elements are independent of each other: element i (row-major) uses w_i = word i mod 4 of philox(seed, i / 4,

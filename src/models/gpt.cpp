@@ -144,8 +144,9 @@ class GptDecoding final : public Decoding {
 
   /// All kernels of a fused step. They depend on the shapes and on the caches' addresses, not on numbers of the host.
   Tensor fused_logits(const Tensor& table, const Tensor& target) {
-    Tensor x = embedding_unchecked(step_.device_ids(), model_.embedding.weight);
-    if (table) x = x + embedding_unchecked(step_.device_positions(), on_device(table, x.device()));
+    const Tensor& tokens = model_.embedding.weight;
+    Tensor x = embed_step(step_.device_ids(), tokens, step_.device_positions(),
+                          table ? on_device(table, tokens.device()) : table);
     x = reshape(x, {x.dim(0), 1, x.dim(1)});
     for (size_t i = 0; i < caches_.size(); ++i) {
       x = model_.layers.layers[i].forward_cached(x, caches_[i], step_, {});

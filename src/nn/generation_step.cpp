@@ -118,17 +118,18 @@ Tensor step_memory(const MultiheadAttention& attention, const Tensor& x, const N
 Tensor step_feed_forward(const FeedForward& feed_forward, const Tensor& x, const Norm* norm, const Tensor& residual) {
   const NoGrad scope;
   const std::optional<UnaryKind> kind = kind_of(feed_forward.activation);
-  const LinearStep up{.layer = feed_forward.up.weights()};
+  const LinearStep up{.layer = feed_forward.up.weights(), .activation = feed_forward.gate ? std::nullopt : kind};
+  const LinearStep down{.layer = feed_forward.down.weights(), .residual = residual};
+  if (!feed_forward.gate && kind) return linear_chain(x, weights_of(norm), std::array{up, down});
   Tensor hidden;
   if (feed_forward.gate) {
     const std::array<LinearStep, 2> both{LinearStep{.layer = feed_forward.gate->weights(), .activation = kind}, up};
     const std::vector<Tensor> parts = linear_steps(x, weights_of(norm), both);
     hidden = multiply(kind ? parts[0] : activate(feed_forward.activation, parts[0]), parts[1]);
   } else {
-    hidden = one_step(x, norm, {.layer = up.layer, .activation = kind});
-    if (!kind) hidden = activate(feed_forward.activation, hidden);
+    hidden = activate(feed_forward.activation, one_step(x, norm, up));
   }
-  return one_step(hidden, nullptr, {.layer = feed_forward.down.weights(), .residual = residual});
+  return one_step(hidden, nullptr, down);
 }
 
 Tensor step_logits(const Tensor& x, const Norm* norm, const LinearWeights& head, const Tensor& logits) {

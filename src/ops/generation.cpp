@@ -1,8 +1,11 @@
 #include "ops/generation.h"
 
+#include <algorithm>
+
 #include "attend/ops/norm.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
+#include "backend/graph.h"
 #include "ops/check.h"
 #include "ops/reshaped.h"
 #include "ops/unary.h"
@@ -18,13 +21,14 @@ bool is_fused(const Tensor& x, const LinearStep& step) {
                                            step.layer.weight.is_contiguous() && current_precision() == Precision::f32);
 }
 
-void check_step(const Tensor& x, const LinearStep& step) {
+/// x has shape `in`.
+void check_step(const Shape& in, Device device, const LinearStep& step) {
   const LinearWeights& layer = step.layer;
-  require<ShapeError>(layer.weight.rank() == 2 && x.dim(-1) == layer.weight.dim(1), "linear_steps: x has shape ",
-                      x.shape(), " but weight [out, in] is ", layer.weight.shape());
-  require<DeviceError>(layer.weight.device() == x.device(), "linear_steps: weight is on ", layer.weight.device(),
-                       " but x is on ", x.device());
-  const Shape shape = x.shape().with_last(layer.weight.dim(0));
+  require<ShapeError>(layer.weight.rank() == 2 && in[in.rank() - 1] == layer.weight.dim(1),
+                      "linear_steps: x has shape ", in, " but weight [out, in] is ", layer.weight.shape());
+  require<DeviceError>(layer.weight.device() == device, "linear_steps: weight is on ", layer.weight.device(),
+                       " but x is on ", device);
+  const Shape shape = in.with_last(layer.weight.dim(0));
   require<ShapeError>(!step.residual || step.residual.shape() == shape, "linear_steps: the residual must have shape ",
                       shape, ", got ", step.residual.shape());
   require<ShapeError>(
@@ -32,6 +36,41 @@ void check_step(const Tensor& x, const LinearStep& step) {
       "linear_steps: the target must be dense [rows, ", layer.weight.dim(0), "]");
   require<ShapeError>(!step.places || step.into, "linear_steps: places without a target");
 }
+
+/// The arguments of a kernel for several steps, and the tensors that they point into.
+class StepProducts {
+ public:
+  std::vector<WeightProduct> all;
+
+  void add(const LinearStep& step, const Rows& y) {
+    all.push_back({.weight = weight_matrix(kept(step.layer.weight, dense(step.layer.weight))),
+                   .bias = rows_of(step.layer.bias),
+                   .y = y,
+                   .activation = step.activation,
+                   .residual = rows_of(step.residual),
+                   .places = rows_of(step.places)});
+  }
+  WeightProductOptions options(const std::optional<NormWeights>& norm, Device device) {
+    WeightProductOptions options{.bf16 = current_precision() == Precision::bf16,
+                                 .batch_invariant = is_batch_invariant()};
+    if (norm) {
+      options.norm = {.weight = rows_of(norm->weight), .bias = rows_of(norm->bias), .eps = norm->eps, .rms = norm->rms};
+    }
+    options.early = is_capturing(device) && !is_copied_;  // a captured step writes no weights
+    return options;
+  }
+
+ private:
+  Tensor kept(const Tensor& tensor, const Tensor& used) {
+    kept_.push_back(used);
+    is_copied_ |= used.storage() != tensor.storage();
+    return used;
+  }
+  Rows rows_of(const Tensor& tensor) { return tensor ? rows(kept(tensor, dense(as_matrix(tensor.detach())))) : Rows{}; }
+
+  std::vector<Tensor> kept_;
+  bool is_copied_ = false;
+};
 
 /// The steps by separate ops, for weights that the fused kernel does not read.
 std::vector<Tensor> separate_steps(const Tensor& x, const std::optional<NormWeights>& norm,
@@ -79,6 +118,21 @@ Tensor embedding_unchecked(const Tensor& ids, const Tensor& weight) {
   return y;
 }
 
+Tensor embed_step(const Tensor& ids, const Tensor& tokens, const Tensor& positions, const Tensor& table) {
+  if (!table) return embedding_unchecked(ids, tokens);
+  const auto is_held = [](const Tensor& weight) { return is_reduced(weight) || weight.dtype() == DType::f32; };
+  if (!is_held(tokens) || !is_held(table)) {
+    Tensor x = embedding_unchecked(ids, tokens);
+    kernels(x.device()).elementwise.accumulate(embedding_unchecked(positions, table).view(), x.view());
+    return x;
+  }
+  const Tensor y = empty({ids.numel(), tokens.dim(1)}, {DType::f32, tokens.device()}), held = dense(tokens),
+               second = dense(table);
+  kernels(y.device())
+      .generation.embed(weight_matrix(held), rows(dense(ids)), weight_matrix(second), rows(dense(positions)), rows(y));
+  return y;
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& order) {
   require<ShapeError>(x.rank() == 2 && x.dtype() == DType::f32, "take_rows: expected an f32 matrix, got ", x.dtype(),
                       " ", x.shape());
@@ -107,52 +161,51 @@ Tensor best_logits(const Tensor& logits, int64_t words, int64_t count) {
                       "best_logits: expected f32 [rows, at least ", words, "], got ", logits.dtype(), " ",
                       logits.shape());
   const Tensor in = dense(logits), result = empty({logits.dim(0), 2 + 2 * count}, {DType::f32, logits.device()});
-  const Kernels& table = kernels(logits.device());
-  const Rows all = rows(result);
-  const auto part = [&](int64_t first, int64_t cols) {
-    return Rows{static_cast<float*>(all.data) + first, DType::f32, all.rows, cols, all.stride};
-  };
-  ConstRows allowed = rows(in);
-  table.softmax.log_terms(allowed, part(0, 2));
-  allowed.cols = words;
-  table.generation.top(allowed, part(2, count), part(2 + count, count));
+  kernels(logits.device()).generation.best(rows(in), words, rows(result));
   return result;
 }
 
 std::vector<Tensor> linear_steps(const Tensor& x, const std::optional<NormWeights>& norm,
                                  std::span<const LinearStep> steps) {
   require_float(x, "linear_steps");
-  bool fused = true;
-  for (const LinearStep& step : steps) {
-    check_step(x, step);
-    fused = fused && is_fused(x, step);
+  for (const LinearStep& step : steps) check_step(x.shape(), x.device(), step);
+  if (!std::ranges::all_of(steps, [&](const LinearStep& step) { return is_fused(x, step); })) {
+    return separate_steps(x, norm, steps);
   }
-  if (!fused) return separate_steps(x, norm, steps);
   const Tensor matrix = dense(as_matrix(x.detach()));
-  std::vector<Tensor> results, kept;
-  std::vector<WeightProduct> products;
-  const auto keep = [&](const Tensor& tensor) {
-    if (!tensor) return Rows{};
-    kept.push_back(dense(as_matrix(tensor.detach())));
-    return rows(kept.back());
-  };
+  std::vector<Tensor> results;
+  StepProducts products;
   for (const LinearStep& step : steps) {
-    const LinearWeights& layer = step.layer;
-    results.push_back(step.into ? step.into : empty(x.shape().with_last(layer.weight.dim(0)), {x.dtype(), x.device()}));
-    kept.push_back(dense(layer.weight));
-    products.push_back({.weight = weight_matrix(kept.back()),
-                        .bias = keep(layer.bias),
-                        .y = rows(results.back()),
-                        .activation = step.activation,
-                        .residual = keep(step.residual),
-                        .places = keep(step.places)});
+    const Shape shape = x.shape().with_last(step.layer.weight.dim(0));
+    results.push_back(step.into ? step.into : empty(shape, {x.dtype(), x.device()}));
+    products.add(step, rows(results.back()));
   }
-  WeightProductOptions options{.bf16 = current_precision() == Precision::bf16, .batch_invariant = is_batch_invariant()};
-  if (norm) {
-    options.norm = {.weight = keep(norm->weight), .bias = keep(norm->bias), .eps = norm->eps, .rms = norm->rms};
-  }
-  kernels(x.device()).weights.multiply(rows(matrix), products, options);
+  const WeightProductOptions options = products.options(norm, x.device());
+  kernels(x.device()).weights.multiply(rows(matrix), products.all, options);
   return results;
+}
+
+Tensor linear_chain(const Tensor& x, const std::optional<NormWeights>& norm, std::span<const LinearStep> stages) {
+  require_float(x, "linear_chain");
+  Shape shape = x.shape();
+  bool fused = true;
+  for (const LinearStep& stage : stages) {
+    check_step(shape, x.device(), stage);
+    shape = shape.with_last(stage.layer.weight.dim(0));
+    fused = fused && is_fused(x, stage);
+  }
+  const LinearStep& last = stages.back();
+  if (!fused) {
+    Tensor y = linear_steps(x, norm, stages.first(1))[0];
+    for (size_t i = 1; i < stages.size(); ++i) y = linear_steps(y, std::nullopt, stages.subspan(i, 1))[0];
+    return y;
+  }
+  const Tensor matrix = dense(as_matrix(x.detach())), y = last.into ? last.into : empty(shape, {x.dtype(), x.device()});
+  StepProducts products;
+  for (const LinearStep& stage : stages) products.add(stage, &stage == &last ? rows(y) : Rows{});
+  const WeightProductOptions options = products.options(norm, x.device());
+  kernels(x.device()).weights.chain(rows(matrix), products.all, options);
+  return y;
 }
 
 }  // namespace attend

@@ -17,6 +17,10 @@ void upload_numbers(std::span<const int64_t> numbers, const Tensor& target);
 /// embedding(ids, weight) for ids on the weight's device that are known to be in range.
 Tensor embedding_unchecked(const Tensor& ids, const Tensor& weight);
 
+/// embedding(ids, tokens) + embedding(positions, table), both without a check; ids and positions are [rows]. Without
+/// `table`, embedding(ids, tokens).
+Tensor embed_step(const Tensor& ids, const Tensor& tokens, const Tensor& positions, const Tensor& table);
+
 /// Writes row i of x [rows, width] to row places[i] of `into` [any, width], which has x's dtype or is bf16.
 void put_rows(const Tensor& x, const Tensor& places, const Tensor& into);
 
@@ -27,7 +31,7 @@ Tensor take_rows(const Tensor& x, const Tensor& order);
 void copy_runs(const Tensor& from, const Tensor& copies, int64_t longest, const Tensor& to);
 
 /// For each row of logits [rows, words], f32: the two numbers of log_softmax_terms, its `count` largest values among
-/// the first `words` columns, and their columns as f32: [rows, 2 + 2 · count]. See GenerationKernels::top.
+/// the first `words` columns, and their columns as f32: [rows, 2 + 2 · count]. See GenerationKernels::best.
 Tensor best_logits(const Tensor& logits, int64_t words, int64_t count);
 
 /// The weights of a norm.
@@ -48,5 +52,9 @@ struct LinearStep {
 /// kernels as it can. x is […, in].
 std::vector<Tensor> linear_steps(const Tensor& x, const std::optional<NormWeights>& norm,
                                  std::span<const LinearStep> steps);
+
+/// Steps one after the other: the x of each is the result of the one before. Returns the last result; only the last
+/// step may have `into`. A device may keep the results between them rounded, if the next product rounds its x.
+Tensor linear_chain(const Tensor& x, const std::optional<NormWeights>& norm, std::span<const LinearStep> stages);
 
 }  // namespace attend

@@ -9,12 +9,15 @@
 #include "attend/ops/activation.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/attention.h"
+#include "attend/ops/embedding.h"
 #include "attend/ops/norm.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/ops/weight_format.h"
 #include "attend/tensor/creation.h"
+#include "backend/graph.h"
+#include "ops/trusted_indices.h"
 #include "testing/values.h"
 
 namespace attend {
@@ -192,6 +195,39 @@ TEST(Generation, AttentionOverTheCapacity) {
   }
 }
 
+TEST(Generation, EmbedStep) {
+  const NoGrad scope;
+  const Tensor ids = numbers({3, 0, 6, 3}, {4}), places = numbers({1, 4, 0, 2}, {4});
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+    const Tensor tokens = in_format(values({7, 40}, 1), format), table = in_format(values({5, 40}, 2), format);
+    expect_near(embedding(ids, tokens), embed_step(ids, tokens, places, {}), 0, name_of(format));
+    expect_near(embedding(ids, tokens) + embedding(places, table), embed_step(ids, tokens, places, table), 0,
+                name_of(format));
+  }
+}
+
+/// Two products in a chain against the same two one by one.
+TEST(Generation, LinearChain) {
+  const NoGrad scope;
+  for (const auto& [rows, in, out] :
+       {StepCase{1, 64, 256}, {3, 768, 48}, {20, 96, 50}, {64, 768, 3072}, {130, 64, 40}}) {
+    const Tensor x = values({rows, 1, in}, 4), bias = values({out}, 7);
+    const NormWeights norm{.weight = values({in}, 8), .bias = values({in}, 9), .eps = 1e-5, .rms = false};
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+      for (const bool rounds : {false, true}) {
+        if (rounds && (format != WeightFormat::bf16 || !has_bf16(default_device()))) continue;
+        const PrecisionScope precision(rounds ? Precision::bf16 : Precision::f32, default_device());
+        const std::vector<LinearStep> stages{
+            {.layer = {in_format(values({out, in}, 5), format), bias}, .activation = UnaryKind::gelu},
+            {.layer = {in_format(values({in, out}, 6), format), {}}, .residual = x}};
+        const Tensor between = linear_steps(x, norm, std::span(stages).first(1))[0];
+        const Tensor expected = linear_steps(between, std::nullopt, std::span(stages).subspan(1))[0];
+        expect_near(expected, linear_chain(x, norm, stages), 0, std::to_string(rows) + ", " + name_of(format));
+      }
+    }
+  }
+}
+
 /// The kernel for a bf16 cache. What lies behind a row's last key is NaN.
 TEST(Generation, AttentionOverABf16Cache) {
   if (default_device() == kCpu) GTEST_SKIP() << "needs a GPU";
@@ -230,6 +266,69 @@ TEST(Generation, AttentionOverABf16Cache) {
             expect_near(alone, own(all), 0, "alone, row " + std::to_string(row));
           }
         }
+      }
+    }
+  }
+}
+
+/// Layers whose kernels overlap in a graph: the same bits as kernel by kernel, in each of many launches.
+TEST(Generation, OverlappingKernelsOfAGraph) {
+  if (default_device() == kCpu || std::getenv("ATTEND_CUDA_PLUGIN") != nullptr) GTEST_SKIP() << "needs a GPU";
+  const NoGrad scope;
+  const int64_t dim = 768, heads = 12, capacity = 256, layers = 6;
+  for (const int64_t rows : {1, 2, 5, 20, 64}) {
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+      const bool rounds = format == WeightFormat::bf16;
+      const PrecisionScope precision(rounds ? Precision::bf16 : Precision::f32, default_device());
+      std::vector<int64_t> lengths, order;
+      for (int64_t i = 0; i < rows; ++i) {
+        lengths.push_back(1 + (37 * i + 100) % capacity);
+        order.push_back(i * capacity + lengths.back() - 1);
+      }
+      const Tensor places = numbers(order, {rows}), known = numbers(lengths, {rows});
+      const auto matrix = [&](int64_t out, int64_t in, uint64_t seed) {
+        return in_format(values({out, in}, seed) * 0.05, format);
+      };
+      const NormWeights norm{.weight = values({dim}, 8), .bias = values({dim}, 9), .eps = 1e-5, .rms = false};
+      std::vector<Tensor> weights, caches;
+      for (int64_t i = 0; i < layers; ++i) {
+        const auto seed = static_cast<uint64_t>(10 * i);
+        for (uint64_t n = 0; n < 4; ++n) weights.push_back(matrix(dim, dim, seed + n));
+        weights.push_back(matrix(4 * dim, dim, seed + 4));
+        weights.push_back(matrix(dim, 4 * dim, seed + 5));
+        for (uint64_t n = 6; n < 8; ++n) {
+          caches.push_back(to(values({rows * capacity, dim}, seed + n), rounds ? DType::bf16 : DType::f32));
+        }
+      }
+      const Tensor input = values({rows, dim}, 3);
+      const TrustedIndices trusted;
+      const auto run = [&] {
+        Tensor x = input;
+        for (size_t i = 0; i < static_cast<size_t>(layers); ++i) {
+          const Tensor *own = &weights[6 * i], &keys = caches[2 * i], &those = caches[2 * i + 1];
+          const std::vector<LinearStep> steps{{.layer = {own[0], {}}},
+                                              {.layer = {own[1], {}}, .into = keys, .places = places},
+                                              {.layer = {own[2], {}}, .into = those, .places = places}};
+          const Tensor q = reshape(linear_steps(x, norm, steps)[0], {rows, heads, 1, -1});
+          const auto of_heads = [&](const Tensor& cache) {
+            return transpose(reshape(cache, {rows, capacity, heads, -1}), 1, 2);
+          };
+          const Tensor attended =
+              attention(q, of_heads(keys), of_heads(those), {.alignment = Alignment::bottom_right, .lengths = known});
+          const LinearStep output{.layer = {own[3], {}}, .residual = x};
+          x = linear_steps(reshape(attended, {rows, dim}), std::nullopt, {&output, 1})[0];
+          const std::vector<LinearStep> stages{{.layer = {own[4], {}}, .activation = UnaryKind::gelu},
+                                               {.layer = {own[5], {}}, .residual = x}};
+          x = linear_chain(x, norm, stages);
+        }
+        return x;
+      };
+      const Tensor expected = run(), got = zeros({rows, dim});
+      const DeviceGraph graph = DeviceGraph::capture(default_device(), [&] { copy_values(run(), got); });
+      for (int launch = 0; launch < 20; ++launch) {
+        graph.launch();
+        expect_near(expected, got, 0, std::to_string(rows) + " rows, " + name_of(format));
+        if (HasFatalFailure()) return;
       }
     }
   }

@@ -317,7 +317,8 @@ Kernels make_table() {
   put<&K::reduce, &ReduceKernels::sum, &ReduceKernels::sum_of_squares>(table);
   put<&K::matmul, &MatmulKernels::multiply>(table);
   table.matmul.has_bf16 = +[] { return true; };
-  put<&K::weights, &WeightKernels::multiply, &WeightKernels::quantize, &WeightKernels::take_rows>(table);
+  put<&K::weights, &WeightKernels::multiply, &WeightKernels::chain, &WeightKernels::quantize,
+      &WeightKernels::take_rows>(table);
   using S = SoftmaxKernels;
   put<&K::softmax, &S::forward, &S::backward, &S::log_forward, &S::log_backward, &S::log_terms>(table);
   using N = NormKernels;
@@ -331,7 +332,7 @@ Kernels make_table() {
   put<&K::attention, &AttentionKernels::forward, &AttentionKernels::backward, &AttentionKernels::weights>(table);
   put<&K::optim, &OptimKernels::adam, &OptimKernels::sgd>(table);
   using G = GenerationKernels;
-  put<&K::generation, &G::put_rows, &G::copy_runs, &G::top>(table);
+  put<&K::generation, &G::put_rows, &G::copy_runs, &G::embed, &G::best>(table);
   return table;
 }
 

@@ -46,20 +46,32 @@ void copy_runs(ConstRows x, ConstRows copies, int64_t, Rows y) {
   });
 }
 
-void top(ConstRows x, Rows values, Rows columns) {
+void embed_tokens(const WeightMatrix& tokens, ConstRows ids, const WeightMatrix& positions, ConstRows places, Rows y) {
+  std::vector<float> added(static_cast<size_t>(y.numel()));
+  const Rows second{added.data(), DType::f32, y.rows, y.cols, y.cols};
+  take_weight_rows(tokens, ids, y);
+  take_weight_rows(positions, places, second);
+  for (int64_t i = 0; i < y.rows; ++i) {
+    for (int64_t p = 0; p < y.cols; ++p) row_of<float>(y, i)[p] += row_of<float>(second, i)[p];
+  }
+}
+
+void best(ConstRows x, int64_t words, Rows y) {
+  const int64_t most = (y.cols - 2) / 2;
+  log_softmax_terms(x, {y.data, DType::f32, y.rows, 2, y.stride});
   parallel_for(x.rows, [&](int64_t row) {
     const auto* from = static_cast<const float*>(x.data) + row * x.stride;
     std::vector<int32_t> order;
-    for (int64_t i = 0; i < x.cols; ++i) {
+    for (int64_t i = 0; i < words; ++i) {
       if (!std::isnan(from[i])) order.push_back(static_cast<int32_t>(i));
     }
-    const auto count = std::min<ptrdiff_t>(values.cols, std::ssize(order));
+    const auto count = std::min<ptrdiff_t>(most, std::ssize(order));
     std::ranges::partial_sort(order, order.begin() + count,
                               [&](int32_t a, int32_t b) { return from[a] != from[b] ? from[a] > from[b] : a < b; });
-    for (int64_t i = 0; i < values.cols; ++i) {
-      row_of<float>(values, row)[i] =
-          i < count ? from[order[static_cast<size_t>(i)]] : -std::numeric_limits<float>::infinity();
-      row_of<float>(columns, row)[i] = i < count ? static_cast<float>(order[static_cast<size_t>(i)]) : -1.0f;
+    float* values = row_of<float>(y, row) + 2;
+    for (int64_t i = 0; i < most; ++i) {
+      values[i] = i < count ? from[order[static_cast<size_t>(i)]] : -std::numeric_limits<float>::infinity();
+      values[most + i] = i < count ? static_cast<float>(order[static_cast<size_t>(i)]) : -1.0f;
     }
   });
 }

@@ -30,6 +30,7 @@ void sum_of_squares(std::span<const ConstRows> parts, Rows total);
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
 bool has_bf16();
 void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
+void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options);
 void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums);
 void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y);
 
@@ -73,6 +74,7 @@ void attention_weights(const AttentionProblem& problem, ConstView lse, const Att
 
 void put_rows(ConstRows x, ConstRows places, Rows y);
 void copy_runs(ConstRows x, ConstRows copies, int64_t longest, Rows y);
-void top(ConstRows x, Rows values, Rows columns);
+void embed_tokens(const WeightMatrix& tokens, ConstRows ids, const WeightMatrix& positions, ConstRows places, Rows y);
+void best(ConstRows x, int64_t words, Rows y);
 
 }  // namespace attend::cuda

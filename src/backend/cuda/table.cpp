@@ -24,7 +24,10 @@ constexpr Kernels kTable{
                     .unary_backward = unary_backward},
     .reduce = {.sum = sum, .sum_of_squares = sum_of_squares},
     .matmul = {.multiply = multiply, .has_bf16 = has_bf16},
-    .weights = {.multiply = multiply_weights, .quantize = quantize_weights, .take_rows = take_weight_rows},
+    .weights = {.multiply = multiply_weights,
+                .chain = multiply_chain,
+                .quantize = quantize_weights,
+                .take_rows = take_weight_rows},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,
                 .log_forward = log_softmax,
@@ -47,7 +50,7 @@ constexpr Kernels kTable{
     .position = {.rotary = rotary},
     .attention = {.forward = attention_forward, .backward = attention_backward, .weights = attention_weights},
     .optim = {.adam = adam, .sgd = sgd},
-    .generation = {.put_rows = put_rows, .copy_runs = copy_runs, .top = top},
+    .generation = {.put_rows = put_rows, .copy_runs = copy_runs, .embed = embed_tokens, .best = best},
 };
 
 }  // namespace

@@ -49,4 +49,14 @@ void multiply_weights(ConstRows x, std::span<const WeightProduct> products, cons
   multiply_all(normed, products, options);
 }
 
+void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options) {
+  if (stages.size() == 1) return multiply_weights(x, stages, options);
+  WeightProduct product = stages[0];
+  const int64_t width = product.weight.values.rows;
+  const Scratch<float> memory(std::max<int64_t>(1, x.rows * width));
+  product.y = {memory.data(), DType::f32, x.rows, width, width};
+  multiply_weights(x, {&product, 1}, options);
+  multiply_chain(product.y, stages.subspan(1), {.bf16 = options.bf16, .batch_invariant = options.batch_invariant});
+}
+
 }  // namespace attend::cpu

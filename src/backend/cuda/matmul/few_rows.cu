@@ -5,7 +5,7 @@
 
 #include "backend/cuda/matmul/few_rows.h"
 #include "backend/cuda/matmul/finish.cuh"
-#include "backend/cuda/runtime.h"
+#include "backend/cuda/overlap.cuh"
 
 // A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows
 // of weights. Thread t of a team of T takes the pieces t, t + T, t + 2T, … of the rows; a piece is 8 floats or 16
@@ -75,6 +75,12 @@ __device__ Floats load_piece(const float* from) {
                high = __ldg(reinterpret_cast<const float4*>(from) + 1);
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
+/// Reads eight floats from shared memory, or of x, which an earlier kernel may still have been writing at the start.
+__device__ Floats read_piece(const float* from) {
+  const float4 low = *reinterpret_cast<const float4*>(from), high = *(reinterpret_cast<const float4*>(from) + 1);
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+__device__ int4 read_piece(const int8_t* from) { return *reinterpret_cast<const int4*>(from); }
 __device__ Floats widened(const Floats& piece) { return piece; }
 __device__ int4 widened(const int4& piece) { return piece; }
 __device__ Floats widened(const uint4& words) {
@@ -151,7 +157,7 @@ __device__ Statistics statistics_of(const float* row, int cols, const DotNorm& n
     for (int n = 0; n < kHeld; ++n) {
       if (lane + n * kWarp < pieces) sum = add(sum, first[n]);
     }
-    for (int piece = lane + kHeld * kWarp; piece < pieces; piece += kWarp) sum = add(sum, load_piece(row + piece * 8));
+    for (int piece = lane + kHeld * kWarp; piece < pieces; piece += kWarp) sum = add(sum, read_piece(row + piece * 8));
     return warp_sum(sum);
   };
   Statistics result;
@@ -176,16 +182,11 @@ __device__ Statistics statistics_of(const float* row, int cols, const DotNorm& n
   Floats first[kHeld];
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
-    first[n] = load_piece(row + min(static_cast<int>(threadIdx.x) % kWarp + n * kWarp, cols / 8 - 1) * 8);
+    first[n] = read_piece(row + min(static_cast<int>(threadIdx.x) % kWarp + n * kWarp, cols / 8 - 1) * 8);
   }
   return statistics_of(row, cols, norm, first);
 }
 
-/// Reads eight floats from shared memory.
-__device__ Floats read_piece(const float* from) {
-  const float4 low = *reinterpret_cast<const float4*>(from), high = *(reinterpret_cast<const float4*>(from) + 1);
-  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-}
 /// The norm of a piece, with its weights read by `read`.
 template <class Read>
 __device__ Floats normed(Floats values, const Statistics& statistics, const float* weights, const float* biases, int at,
@@ -215,9 +216,14 @@ __device__ void start_copy(float* to, const float* from, int count) {
   }
 }
 
+/// One row alone leaves room on a multiprocessor for the next kernel, which then loads its weights early.
+template <int kRows, bool kLong, bool kNormed>
+constexpr int kBlocksTogether = kRows == 1 && !(kLong && kNormed) ? 6 : 1;
+
 template <class Weight, int kRows, int kColumns, bool kLong, bool kAligned, bool kNormed>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksTogether<kRows, kLong, kNormed>)
     dots_kernel(Input<typename Format<Weight>::X> x, DotProducts products, DotNorm norm) {
+  let_next_start();
   using X = typename Format<Weight>::X;
   using Sum = typename Format<Weight>::Sum;
   constexpr int kPiece = Format<Weight>::kPiece, kTeam = kLong ? kThreads : kWarp, kTeams = kThreads / kTeam;
@@ -258,8 +264,9 @@ __global__ void __launch_bounds__(kThreads)
               own_row = min(first + member % kRows, x.rows - 1);
     const bool puts =
         member < kColumns * kRows && column + member / kRows < product.columns && first + member % kRows < x.rows;
-    const Finish::Ahead ahead = puts ? product.finish.ahead(own_row, own_column) : Finish::Ahead{};
     const float bias = puts && product.bias != nullptr ? product.bias[own_column] : 0.0f;
+    wait_for_earlier();
+    const Finish::Ahead ahead = puts ? product.finish.ahead(own_row, own_column) : Finish::Ahead{};
     Statistics statistics[kNormed ? kRows : 1];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -282,7 +289,7 @@ __global__ void __launch_bounds__(kThreads)
       const auto add_piece = [&](int at, const auto& held) {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          auto values = load_piece(rows[i] + at);
+          auto values = read_piece(rows[i] + at);
           if constexpr (kNormed) {
             values = normed(values, statistics[i], norm.weight, norm.bias, at,
                             [](const float* from) { return load_piece(from); });
@@ -296,12 +303,12 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < kRows; ++i) statistics[i] = statistics_of(rows[i], x.cols, norm);
       }
       if constexpr (kAhead > 0) {
-        decltype(load_piece(rows[0])) values[kRows][kAhead];
+        decltype(read_piece(rows[0])) values[kRows][kAhead];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
           for (int n = 0; n < kAhead; ++n) {
-            values[i][n] = load_piece(rows[i] + min(member + n * kTeam, pieces - 1) * kPiece);
+            values[i][n] = read_piece(rows[i] + min(member + n * kTeam, pieces - 1) * kPiece);
           }
         }
         if constexpr (kNormed) {
@@ -381,12 +388,18 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+struct DotOptions {
+  const DotNorm* norm = nullptr;
+  bool early = false;  // WeightProductOptions
+};
+
 bool is_aligned(const void* data, int64_t stride_bytes) {
   return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
 }
 
 template <class Weight, int kRows, int kColumns, bool kLong>
-void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products, const DotNorm* norm) {
+void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products,
+            const DotOptions& options) {
   constexpr int kPerBlock = (kLong ? 1 : kWarps) * kColumns;
   DotProducts held{};
   bool aligned =
@@ -407,39 +420,37 @@ void launch(const Input<typename Format<Weight>::X>& x, std::span<const WeightPr
   }
   if (blocks == 0) return;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min((x.rows + kRows - 1) / kRows, 65535)));
+  const auto run = [&](auto kernel) {
+    const DotNorm norm = options.norm != nullptr ? *options.norm : DotNorm{};
+    launch_overlapped("weights.multiply", kernel, {.grid = grid, .threads = kThreads, .overlaps = options.early}, x,
+                      held, norm);
+  };
   if constexpr (!std::is_same_v<Weight, int8_t>) {
-    if (norm != nullptr) {
-      dots_kernel<Weight, kRows, kColumns, kLong, true, true><<<grid, kThreads, 0, stream()>>>(x, held, *norm);
-      return check_launch("weights.multiply");
-    }
+    if (options.norm != nullptr) return run(dots_kernel<Weight, kRows, kColumns, kLong, true, true>);
   }
-  if (aligned) {
-    dots_kernel<Weight, kRows, kColumns, kLong, true, false><<<grid, kThreads, 0, stream()>>>(x, held, {});
-  } else {
-    dots_kernel<Weight, kRows, kColumns, kLong, false, false><<<grid, kThreads, 0, stream()>>>(x, held, {});
-  }
-  check_launch("weights.multiply");
+  aligned ? run(dots_kernel<Weight, kRows, kColumns, kLong, true, false>)
+          : run(dots_kernel<Weight, kRows, kColumns, kLong, false, false>);
 }
 
 /// More rows share the loads of more columns.
 template <class Weight, bool kLong>
 void launch_rows(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products,
-                 const DotNorm* norm) {
-  if (x.rows == 1) return launch<Weight, 1, 1, kLong>(x, products, norm);
-  if (x.rows == 2) return launch<Weight, 2, 1, kLong>(x, products, norm);
-  if (x.rows <= 4) return launch<Weight, 4, 2, kLong>(x, products, norm);
-  launch<Weight, 8, 4, kLong>(x, products, norm);
+                 const DotOptions& options) {
+  if (x.rows == 1) return launch < Weight, 1, sizeof(Weight) == 4 ? 1 : 2, kLong > (x, products, options);
+  if (x.rows == 2) return launch<Weight, 2, 1, kLong>(x, products, options);
+  if (x.rows <= 4) return launch<Weight, 4, 2, kLong>(x, products, options);
+  launch<Weight, 8, 4, kLong>(x, products, options);
 }
 
 template <class Weight>
 void launch_all(const Input<typename Format<Weight>::X>& x, std::span<const WeightProduct> products,
-                const DotNorm* norm = nullptr) {
+                const DotOptions& options) {
   while (!products.empty()) {
     const size_t count = std::min<size_t>(products.size(), kMostProducts);
     if (x.cols >= kLongRow) {
-      launch_rows<Weight, true>(x, products.first(count), norm);
+      launch_rows<Weight, true>(x, products.first(count), options);
     } else {
-      launch_rows<Weight, false>(x, products.first(count), norm);
+      launch_rows<Weight, false>(x, products.first(count), options);
     }
     products = products.subspan(count);
   }
@@ -451,9 +462,10 @@ Input<float> input_of(const ConstRows& x) {
 
 }  // namespace
 
-void multiply_few(ConstRows x, std::span<const WeightProduct> products) {
-  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products);
-  launch_all<float>(input_of(x), products);
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, bool early) {
+  const DotOptions options{.early = early};
+  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products, options);
+  launch_all<float>(input_of(x), products, options);
 }
 
 bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm) {
@@ -467,15 +479,17 @@ bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const Ro
   return aligned && x.rows <= kFewRows && x.cols > 0;
 }
 
-void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm) {
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm, bool early) {
   const DotNorm held{static_cast<const float*>(norm.weight.data), static_cast<const float*>(norm.bias.data),
                      static_cast<float>(norm.eps), !norm.rms};
-  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products, &held);
-  launch_all<float>(input_of(x), products, &held);
+  const DotOptions options{.norm = &held, .early = early};
+  if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products, options);
+  launch_all<float>(input_of(x), products, options);
 }
 
-void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products) {
-  launch_all<int8_t>({x.values, x.stride, x.factors, static_cast<int>(x.rows), static_cast<int>(x.cols)}, products);
+void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products, bool early) {
+  launch_all<int8_t>({x.values, x.stride, x.factors, static_cast<int>(x.rows), static_cast<int>(x.cols)}, products,
+                     {.early = early});
 }
 
 }  // namespace attend::cuda

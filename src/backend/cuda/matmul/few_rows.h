@@ -11,13 +11,14 @@ namespace attend::cuda {
 inline constexpr int64_t kFewRows = 8;
 
 /// y = x · weightᵀ + bias with f32 or bf16 weights, all of one type. Works with any number of rows. The order of each
-/// sum depends only on the length of a row of weights, and is the same for f32 and bf16.
-void multiply_few(ConstRows x, std::span<const WeightProduct> products);
+/// sum depends only on the length of a row of weights, and is the same for f32 and bf16. `early`: see
+/// WeightProductOptions.
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, bool early = false);
 
 /// The same with a norm of x in the same kernel, for up to kFewRows rows. Whether it can is a matter of addresses and
 /// of the row's length.
 bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm);
-void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm);
+void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm, bool early);
 
 /// Rows of x rounded to 8 bits, as rows of weights are, padded with zeros to a multiple of 16 values.
 struct QuantizedRows {
@@ -27,6 +28,6 @@ struct QuantizedRows {
 };
 
 /// The same with i8 weights. The sums are exact.
-void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products);
+void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products, bool early = false);
 
 }  // namespace attend::cuda

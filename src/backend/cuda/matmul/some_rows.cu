@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/cuda/matmul/finish.cuh"
-#include "backend/cuda/runtime.h"
+#include "backend/cuda/matmul/some_rows.cuh"
+#include "backend/cuda/overlap.cuh"
 
 // A CTA computes 16 · kWide columns of y for up to 8 · kTiles rows of x. Its warps share the sum over k: warp w takes
 // the blocks w, w + 8, … of 32 numbers, and the warps' sums are added in their order. Weights are the operand a of
@@ -13,49 +13,27 @@
 namespace attend::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kColumns = 16, kBlock = 32, kMostProducts = 8;
+constexpr int kThreads = 256, kWarps = kThreads / 32, kColumns = 16, kBlock = 32;
 constexpr int64_t kRoundedInPlace = 1024;
-
-struct SomeProduct {
-  const BFloat16* weights;
-  int64_t stride;
-  const float* bias;
-  Finish finish;
-  int columns, first_block;
-};
-struct SomeProducts {
-  SomeProduct all[kMostProducts];
-  int count, rows, cols;
-  const void* x;  // [rows, x_stride], bf16 or f32
-  int64_t x_stride;
-};
-
-__device__ void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                             uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 
 __device__ uint32_t rounded_pair(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
-/// Eight numbers of x as bf16.
-__device__ uint4 load_eight(const BFloat16* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
+/// Eight numbers of x as bf16. An earlier kernel may still have been writing them at the start.
+__device__ uint4 load_eight(const BFloat16* from) { return *reinterpret_cast<const uint4*>(from); }
 __device__ uint4 load_eight(const float* from) {
-  const float4 low = __ldg(reinterpret_cast<const float4*>(from)),
-               high = __ldg(reinterpret_cast<const float4*>(from) + 1);
+  const float4 low = *reinterpret_cast<const float4*>(from), high = *(reinterpret_cast<const float4*>(from) + 1);
   return make_uint4(rounded_pair(low.x, low.y), rounded_pair(low.z, low.w), rounded_pair(high.x, high.y),
                     rounded_pair(high.z, high.w));
 }
 
-/// The warp's sums for kTiles tiles of 8 rows and kWide tiles of 16 columns from `column` on.
-template <class X, int kTiles, int kWide>
+/// The warp's sums for kTiles tiles of 8 rows and kWide tiles of 16 columns from `column` on. Calls start() once,
+/// before it reads x and while the first weights are on their way.
+template <class X, int kTiles, int kWide, class Start>
 __device__ void add_blocks(const SomeProducts& products, const SomeProduct& product, int first, int column,
-                           float (&sums)[kWide][kTiles][4]) {
+                           float (&sums)[kWide][kTiles][4], Start start) {
   constexpr int kAhead = kWide > 1 ? 1 : kTiles > 2 ? 3 : 6, kStep = kWarps * kBlock;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread % 32 / 4, place = thread % 4;
   const BFloat16* weights[kWide][2];
@@ -74,9 +52,8 @@ __device__ void add_blocks(const SomeProducts& products, const SomeProduct& prod
            8 * place;
   }
   const uint4 nothing = make_uint4(0, 0, 0, 0);
-#pragma unroll 1
-  for (int begin = warp * kBlock; begin < products.cols; begin += kAhead * kStep) {
-    uint4 held[kAhead][kWide][2];  // weights come from far away
+  uint4 held[kAhead][kWide][2];  // weights come from far away
+  const auto hold = [&](int begin) {
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
       const int k = begin + s * kStep;
@@ -89,6 +66,19 @@ __device__ void add_blocks(const SomeProducts& products, const SomeProduct& prod
         }
       }
     }
+  };
+  hold(warp * kBlock);
+  for (int k = warp * kBlock + kAhead * kStep; place == 0 && k < products.cols; k += kStep) {
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) {
+      prefetch_line(weights[w][0] + k);
+      prefetch_line(weights[w][1] + k);
+    }
+  }
+  start();
+#pragma unroll 1
+  for (int begin = warp * kBlock; begin < products.cols; begin += kAhead * kStep) {
+    if (begin != warp * kBlock) hold(begin);
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
       const int k = begin + s * kStep;
@@ -112,6 +102,7 @@ __device__ void add_blocks(const SomeProducts& products, const SomeProduct& prod
 
 template <class X, int kTiles, int kWide>
 __global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_constant__ SomeProducts products) {
+  let_next_start();
   constexpr int kRows = 8 * kTiles, kPuts = kColumns * kRows / kThreads, kRowStep = kThreads / kColumns;
   __shared__ float parts[kWarps][kColumns][kRows + 1];
   int which = 0;
@@ -121,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_con
   const int column = (static_cast<int>(blockIdx.x) - product.first_block) * kColumns * kWide;
   const int first = static_cast<int>(blockIdx.y) * kRows;
 
-  // Each thread finishes kPuts elements of a column. What that takes is on its way before the sums, if registers allow.
+  // Each thread finishes kPuts elements of a column. What that takes is on its way with x, if registers allow.
   const int put_column = thread % kColumns, put_row = first + thread / kColumns;
   float bias;
   Finish::Ahead ahead[kPuts];
@@ -133,9 +124,11 @@ __global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_con
       ahead[n] = product.finish.ahead(min(put_row + n * kRowStep, products.rows - 1), j);
     }
   };
-  if constexpr (kWide == 1) look_ahead(0);
   float sums[kWide][kTiles][4] = {};
-  add_blocks<X, kTiles, kWide>(products, product, first, column, sums);
+  add_blocks<X, kTiles, kWide>(products, product, first, column, sums, [&] {
+    wait_for_earlier();
+    if constexpr (kWide == 1) look_ahead(0);
+  });
 #pragma unroll
   for (int w = 0; w < kWide; ++w) {
     if constexpr (kWide > 1) look_ahead(w);
@@ -171,6 +164,7 @@ struct RoundedRows {
 
 /// Rounds a row, normed if wanted, and pads it with zeros. A CTA takes a row; its first numbers stay in registers.
 __global__ void __launch_bounds__(kThreads) round_kernel(RoundedRows rows) {
+  let_next_start();
   constexpr int kHeld = 4;
   const int thread = static_cast<int>(threadIdx.x);
   const float* from = rows.x + blockIdx.x * rows.stride;
@@ -180,10 +174,12 @@ __global__ void __launch_bounds__(kThreads) round_kernel(RoundedRows rows) {
   for (int n = 0; n < kHeld; ++n) {
     const int p = thread + n * kThreads;
     const bool exists = p < rows.cols;
-    held[n] = exists ? from[p] : 0.0f;
     weights[n] = exists && rows.weight != nullptr ? rows.weight[p] : 1.0f;
     biases[n] = exists && rows.bias != nullptr ? rows.bias[p] : 0.0f;
   }
+  wait_for_earlier();
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) held[n] = thread + n * kThreads < rows.cols ? from[thread + n * kThreads] : 0.0f;
   const auto sum_over = [&](auto add) {
     float sum = 0;
 #pragma unroll
@@ -228,11 +224,12 @@ void launch(SomeProducts products) {
   }
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((products.rows + 8 * kTiles - 1) / (8 * kTiles)));
-  some_rows_kernel<X, kTiles, kWide><<<grid, kThreads, 0, stream()>>>(products);
-  check_launch("weights.multiply");
+  launch_overlapped("weights.multiply", some_rows_kernel<X, kTiles, kWide>,
+                    {.grid = grid, .threads = kThreads, .overlaps = products.early}, products);
 }
 
-/// More rows of x share the weights, and more weights share x, as long as there are enough CTAs.
+/// More rows of x share the weights, and more weights share x, as long as there are enough CTAs. All give the same
+/// bits.
 template <class X>
 void launch_tiles(const SomeProducts& products) {
   int blocks = 0;
@@ -246,7 +243,7 @@ void launch_tiles(const SomeProducts& products) {
   launch<X, 2, 1>(products);
 }
 
-void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y) {
+void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y, bool early) {
   RoundedRows rows{.x = static_cast<const float*>(x.data),
                    .weight = nullptr,
                    .bias = nullptr,
@@ -262,8 +259,8 @@ void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat1
     rows.bias = static_cast<const float*>(norm->bias.data);
     rows.eps = static_cast<float>(norm->eps);
   }
-  round_kernel<<<static_cast<unsigned>(x.rows), kThreads, 0, stream()>>>(rows);
-  check_launch("weights.multiply");
+  launch_overlapped("weights.multiply", round_kernel,
+                    {.grid = dim3(static_cast<unsigned>(x.rows)), .threads = kThreads, .overlaps = early}, rows);
 }
 
 }  // namespace
@@ -276,18 +273,21 @@ bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products) {
   });
 }
 
-void multiply_some(ConstRows x, std::span<const WeightProduct> products, const RowNorm* norm) {
+void multiply_some(ConstRows x, std::span<const WeightProduct> products, const RowNorm* norm, bool early) {
   // Short rows are rounded by every CTA that reads them, which is faster than another kernel.
-  const bool reads_floats = norm == nullptr && x.cols <= kRoundedInPlace && x.stride % 4 == 0 &&
+  const bool is_rounded = x.dtype == DType::bf16;
+  const bool reads_floats = !is_rounded && norm == nullptr && x.cols <= kRoundedInPlace && x.stride % 4 == 0 &&
                             reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
   const int64_t padded = (x.cols + kBlock - 1) / kBlock * kBlock;
-  const Scratch<BFloat16> rounded(reads_floats ? 0 : x.rows * padded);
-  if (!reads_floats) round_rows(x, norm, padded, rounded.data());
+  const bool in_place = is_rounded || reads_floats;
+  const Scratch<BFloat16> rounded(in_place ? 0 : x.rows * padded);
+  if (!in_place) round_rows(x, norm, padded, rounded.data(), early);
   SomeProducts held{};
+  held.early = early;
   held.rows = static_cast<int>(x.rows);
   held.cols = static_cast<int>(x.cols);
-  held.x = reads_floats ? x.data : rounded.data();
-  held.x_stride = reads_floats ? x.stride : padded;
+  held.x = in_place ? x.data : rounded.data();
+  held.x_stride = in_place ? x.stride : padded;
   while (!products.empty()) {
     held.count = 0;
     for (; !products.empty() && held.count < kMostProducts; products = products.subspan(1)) {

@@ -1,5 +1,3 @@
-#include <cuda_bf16.h>
-
 #include <algorithm>
 
 #include "backend/cuda/cuda.h"
@@ -7,7 +5,7 @@
 #include "backend/cuda/matmul/finish.cuh"
 #include "backend/cuda/matmul/product.h"
 #include "backend/cuda/matmul/some_rows.h"
-#include "backend/cuda/runtime.h"
+#include "backend/cuda/overlap.cuh"
 
 // Products with weights in the format held for inference, and the rounding of rows to 8 bits.
 namespace attend::cuda {
@@ -88,22 +86,50 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__device__ float as_float(float value) { return value; }
-__device__ float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ float as_float(int8_t value) { return static_cast<float>(value); }
+/// Rows of a table of weights, in the order of an index.
+struct TakenRows {
+  const void* values = nullptr;
+  int64_t stride = 0;
+  DType dtype = DType::f32;
+  const float* scales = nullptr;
+  const int64_t* index = nullptr;
+  int64_t index_cols = 1, index_stride = 0;
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    take_rows_kernel(const T* table, int64_t stride, const float* scales, const int64_t* index, int64_t index_cols,
-                     int64_t index_stride, float* y, int64_t y_stride, int64_t cols) {
-  const int64_t i = blockIdx.x;
-  const int64_t row = index[i / index_cols * index_stride + i % index_cols];
-  const T* from = table + row * stride;
-  float* to = y + i * y_stride;
-  for (int64_t p = threadIdx.x; p < cols; p += kThreads) {
-    const float value = as_float(from[p]);
-    to[p] = scales != nullptr ? __fmul_rn(scales[row], value) : value;
+  static TakenRows of(const WeightMatrix& table, const ConstRows& index) {
+    return {table.values.data,
+            table.values.stride,
+            table.values.dtype,
+            table.scales,
+            static_cast<const int64_t*>(index.data),
+            index.cols,
+            index.stride};
   }
+  __device__ int64_t row(int64_t i) const { return index[i / index_cols * index_stride + i % index_cols]; }
+  __device__ float at(int64_t row, int64_t column) const {
+    const int64_t place = row * stride + column;
+    if (dtype == DType::f32) return static_cast<const float*>(values)[place];
+    if (dtype == DType::bf16) return wide(static_cast<const BFloat16*>(values)[place]);
+    const auto value = static_cast<float>(static_cast<const int8_t*>(values)[place]);
+    return scales != nullptr ? __fmul_rn(scales[row], value) : value;
+  }
+};
+
+/// y = the rows of `first`, plus those of `second` unless it is empty.
+__global__ void __launch_bounds__(kThreads)
+    take_rows_kernel(TakenRows first, TakenRows second, float* y, int64_t y_stride, int64_t cols) {
+  let_next_start();
+  const int64_t i = blockIdx.x, row = first.row(i), other = second.values != nullptr ? second.row(i) : 0;
+  for (int64_t p = threadIdx.x; p < cols; p += kThreads) {
+    const float value = first.at(row, p);
+    y[i * y_stride + p] = second.values != nullptr ? value + second.at(other, p) : value;
+  }
+}
+
+void take_rows(const TakenRows& first, const TakenRows& second, const Rows& y, const char* name) {
+  if (y.numel() == 0) return;
+  take_rows_kernel<<<static_cast<unsigned>(y.rows), kThreads, 0, stream()>>>(first, second, static_cast<float*>(y.data),
+                                                                             y.stride, y.cols);
+  check_launch(name);
 }
 
 unsigned blocks_for(int64_t elements) {
@@ -208,13 +234,13 @@ bool multiply_sums(const QuantizedRows& x, const WeightProduct& product) {
   return true;
 }
 
-void multiply_int8(const ConstRows& x, std::span<const WeightProduct> products) {
+void multiply_int8(const ConstRows& x, std::span<const WeightProduct> products, bool early) {
   const int64_t stride = std::max<int64_t>(16, (x.cols + 15) / 16 * 16);
   const Scratch<int8_t> values(x.rows * stride);
   const Scratch<float> factors(x.rows);
   quantize(x, values.data(), stride, stride, factors.data(), nullptr);
   const QuantizedRows rows{values.data(), factors.data(), x.rows, x.cols, stride};
-  if (x.rows <= kFewRows || x.cols == 0) return multiply_few(rows, products);
+  if (x.rows <= kFewRows || x.cols == 0) return multiply_few(rows, products, early);
   for (const WeightProduct& product : products) {
     if (product.y.cols > 0 && !multiply_sums(rows, product)) multiply_few(rows, {&product, 1});
   }
@@ -225,7 +251,7 @@ bool is_plain(const WeightProduct& product) { return !product.activation && !pro
 /// Products of many rows, without what may follow them.
 void multiply_many(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
-  if (format == DType::i8) return multiply_int8(x, products);
+  if (format == DType::i8) return multiply_int8(x, products, options.early);
   if (options.bf16 && format == DType::bf16) return multiply_rounded(x, products);
   for (const WeightProduct& product : products) {
     if (product.y.cols > 0) multiply_exact(x, product);
@@ -255,8 +281,8 @@ bool is_few(const ConstRows& x, std::span<const WeightProduct> products, const W
 void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (is_few(x, products, options)) {
-    if (format == DType::i8) return multiply_int8(x, products);
-    return multiply_few(x, products);
+    if (format == DType::i8) return multiply_int8(x, products, options.early);
+    return multiply_few(x, products, options.early);
   }
   if (std::ranges::all_of(products, is_plain)) return multiply_many(x, products, options);
   for (const WeightProduct& product : products) multiply_surrounded(x, product, options);
@@ -266,9 +292,11 @@ void multiply_format(const ConstRows& x, std::span<const WeightProduct> products
 void multiply_normed(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const RowNorm* norm = options.norm ? &*options.norm : nullptr;
   const bool few = is_few(x, products, options);
-  if (options.bf16 && !few && can_multiply_some(x, products)) return multiply_some(x, products, norm);
+  if (options.bf16 && !few && can_multiply_some(x, products)) return multiply_some(x, products, norm, options.early);
   if (norm == nullptr) return multiply_format(x, products, options);
-  if (!options.batch_invariant && can_norm_few(x, products, *norm)) return multiply_few(x, products, *norm);
+  if (!options.batch_invariant && can_norm_few(x, products, *norm)) {
+    return multiply_few(x, products, *norm, options.early);
+  }
   const Scratch<float> memory(x.numel()), statistics(2 * x.rows);
   const Rows normed{memory.data(), DType::f32, x.rows, x.cols, x.cols};
   const Rows mean{statistics.data(), DType::f32, 1, x.rows, x.rows};
@@ -298,25 +326,31 @@ void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums) {
   if (x.rows > 0) quantize(x, static_cast<int8_t*>(values.data), values.stride, x.cols, scales, sums);
 }
 
+void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options) {
+  if (x.rows == 0) return;
+  if (stages.size() == 1) return multiply_weights(x, stages, options);
+  WeightProduct product = stages[0];
+  const WeightProductOptions later{
+      .bf16 = options.bf16, .batch_invariant = options.batch_invariant, .early = options.early};
+  const int64_t width = product.weight.values.rows;
+  // Tensor cores read the next x in bf16: it is stored that way.
+  Rows between{nullptr, DType::bf16, x.rows, width, width};
+  const bool rounds = options.bf16 && !is_few(x, stages, options) && can_multiply_some(x, stages.first(1)) &&
+                      can_multiply_some(between, stages.subspan(1, 1));
+  if (!rounds) between.dtype = DType::f32;
+  const Scratch<std::byte> memory(x.rows * width * static_cast<int64_t>(size_of(between.dtype)));
+  between.data = memory.data();
+  product.y = between;
+  multiply_weights(x, {&product, 1}, options);
+  multiply_chain(between, stages.subspan(1), later);
+}
+
 void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y) {
-  if (y.numel() == 0) return;
-  const auto take = [&](const auto* values) {
-    take_rows_kernel<<<static_cast<unsigned>(y.rows), kThreads, 0, stream()>>>(
-        values, table.values.stride, table.scales, static_cast<const int64_t*>(index.data), index.cols, index.stride,
-        static_cast<float*>(y.data), y.stride, y.cols);
-  };
-  switch (table.values.dtype) {
-    case DType::i8:
-      take(static_cast<const int8_t*>(table.values.data));
-      break;
-    case DType::bf16:
-      take(static_cast<const __nv_bfloat16*>(table.values.data));
-      break;
-    default:
-      take(static_cast<const float*>(table.values.data));
-      break;
-  }
-  check_launch("weights.take_rows");
+  take_rows(TakenRows::of(table, index), {}, y, "weights.take_rows");
+}
+
+void embed_tokens(const WeightMatrix& tokens, ConstRows ids, const WeightMatrix& positions, ConstRows places, Rows y) {
+  take_rows(TakenRows::of(tokens, ids), TakenRows::of(positions, places), y, "generation.embed");
 }
 
 }  // namespace attend::cuda

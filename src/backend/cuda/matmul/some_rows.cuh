@@ -1,0 +1,34 @@
+#pragma once
+
+#include "backend/cuda/matmul/finish.cuh"
+#include "backend/cuda/matmul/some_rows.h"
+
+// What the kernels for some rows share.
+namespace attend::cuda {
+
+inline constexpr int kMostProducts = 8;
+
+struct SomeProduct {
+  const BFloat16* weights;
+  int64_t stride;
+  const float* bias;
+  Finish finish;
+  int columns, first_block;
+};
+struct SomeProducts {
+  SomeProduct all[kMostProducts];
+  int count, rows, cols;
+  bool early;     // WeightProductOptions
+  const void* x;  // [rows, x_stride], bf16 or f32
+  int64_t x_stride;
+};
+
+__device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                    uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+}  // namespace attend::cuda
