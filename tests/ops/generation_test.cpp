@@ -228,6 +228,24 @@ TEST(Generation, LinearChain) {
   }
 }
 
+/// Logits: a single product with very many columns.
+TEST(Generation, ManyColumns) {
+  if (!has_bf16(default_device())) GTEST_SKIP() << "no bf16 products";
+  const NoGrad scope;
+  const PrecisionScope precision(Precision::bf16, default_device());
+  const int64_t in = 256, out = 16391;
+  const Tensor x = values({100, in}, 4), weight = in_format(values({out, in}, 5), WeightFormat::bf16);
+  const NormWeights norm{.weight = values({in}, 8), .bias = values({in}, 9), .eps = 1e-5, .rms = false};
+  const LinearStep step{.layer = {weight, values({out}, 7)}};
+  const Tensor all = linear_steps(x, norm, {&step, 1})[0];
+  const Tensor normed = to(to(layer_norm(x, norm.weight, norm.bias, {.eps = norm.eps}), DType::bf16), DType::f32);
+  expect_near(linear(normed, weight, step.layer.bias), all, 0.05, "all");
+  if (default_device() == kCpu || std::getenv("ATTEND_CUDA_PLUGIN") != nullptr) return;
+  for (const int64_t rows : {9, 33, 64}) {
+    expect_near(slice(all, 0, 0, rows), linear_steps(slice(x, 0, 0, rows), norm, {&step, 1})[0], 0, "rows");
+  }
+}
+
 /// The kernel for a bf16 cache. What lies behind a row's last key is NaN.
 TEST(Generation, AttentionOverABf16Cache) {
   if (default_device() == kCpu) GTEST_SKIP() << "needs a GPU";

@@ -301,6 +301,10 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
                                 .first_block = 0};
     }
     if (held.count == 0) return;
+    if (!reads_floats && can_multiply_columns(held)) {
+      multiply_columns(held);
+      continue;
+    }
     reads_floats ? launch_tiles<float>(held) : launch_tiles<BFloat16>(held);
   }
 }

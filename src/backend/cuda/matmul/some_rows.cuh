@@ -31,4 +31,9 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/// A single product with very many columns, such as logits: a CTA keeps all of x in shared memory. Which products these
+/// are depends on the weights' shape alone. x is bf16, in rows of `cols` numbers at multiples of 16 bytes.
+bool can_multiply_columns(const SomeProducts& products);
+void multiply_columns(const SomeProducts& products);
+
 }  // namespace attend::cuda
