@@ -113,6 +113,30 @@ Workload generate_workload(int64_t rows, WeightFormat format) {
           }};
 }
 
+/// The same steps without the host between them: nothing is read back, so that the GPU never waits for the next step.
+Workload steps_workload(int64_t rows) {
+  static constexpr int64_t kPrompt = 32, kNew = 128;
+  return {.name = named("steps_gpt2_" + std::to_string(rows), WeightFormat::bf16),
+          .operations = static_cast<double>(rows) * kNew * 2 * (12.0 * 12 * 768 * 768 + 50257.0 * 768),
+          .tokens = rows * kNew,
+          .format = WeightFormat::bf16,
+          .precision = Precision::bf16,
+          .slow = true,
+          .prepare = [rows] {
+            Prepared prepared;
+            prepared.run = [model = gpt2(WeightFormat::bf16), prompt = made_up_ids({rows, kPrompt}, kGpt2Words),
+                            ids = made_up_ids({rows, 1}, kGpt2Words)] {
+              const NoGrad no_grad;
+              const PrecisionScope scope(Precision::bf16, bench_device());
+              const auto decoding = model->start();
+              decoding->step(prompt);
+              for (int64_t i = 1; i < kNew; ++i) decoding->step(ids);
+              return Results{decoding->step(ids)};
+            };
+            return prepared;
+          }};
+}
+
 /// A prompt of 512 tokens up to the logits of the next token; the output layer is computed for one row only. With
 /// Precision::bf16, x is rounded too.
 Workload prompt_workload(WeightFormat format, Precision precision) {
@@ -233,6 +257,7 @@ std::vector<Workload> gpu_inference_workloads() {
   std::vector<Workload> result;
   for (const int64_t rows : {1, 64}) {
     for (const WeightFormat format : {f32, bf16}) result.push_back(generate_workload(rows, format));
+    result.push_back(steps_workload(rows));
   }
   return result;
 }
