@@ -318,7 +318,8 @@ TEST(Generation, OverlappingKernelsOfAGraph) {
           caches.push_back(to(values({rows * capacity, dim}, seed + n), rounds ? DType::bf16 : DType::f32));
         }
       }
-      const Tensor input = values({rows, dim}, 3);
+      const std::vector<Tensor> inputs{values({rows, dim}, 3), values({rows, dim}, 4) * 2};
+      const Tensor input = inputs[0].clone();
       const TrustedIndices trusted;
       const auto run = [&] {
         Tensor x = input;
@@ -341,11 +342,17 @@ TEST(Generation, OverlappingKernelsOfAGraph) {
         }
         return x;
       };
-      const Tensor expected = run(), got = zeros({rows, dim});
+      std::vector<Tensor> expected;
+      for (const Tensor& one : inputs) {
+        copy_values(one, input);
+        expected.push_back(run());
+      }
+      const Tensor got = zeros({rows, dim});
       const DeviceGraph graph = DeviceGraph::capture(default_device(), [&] { copy_values(run(), got); });
-      for (int launch = 0; launch < 20; ++launch) {
+      for (size_t launch = 0; launch < 20; ++launch) {  // other numbers each time, which would show a stale read
+        copy_values(inputs[launch % 2], input);
         graph.launch();
-        expect_near(expected, got, 0, std::to_string(rows) + " rows, " + name_of(format));
+        expect_near(expected[launch % 2], got, 0, std::to_string(rows) + " rows, " + name_of(format));
         if (HasFatalFailure()) return;
       }
     }
