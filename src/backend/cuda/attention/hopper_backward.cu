@@ -86,7 +86,9 @@ void set_schedule(BackwardArguments& args, const AttentionProblem& problem, int 
 }  // namespace
 
 bool hopper_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
-  if (!is_for_hopper(problem) || gradients.lse.dtype != DType::f32 || gradients.dbias) return false;
+  if (!is_for_hopper(problem) || changes_scores(problem) || problem.q_offsets || gradients.lse.dtype != DType::f32 ||
+      gradients.dbias)
+    return false;
   const auto fits = [](const View& view) { return !view || has_wide_rows(view); };
   if (!has_wide_rows(gradients.y) || !fits(gradients.dq) || !fits(gradients.dk) || !fits(gradients.dv)) return false;
   if (problem.q.shape.numel() == 0 || problem.k.shape[2] == 0) return false;

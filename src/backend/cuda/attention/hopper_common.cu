@@ -1,4 +1,4 @@
-#include "backend/cuda/attention/hopper_common.h"
+#include "backend/cuda/attention/hopper_score.cuh"
 
 namespace attend::cuda {
 
@@ -39,11 +39,54 @@ bool is_for_hopper(const AttentionProblem& problem) {
   const int64_t dim = problem.q.shape[3];
   if ((dtype != DType::bf16 && dtype != DType::f16) || (dim != 64 && dim != 128) || problem.v.shape[3] != dim)
     return false;
-  if (problem.mask || problem.bias || problem.q_offsets || problem.alibi) return false;
-  if (problem.softcap > 0 || problem.dropout > 0 || !(problem.scale > 0)) return false;
   constexpr int64_t kLimit = int64_t{1} << 29;  // positions and tile numbers are 32-bit
+  const int64_t sequences = problem.q_offsets ? problem.q_offsets.shape[0] : problem.q.shape[0];
   return problem.q.shape[2] < kLimit && problem.k.shape[2] < kLimit &&
-         problem.q.shape[0] * problem.q.shape[1] * (problem.q.shape[2] / 64 + 1) < kLimit;
+         problem.q.shape[1] * sequences * (problem.q.shape[2] / 64 + 1) < kLimit;
+}
+
+bool changes_scores(const AttentionProblem& problem) {
+  return problem.mask || problem.bias || problem.alibi || problem.softcap > 0 || problem.dropout > 0 ||
+         !(problem.scale > 0);
+}
+
+namespace {
+
+PairSource pair_source(const ConstView& view) {
+  if (!view) return {};
+  const auto per_chunk = static_cast<int64_t>(16 / size_of(view.dtype));
+  const auto fits = [&](int64_t axis) { return view.shape[axis] <= 1 || view.strides[axis] % per_chunk == 0; };
+  return {view.data,
+          view.strides[0],
+          view.strides[1],
+          view.strides[2],
+          view.strides[3],
+          view.strides[3] == 1 && reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && fits(0) && fits(1) && fits(2)};
+}
+
+}  // namespace
+
+ScoreOptions score_options(const AttentionProblem& problem) {
+  ScoreOptions options;
+  options.scale = static_cast<float>(problem.scale);
+  if (problem.softcap > 0) options.cap = cap_options(problem.scale, problem.softcap);
+  options.slopes = static_cast<const uint16_t*>(problem.alibi.data);
+  options.slope_step = problem.alibi ? problem.alibi.strides[0] : 0;
+  options.bias = pair_source(problem.bias);
+  options.mask = pair_source(problem.mask);
+  options.drops = problem.dropout > 0;
+  DropOptions& drop = options.drop;
+  auto k0 = static_cast<uint32_t>(problem.random.seed), k1 = static_cast<uint32_t>(problem.random.seed >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    drop.keys[2 * round] = k0;
+    drop.keys[2 * round + 1] = k1;
+  }
+  drop.stream = problem.random.stream;
+  drop.base = problem.random.base;
+  drop.groups = static_cast<uint64_t>((problem.k.shape[2] + 3) / 4);
+  drop.threshold = drop_threshold(problem.dropout);
+  drop.kept = static_cast<float>(1 / (1 - problem.dropout));
+  return options;
 }
 
 VisibilityOptions visibility_options(const AttentionProblem& problem) {

@@ -415,7 +415,7 @@ bool launch_for(const AttentionProblem& problem, View y, View lse) {
 }  // namespace
 
 bool hopper_forward(const AttentionProblem& problem, View y, View lse) {
-  if (!is_for_hopper(problem) || lse.dtype != DType::f32) return false;
+  if (!is_for_hopper(problem) || changes_scores(problem) || problem.q_offsets || lse.dtype != DType::f32) return false;
   const bool aligned = reinterpret_cast<uintptr_t>(y.data) % 16 == 0 && y.strides[0] % 8 == 0 &&
                        y.strides[1] % 8 == 0 && y.strides[2] % 8 == 0 && y.strides[3] == 1;
   if (!aligned || y.shape.numel() == 0 || problem.k.shape[2] == 0) return false;

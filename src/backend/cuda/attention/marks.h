@@ -18,6 +18,11 @@ struct BlockMarks {
   int64_t ctas(int64_t tasks, int64_t few) const { return any != nullptr ? std::min(tasks, few) : tasks; }
 
 #ifdef __CUDACC__
+  /// The row that stands for row `first` of packed sequence `sequence`, whose first row is `begin`: no block has rows
+  /// of two sequences. The number of blocks is then that of all rows, plus one for each sequence.
+  __device__ __forceinline__ int packed_row(int begin, int sequence, int first) const {
+    return (begin / rows + sequence) * rows + first;
+  }
   __device__ __forceinline__ void mark(int64_t slice, int row) const {
     marks[slice * blocks + row / rows] = 1;
     *any = 1;

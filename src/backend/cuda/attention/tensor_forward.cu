@@ -96,8 +96,11 @@ __device__ __forceinline__ void forward_block(const ForwardCall& call, int task,
   // The heads of a block follow each other. The last blocks, which see the most keys if causal, go first.
   const int head = task % p.heads, rest = task / p.heads;
   const Block block = query_block<kTensorThreads>(p, rest % p.batch, kQueries, call.blocks - 1 - rest / p.batch);
-  if (block.sequence < 0 || call.marks.skips(block.sequence * p.heads + head, block.first)) return;
+  if (block.sequence < 0) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
+  const int marked =
+      p.q_offsets != nullptr ? call.marks.packed_row(sequence.q_begin, block.sequence, block.first) : block.first;
+  if (call.marks.skips(sequence.batch * p.heads + head, marked)) return;
   const int first = block.first, count = min(kQueries, sequence.queries - first), kv_head = head / p.group();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 

@@ -1,0 +1,324 @@
+#pragma once
+
+#include "backend/cuda/attention/hopper_common.h"
+
+// The options of attention on scores in the registers of warpgroup products, with the meaning that score.cuh gives
+// them.
+//
+// A fragment of N columns has N / 2 registers a thread. Register i is in row 8 (i / 2 mod 2) and in column
+// 8 (i / 4) + i mod 2, counted from the thread's first row, lane / 4, and its first column, 2 (lane mod 4). kFlipped:
+// rows are keys and columns are queries, else rows are queries and columns are keys.
+//
+// Scores with options are in natural units, so that weights are 2^(kLog2E · score). The steps, in their order:
+// scale_scores or cap_scores, subtract_distances, add_bias, hide_masked, positions (by the kernels), and on weights
+// drop_weights. A hidden key may give NaN here: kernels mark blocks that are not finite (marks.h).
+namespace attend::cuda {
+
+template <int kCount>
+__device__ __forceinline__ void scale_scores(float (&s)[kCount], float scale) {
+#pragma unroll
+  for (float& x : s) x = __fmul_rn(x, scale);
+}
+
+// --- softcap
+// ----------------------------------------------------------------------------------------------------------
+
+struct CapOptions {
+  float cap = 0;      ///< 0: no softcap
+  float inverse = 0;  ///< scale / cap
+  float series[6] = {};
+};
+/// cap · tanh(x) = x · Σ series[n] x^2n for |x| ≤ 1, with relative error below 7e-7: tanh(x) / x in x², interpolated at
+/// Chebyshev's nodes.
+inline CapOptions cap_options(double scale, double cap) {
+  constexpr double kSeries[6] = {0.9999993948006496,    -0.3332895137021663, 0.13280720645983404,
+                                 -0.051585988404166776, 0.0167208551795165,  -0.0030582290375727058};
+  CapOptions options{static_cast<float>(cap), cap > 0 ? static_cast<float>(scale / cap) : 0.f};
+  for (int n = 0; n < 6; ++n) options.series[n] = static_cast<float>(cap * kSeries[n]);
+  return options;
+}
+__device__ __forceinline__ float small_tanh(float x, const CapOptions& cap) {
+  const float w = x * x;
+  float sum = cap.series[5];
+#pragma unroll
+  for (int n = 4; n >= 0; --n) sum = fmaf(sum, w, cap.series[n]);
+  return __fmul_rn(x, sum);
+}
+/// cap · tanh(x) for |x| > 1, with absolute error below 2e-7 · cap.
+__device__ __forceinline__ float large_tanh(float x, const CapOptions& cap) {
+  return __fmul_rn(cap.cap, 1 - __fdividef(2.f, 1 + exp2_fast(x * (2 * kLog2E))));
+}
+
+/// Replaces q · k by cap · tanh(scale · q·k / cap). The series needs no special functions, whose unit is busy with the
+/// weights. A warp without large scores skips the other formula; both ways give an element the same bits.
+template <int kCount>
+__device__ __forceinline__ void cap_scores(float (&s)[kCount], const CapOptions& cap) {
+  float most = 0;
+#pragma unroll
+  for (const float x : s) most = fmaxf(most, fabsf(x));
+  if (__all_sync(0xffffffff, most * fabsf(cap.inverse) < 0.999f)) {
+#pragma unroll
+    for (float& x : s) x = small_tanh(__fmul_rn(x, cap.inverse), cap);
+  } else {
+#pragma unroll
+    for (float& x : s) {
+      const float angle = __fmul_rn(x, cap.inverse);
+      x = fabsf(angle) <= 1 ? small_tanh(angle, cap) : large_tanh(angle, cap);
+    }
+  }
+}
+/// The derivative of cap · tanh(x / cap) from its value.
+__device__ __forceinline__ float cap_slope(float capped, float inverse_cap) {
+  const float t = capped * inverse_cap;
+  return fmaf(-t, t, 1.f);
+}
+
+// --- ALiBi
+// ------------------------------------------------------------------------------------------------------------
+
+/// Subtracts slope · |position of the query − key|. `distance`: position of the thread's first query − its first key.
+/// Products of a 16-bit slope and a distance below 2^13 are exact.
+template <bool kFlipped, int kCount>
+__device__ __forceinline__ void subtract_distances(float (&s)[kCount], float slope, int distance) {
+  const float step = kFlipped ? slope : -slope;
+  const float first[2] = {slope * static_cast<float>(distance),
+                          slope * static_cast<float>(distance + (kFlipped ? -8 : 8))};
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) s[i] -= fabsf(fmaf(static_cast<float>(i / 4 * 8 + i % 2), step, first[i / 2 % 2]));
+}
+
+// --- bias and mask
+// ----------------------------------------------------------------------------------------------------
+
+/// A mask (bytes) or a bias (16-bit elements) that is broadcast to [batch, heads, queries, keys] by stride 0.
+struct PairSource {
+  const void* data = nullptr;
+  int64_t batch = 0, head = 0, row = 0, key = 0;  ///< strides in elements
+  bool wide = false;  ///< rows begin at multiples of 16 bytes, and neighbouring keys are neighbours in memory
+};
+
+/// Tiles of pairs in shared memory have a row of 128 keys for each query. The 16-byte chunks of a row are permuted:
+/// chunk c of row r is at place c ^ (r mod 8), so that eight rows lie in different banks.
+inline constexpr int kPairKeys = 128;
+template <class Element>
+inline constexpr int kPairPitch = kPairKeys* static_cast<int>(sizeof(Element));
+template <class Element>
+__device__ __forceinline__ int pair_chunk(int row, int chunk) {
+  return row * kPairPitch<Element> + (chunk ^ (row & 7)) * 16;
+}
+
+/// A warp starts to copy the pairs of kRows queries from `query` on and 128 keys from `key` on (both counted along the
+/// tensor's axes) to a tile. Of these, `queries` and `keys` exist; the others become 0. False if it used ordinary
+/// stores, because 16 bytes at a time do not fit.
+template <class Element, int kRows>
+__device__ __forceinline__ bool copy_pairs(const PairSource& source, int64_t batch, int64_t head, int64_t query,
+                                           int64_t key, int queries, int keys, void* tile) {
+  constexpr int kPerChunk = 16 / static_cast<int>(sizeof(Element)), kChunks = kPairKeys / kPerChunk;
+  constexpr int kStep = 32 / kChunks;
+  const int lane = static_cast<int>(threadIdx.x) % 32, chunk = lane % kChunks;
+  const int bytes = min(max(keys - chunk * kPerChunk, 0), kPerChunk) * static_cast<int>(sizeof(Element));
+  const Element* from = static_cast<const Element*>(source.data) + batch * source.batch + head * source.head +
+                        (query + lane / kChunks) * source.row + (key + chunk * kPerChunk) * source.key;
+  const uint32_t to = shared_address(tile);
+  if (source.wide && key % kPerChunk == 0) {
+    const int64_t step = kStep * source.row;
+#pragma unroll 4
+    for (int row = lane / kChunks; row < kRows; row += kStep, from += step) {
+      const bool exists = row < queries && bytes > 0;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + pair_chunk<Element>(row, chunk)),
+                   "l"(exists ? static_cast<const void*>(from) : source.data), "r"(exists ? bytes : 0)
+                   : "memory");
+    }
+    return true;
+  }
+#pragma unroll 1
+  for (int row = lane / kChunks; row < kRows; row += kStep, from += kStep * source.row) {
+    const uint32_t place = to + pair_chunk<Element>(row, chunk);
+#pragma unroll 1
+    for (int n = 0; n < 4; ++n) {
+      uint32_t word = 0;
+#pragma unroll
+      for (int e = 0; e < kPerChunk / 4; ++e) {
+        const int column = n * (kPerChunk / 4) + e;
+        if (row < queries && chunk * kPerChunk + column < keys)
+          word |= static_cast<uint32_t>(from[column * source.key]) << (e * 8 * static_cast<int>(sizeof(Element)));
+      }
+      asm volatile("st.shared.u32 [%0], %1;" ::"r"(place + 4 * n), "r"(word) : "memory");
+    }
+  }
+  return false;
+}
+/// Each lane arrives at a barrier when its copies are complete. `is_async`: all were started by copy_pairs as such.
+__device__ __forceinline__ void arrive_after_copies(uint64_t* barrier, bool is_async) {
+  if (is_async) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+  } else {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    barrier_arrive(barrier);
+  }
+}
+
+template <bool kTranspose>
+__device__ __forceinline__ void read_matrices(uint32_t (&to)[4], uint32_t address) {
+  if constexpr (kTranspose)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+/// Adds a tile of biases. `row`: the warp's first query of the tile, or its first key if kFlipped; a multiple of 16.
+template <class T, bool kFlipped, int kCount>
+__device__ __forceinline__ void add_bias(float (&s)[kCount], const void* tile, int row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t base = shared_address(tile);
+#pragma unroll
+  for (int n = 0; n < kCount / 4; n += 2) {
+    uint32_t words[4];
+    const int query = kFlipped ? 8 * n + lane / 16 * 8 + lane % 8 : row + lane % 16;
+    const int chunk = kFlipped ? row / 8 + lane / 8 % 2 : n + lane / 16;
+    read_matrices<kFlipped>(words, base + pair_chunk<uint16_t>(query, chunk));
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float2 bias = unpack<T>(words[e]);
+      s[4 * n + 2 * e] += bias.x;
+      s[4 * n + 2 * e + 1] += bias.y;
+    }
+  }
+}
+
+/// Sets scores to −inf where a tile of masks is 0. `row`: as for add_bias.
+template <bool kFlipped, int kCount>
+__device__ __forceinline__ void hide_masked(float (&s)[kCount], const void* tile, int row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint8_t* mask = static_cast<const uint8_t*>(tile);
+  if constexpr (kFlipped) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int query = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      if (mask[pair_chunk<uint8_t>(query, row / 16) + i / 2 % 2 * 8 + lane / 4] == 0) s[i] = -INFINITY;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      const int query = row + lane / 4 + i / 2 % 2 * 8, n = i / 4;
+      const uint32_t two =
+          *reinterpret_cast<const uint16_t*>(mask + pair_chunk<uint8_t>(query, n / 2) + n % 2 * 8 + lane % 4 * 2);
+      if ((two & 0x00ff) == 0) s[i] = -INFINITY;
+      if ((two & 0xff00) == 0) s[i + 1] = -INFINITY;
+    }
+  }
+}
+
+// --- dropout
+// ----------------------------------------------------------------------------------------------------------
+
+/// The random words of attend/base/random.h: those of query row r (counted over batch, heads and queries) and keys 4 g
+/// … 4 g + 3 are the block of counter r · groups + g.
+struct DropOptions {
+  uint32_t keys[20] = {};  ///< of the ten rounds, two each
+  uint64_t stream = 0;
+  const uint64_t* base = nullptr;  ///< see RandomStream
+  uint64_t groups = 0;             ///< groups of four keys of a query
+  uint32_t threshold = 0;          ///< a weight is dropped if its word is below
+  float kept = 1;                  ///< factor of the other weights
+};
+
+__device__ __forceinline__ uint64_t settled_stream(const DropOptions& drop) {
+  return drop.base != nullptr ? drop.stream + __ldg(reinterpret_cast<const unsigned long long*>(drop.base))
+                              : drop.stream;
+}
+
+/// Bit e: whether word e of the block of a counter is not below the threshold.
+__device__ __forceinline__ uint32_t kept_of_four(const DropOptions& drop, uint64_t stream, uint64_t counter) {
+  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
+  uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ drop.keys[2 * round];
+    c1 = static_cast<uint32_t>(p1);
+    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ drop.keys[2 * round + 1];
+    c3 = static_cast<uint32_t>(p0);
+  }
+  return (c0 >= drop.threshold ? 1u : 0u) | (c1 >= drop.threshold ? 2u : 0u) | (c2 >= drop.threshold ? 4u : 0u) |
+         (c3 >= drop.threshold ? 8u : 0u);
+}
+
+/// Bit i mod 32 of word i / 32: whether dropout keeps the weight of register i. `row`: number of the thread's first
+/// query; `key`: the thread's first key, counted from that of the sequence. All lanes call it: lanes with the same four
+/// keys share the work, each for other queries.
+template <bool kFlipped, int kCount>
+__device__ __forceinline__ void kept_bits(const DropOptions& drop, uint64_t stream, uint64_t row, int key,
+                                          uint32_t (&bits)[kCount / 32]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // Not flipped: two lanes have four keys in common; one computes the words of the first query row, the other those of
+  // the second. Flipped: four lanes, each for one of two queries and one of two groups of keys.
+  const int turn = kFlipped ? lane / 4 % 4 : lane % 2;
+  const int group = key / 4 + (kFlipped ? turn / 2 * 2 : 0);
+  uint64_t counter = (row + (kFlipped ? turn % 2 : turn * 8)) * drop.groups + static_cast<uint64_t>(group);
+#pragma unroll
+  for (int word = 0; word < kCount / 32; ++word) {
+    if constexpr (kFlipped) {
+      uint32_t all = 0;
+#pragma unroll 2
+      for (int n = 0; n < 8; n += 2) {
+        uint32_t two = kept_of_four(drop, stream, counter) << (4 * turn);
+        two |= kept_of_four(drop, stream, counter + 8 * drop.groups) << (16 + 4 * turn);
+        counter += 16 * drop.groups;
+        two |= __shfl_xor_sync(0xffffffff, two, 4);
+        two |= __shfl_xor_sync(0xffffffff, two, 8);
+        // Bit `turn` of the four nibbles of each half.
+        two = two >> turn & 0x11111111;
+        two |= two >> 3;
+        two |= two >> 6;
+        all = all >> 8 | (two & 15) << 24 | (two >> 16 & 15) << 28;
+      }
+      bits[word] = all;
+    } else {
+      uint32_t own = 0;
+#pragma unroll 2
+      for (int n = 0; n < 8; ++n, counter += 2) own = own >> 4 | kept_of_four(drop, stream, counter) << 28;
+      // Nibble n has the kept bits of four keys of one row. This lane needs two of these keys, in both rows.
+      const uint32_t sent = (turn == 0 ? own >> 2 : own) & 0x33333333;
+      const uint32_t other = __shfl_xor_sync(0xffffffff, sent, 1);
+      bits[word] = turn == 0 ? (own & 0x33333333) | other << 2 : (own & 0xcccccccc) | other;
+    }
+  }
+}
+
+/// Sets the elements that dropout does not keep to 0.
+template <int kCount>
+__device__ __forceinline__ void drop_weights(float (&w)[kCount], const uint32_t (&bits)[kCount / 32]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) w[i] = (bits[i / 32] >> (i % 32) & 1) != 0 ? w[i] : 0.f;
+}
+
+// --- all
+// --------------------------------------------------------------------------------------------------------------
+
+/// The options as an argument of a kernel. A step whose option is not set is skipped.
+struct ScoreOptions {
+  float scale = 1;
+  CapOptions cap;
+  const uint16_t* slopes = nullptr;
+  int64_t slope_step = 0;
+  PairSource bias, mask;
+  bool drops = false;
+  DropOptions drop;
+};
+
+/// The options of a problem whose q has a 16-bit type.
+ScoreOptions score_options(const AttentionProblem& problem);
+
+template <class T>
+__device__ __forceinline__ float slope_of(const ScoreOptions& options, int head) {
+  return options.slopes == nullptr ? 0.f : unpack<T>(options.slopes[head * options.slope_step]).x;
+}
+
+}  // namespace attend::cuda
