@@ -40,9 +40,9 @@ bool is_for_hopper(const AttentionProblem& problem) {
   if ((dtype != DType::bf16 && dtype != DType::f16) || (dim != 64 && dim != 128) || problem.v.shape[3] != dim)
     return false;
   constexpr int64_t kLimit = int64_t{1} << 29;  // positions and tile numbers are 32-bit
-  const int64_t sequences = problem.q_offsets ? problem.q_offsets.shape[0] : problem.q.shape[0];
+  const int64_t sequences = problem.q_offsets ? problem.q_offsets.shape[0] : 1;
   return problem.q.shape[2] < kLimit && problem.k.shape[2] < kLimit &&
-         problem.q.shape[1] * sequences * (problem.q.shape[2] / 64 + 1) < kLimit;
+         problem.q.shape[0] * problem.q.shape[1] * (problem.q.shape[2] / 64 + sequences) < kLimit;
 }
 
 bool changes_scores(const AttentionProblem& problem) {

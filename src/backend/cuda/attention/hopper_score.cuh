@@ -20,8 +20,7 @@ __device__ __forceinline__ void scale_scores(float (&s)[kCount], float scale) {
   for (float& x : s) x = __fmul_rn(x, scale);
 }
 
-// --- softcap
-// ----------------------------------------------------------------------------------------------------------
+// --- softcap ---------------------------------------------------------------------------------------------------------
 
 struct CapOptions {
   float cap = 0;      ///< 0: no softcap
@@ -46,7 +45,9 @@ __device__ __forceinline__ float small_tanh(float x, const CapOptions& cap) {
 }
 /// cap · tanh(x) for |x| > 1, with absolute error below 2e-7 · cap.
 __device__ __forceinline__ float large_tanh(float x, const CapOptions& cap) {
-  return __fmul_rn(cap.cap, 1 - __fdividef(2.f, 1 + exp2_fast(x * (2 * kLog2E))));
+  float inverse;  // volatile: computed for every element, as branches would cost more
+  asm volatile("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1 + exp2_fast(x * (2 * kLog2E))));
+  return __fmul_rn(cap.cap, fmaf(-2.f, inverse, 1.f));
 }
 
 /// Replaces q · k by cap · tanh(scale · q·k / cap). The series needs no special functions, whose unit is busy with the
@@ -63,7 +64,8 @@ __device__ __forceinline__ void cap_scores(float (&s)[kCount], const CapOptions&
 #pragma unroll
     for (float& x : s) {
       const float angle = __fmul_rn(x, cap.inverse);
-      x = fabsf(angle) <= 1 ? small_tanh(angle, cap) : large_tanh(angle, cap);
+      const float small = small_tanh(angle, cap), large = large_tanh(angle, cap);
+      x = fabsf(angle) <= 1 ? small : large;
     }
   }
 }
@@ -73,8 +75,7 @@ __device__ __forceinline__ float cap_slope(float capped, float inverse_cap) {
   return fmaf(-t, t, 1.f);
 }
 
-// --- ALiBi
-// ------------------------------------------------------------------------------------------------------------
+// --- ALiBi -----------------------------------------------------------------------------------------------------------
 
 /// Subtracts slope · |position of the query − key|. `distance`: position of the thread's first query − its first key.
 /// Products of a 16-bit slope and a distance below 2^13 are exact.
@@ -87,8 +88,7 @@ __device__ __forceinline__ void subtract_distances(float (&s)[kCount], float slo
   for (int i = 0; i < kCount; ++i) s[i] -= fabsf(fmaf(static_cast<float>(i / 4 * 8 + i % 2), step, first[i / 2 % 2]));
 }
 
-// --- bias and mask
-// ----------------------------------------------------------------------------------------------------
+// --- bias and mask ---------------------------------------------------------------------------------------------------
 
 /// A mask (bytes) or a bias (16-bit elements) that is broadcast to [batch, heads, queries, keys] by stride 0.
 struct PairSource {
@@ -172,22 +172,24 @@ __device__ __forceinline__ void read_matrices(uint32_t (&to)[4], uint32_t addres
                  : "memory");
 }
 
-/// Adds a tile of biases. `row`: the warp's first query of the tile, or its first key if kFlipped; a multiple of 16.
+/// Replaces scores by scale · score + bias, from a tile of biases. `row`: the warp's first query of the tile, or its
+/// first key if kFlipped; a multiple of 16.
 template <class T, bool kFlipped, int kCount>
-__device__ __forceinline__ void add_bias(float (&s)[kCount], const void* tile, int row) {
+__device__ __forceinline__ void add_bias(float (&s)[kCount], float scale, const void* tile, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const uint32_t base = shared_address(tile);
+  // Tiles begin at multiples of 1024 bytes, so that a chunk's number can be changed by an exclusive or.
+  const uint32_t first =
+      shared_address(tile) + (kFlipped ? pair_chunk<uint16_t>(lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2)
+                                       : pair_chunk<uint16_t>(row + lane % 16, lane / 16));
 #pragma unroll
   for (int n = 0; n < kCount / 4; n += 2) {
     uint32_t words[4];
-    const int query = kFlipped ? 8 * n + lane / 16 * 8 + lane % 8 : row + lane % 16;
-    const int chunk = kFlipped ? row / 8 + lane / 8 % 2 : n + lane / 16;
-    read_matrices<kFlipped>(words, base + pair_chunk<uint16_t>(query, chunk));
+    read_matrices<kFlipped>(words, kFlipped ? first + n * 8 * kPairPitch<uint16_t> : first ^ (n * 16));
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const float2 bias = unpack<T>(words[e]);
-      s[4 * n + 2 * e] += bias.x;
-      s[4 * n + 2 * e + 1] += bias.y;
+      s[4 * n + 2 * e] = fmaf(s[4 * n + 2 * e], scale, bias.x);
+      s[4 * n + 2 * e + 1] = fmaf(s[4 * n + 2 * e + 1], scale, bias.y);
     }
   }
 }
@@ -196,27 +198,32 @@ __device__ __forceinline__ void add_bias(float (&s)[kCount], const void* tile, i
 template <bool kFlipped, int kCount>
 __device__ __forceinline__ void hide_masked(float (&s)[kCount], const void* tile, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const uint8_t* mask = static_cast<const uint8_t*>(tile);
   if constexpr (kFlipped) {
+    const uint32_t first[2] = {shared_address(tile) + pair_chunk<uint8_t>(lane % 4 * 2, row / 16) + lane / 4,
+                               shared_address(tile) + pair_chunk<uint8_t>(lane % 4 * 2 + 1, row / 16) + lane / 4};
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int query = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (mask[pair_chunk<uint8_t>(query, row / 16) + i / 2 % 2 * 8 + lane / 4] == 0) s[i] = -INFINITY;
+      uint32_t seen;
+      asm volatile("ld.shared.u8 %0, [%1];"
+                   : "=r"(seen)
+                   : "r"(first[i % 2] + i / 4 * 8 * kPairPitch<uint8_t> + i / 2 % 2 * 8));
+      if (seen == 0) s[i] = -INFINITY;
     }
   } else {
+    const uint32_t first = shared_address(tile) + pair_chunk<uint8_t>(row + lane / 4, 0) + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
-      const int query = row + lane / 4 + i / 2 % 2 * 8, n = i / 4;
-      const uint32_t two =
-          *reinterpret_cast<const uint16_t*>(mask + pair_chunk<uint8_t>(query, n / 2) + n % 2 * 8 + lane % 4 * 2);
+      uint16_t two;
+      asm volatile("ld.shared.u16 %0, [%1];"
+                   : "=h"(two)
+                   : "r"((first ^ (i / 8 * 16)) + i / 4 % 2 * 8 + i / 2 % 2 * 8 * kPairPitch<uint8_t>));
       if ((two & 0x00ff) == 0) s[i] = -INFINITY;
       if ((two & 0xff00) == 0) s[i + 1] = -INFINITY;
     }
   }
 }
 
-// --- dropout
-// ----------------------------------------------------------------------------------------------------------
+// --- dropout ---------------------------------------------------------------------------------------------------------
 
 /// The random words of attend/base/random.h: those of query row r (counted over batch, heads and queries) and keys 4 g
 /// … 4 g + 3 are the block of counter r · groups + g.
@@ -299,8 +306,7 @@ __device__ __forceinline__ void drop_weights(float (&w)[kCount], const uint32_t 
   for (int i = 0; i < kCount; ++i) w[i] = (bits[i / 32] >> (i % 32) & 1) != 0 ? w[i] : 0.f;
 }
 
-// --- all
-// --------------------------------------------------------------------------------------------------------------
+// --- all -------------------------------------------------------------------------------------------------------------
 
 /// The options as an argument of a kernel. A step whose option is not set is skipped.
 struct ScoreOptions {
