@@ -1,12 +1,8 @@
-#include "ops/attention_16bit.h"
-
-#include <gtest/gtest.h>
+#include "ops/attention_16bit_checks.h"
 
 #include <chrono>
-#include <limits>
 #include <map>
 
-#include "attend/backend/devices.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "backend/kernels.h"
@@ -14,6 +10,9 @@
 namespace attend {
 namespace {
 
+using testing::Attention16Bit;
+using testing::expect_accurate;
+using testing::expect_same_bits;
 using testing::half_inputs;
 using testing::half_mask;
 using testing::half_values;
@@ -21,62 +20,14 @@ using testing::HalfCase;
 using testing::HalfInputs;
 using testing::HalfResults;
 using testing::host_values;
+using testing::kGpu;
+using testing::kInf;
+using testing::poison;
 using testing::rounded;
 using testing::run_attention;
 
-constexpr Device kGpu{Device::Kind::cuda, 0};
-const double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
-
-class Attention16Bit : public ::testing::TestWithParam<DType> {
- protected:
-  void SetUp() override {
-    if (cuda_devices() == 0) GTEST_SKIP() << cuda_problem();
-    if (devices().back().name == "Pretend GPU") GTEST_SKIP() << "other tests of this run have opened the pretend GPU";
-  }
-};
 INSTANTIATE_TEST_SUITE_P(All, Attention16Bit, ::testing::Values(DType::bf16, DType::f16),
                          [](const auto& test) { return test.param == DType::bf16 ? "bf16" : "f16"; });
-
-double largest(const std::vector<double>& values) {
-  double most = 0;
-  for (double x : values) most = std::max(most, std::abs(x));
-  return most;
-}
-
-/// The largest difference must be at most twice that of naive code.
-void expect_like_naive(const char* name, const std::vector<double>& got, const std::vector<double>& expected,
-                       const std::vector<double>& naive, double unit) {
-  ASSERT_EQ(got.size(), expected.size()) << name;
-  ASSERT_EQ(naive.size(), expected.size()) << name;
-  double error = 0, allowed = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_FALSE(std::isnan(got[i])) << name << " " << i;
-    error = std::max(error, std::abs(got[i] - expected[i]));
-    allowed = std::max(allowed, std::abs(naive[i] - expected[i]));
-  }
-  EXPECT_LE(error, 2 * std::max(allowed, unit * largest(expected)) + 1e-5) << name;
-}
-
-/// Compares all results with those of f64 on the CPU.
-void expect_accurate(const HalfCase& c) {
-  const HalfInputs in = half_inputs(c);
-  const testing::Rounding round(c.dtype);
-  const HalfResults got = run_attention(in, c.options, c.dtype, kGpu);
-  const HalfResults exact = run_attention(in, c.options, DType::f64, kCpu);
-  const HalfResults naive = naive_attention(in, c.options, round);
-  ASSERT_EQ(got.lse.size(), exact.lse.size());
-  for (size_t i = 0; i < got.lse.size(); ++i) {
-    if (std::isinf(exact.lse[i]))
-      EXPECT_EQ(got.lse[i], exact.lse[i]);
-    else
-      EXPECT_NEAR(got.lse[i], exact.lse[i], 2e-5) << i;
-  }
-  expect_like_naive("y", got.y, exact.y, naive.y, round.unit());
-  expect_like_naive("dq", got.dq, exact.dq, naive.dq, round.unit());
-  expect_like_naive("dk", got.dk, exact.dk, naive.dk, round.unit());
-  expect_like_naive("dv", got.dv, exact.dv, naive.dv, round.unit());
-  expect_like_naive("dbias", got.dbias, exact.dbias, naive.dbias, round.unit());
-}
 
 /// Every option alone.
 std::map<std::string, HalfCase> options_alone(DType dtype) {
@@ -156,15 +107,6 @@ std::map<std::string, HalfCase> options_alone(DType dtype) {
     c.kv_heads = 1;
   });
   return list;
-}
-
-/// All results but dbias.
-void expect_same_bits(const HalfResults& a, const HalfResults& b) {
-  EXPECT_EQ(a.y, b.y);
-  EXPECT_EQ(a.lse, b.lse);
-  EXPECT_EQ(a.dq, b.dq);
-  EXPECT_EQ(a.dk, b.dk);
-  EXPECT_EQ(a.dv, b.dv);
 }
 
 TEST_P(Attention16Bit, EveryOptionAlone) {
@@ -282,15 +224,6 @@ TEST_P(Attention16Bit, RowsThatSeeNothingAreZero) {
   expect_accurate(c);
 }
 
-/// Sets rows [begin, end) of the length axis to values that are not finite.
-void poison(const Tensor& x, int64_t begin, int64_t end) {
-  const int64_t length = x.dim(2), dim = x.dim(3);
-  for (int64_t slice = 0; slice < x.dim(0) * x.dim(1); ++slice) {
-    for (int64_t n = begin * dim; n < end * dim; ++n)
-      testing::set_element(x, slice * length * dim + n, n % 3 == 0 ? kNaN : n % 3 == 1 ? kInf : -kInf);
-  }
-}
-
 TEST_P(Attention16Bit, HiddenKeysNeverLeak) {
   std::map<std::string, AttentionOptions> hiding;
   std::vector<uint8_t> mask(40 * 90, 1);
@@ -316,7 +249,7 @@ TEST_P(Attention16Bit, HiddenKeysNeverLeak) {
   }
 }
 
-/// A key that only some queries see: the others keep their bits, and those that see it get what is not finite.
+/// A key that only some queries see: the others keep their values, and those that see it get what is not finite.
 TEST_P(Attention16Bit, UnusualKeysReachOnlyTheirQueries) {
   HalfCase c{.dtype = GetParam(), .heads = 1, .kv_heads = 1, .queries = 70, .keys = 90, .dim = 64, .width = 64};
   std::vector<uint8_t> mask(70 * 90, 1);
@@ -326,14 +259,17 @@ TEST_P(Attention16Bit, UnusualKeysReachOnlyTheirQueries) {
   c.options.mask = bool_tensor(mask, {70, 90});
   HalfInputs in = half_inputs(c);
   const HalfResults clean = run_attention(in, c.options, c.dtype, kGpu);
+  const double unit = testing::Rounding(c.dtype).unit();
+  const double most_y = testing::largest(clean.y), most_dq = testing::largest(clean.dq);
   poison(in.v, 10, 12);
   const HalfResults got = run_attention(in, c.options, c.dtype, kGpu);
   for (size_t n = 0; n < got.y.size(); ++n) {
     if (n / 64 % 3 == 0) {
       EXPECT_FALSE(std::isfinite(got.y[n])) << n;
     } else {
-      EXPECT_EQ(got.y[n], clean.y[n]) << n;
-      EXPECT_EQ(got.dq[n], clean.dq[n]) << n;
+      // Another kernel may compute blocks with such keys again.
+      EXPECT_NEAR(got.y[n], clean.y[n], 2 * unit * most_y) << n;
+      EXPECT_NEAR(got.dq[n], clean.dq[n], 2 * unit * most_dq) << n;
     }
   }
 }
