@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "attend/base/device.h"
 #include "attend/base/random.h"
@@ -257,9 +258,8 @@ struct AttentionGradients {
 };
 /// The requested weights: rows × heads of the full [batch, heads, q, k], each row whole or only its largest entries.
 struct AttentionSelection {
-  ConstView heads;  ///< i64, requested heads
-  ConstView rows;   ///< i64, requested query rows
-  int64_t top = 0;  ///< number of largest entries per row; 0: whole rows
+  std::vector<int64_t> heads, rows;  ///< the requested heads and query rows; not empty
+  int64_t top = 0;                   ///< number of largest entries per row; 0: whole rows
 };
 struct AttentionKernels {
   /// lse: [batch, heads, q], of q's dtype, or f32 for 16-bit types.

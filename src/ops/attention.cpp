@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
@@ -213,13 +214,18 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 namespace {
 
-Tensor selection_of(const std::vector<int64_t>& chosen, int64_t limit, const char* what) {
-  if (chosen.empty()) return arange(limit);
+/// The chosen indices; all of them if none is chosen.
+std::vector<int64_t> selection_of(const std::vector<int64_t>& chosen, int64_t limit, const char* what) {
+  if (chosen.empty()) {
+    std::vector<int64_t> all(static_cast<size_t>(limit));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   for (int64_t index : chosen) {
     require<ShapeError>(index >= 0 && index < limit, "attention_weights: ", what, " ", index, " is outside 0 … ",
                         limit - 1);
   }
-  return tensor(chosen, {static_cast<int64_t>(chosen.size())});
+  return chosen;
 }
 
 }  // namespace
@@ -237,15 +243,15 @@ AttentionWeights attention_weights(const Tensor& q, const Tensor& k, const Tenso
   require<DeviceError>(lse.device() == q.device(), "attention_weights: q is on ", q.device(), " but lse is on ",
                        lse.device());
   const Tensor sums = dense(lse);
-  const Tensor heads = to(selection_of(selection.heads, q.dim(1), "head"), q.device());
-  const Tensor chosen_rows = to(selection_of(selection.rows, q.dim(2), "row"), q.device());
-  const Shape shape{q.dim(0), heads.dim(0), chosen_rows.dim(0), selection.top > 0 ? selection.top : k.dim(2)};
+  const AttentionSelection chosen{.heads = selection_of(selection.heads, q.dim(1), "head"),
+                                  .rows = selection_of(selection.rows, q.dim(2), "row"),
+                                  .top = selection.top};
+  const Shape shape{q.dim(0), std::ssize(chosen.heads), std::ssize(chosen.rows),
+                    selection.top > 0 ? selection.top : k.dim(2)};
   AttentionWeights result{empty(shape, {dtype, q.device()}), {}};
   if (selection.top > 0) result.places = empty(shape, {DType::i64, q.device()});
   kernels(q.device())
-      .attention.weights(call.problem, sums.view(),
-                         {.heads = heads.view(), .rows = chosen_rows.view(), .top = selection.top},
-                         result.values.view(), view_or_empty(result.places));
+      .attention.weights(call.problem, sums.view(), chosen, result.values.view(), view_or_empty(result.places));
   return result;
 }
 

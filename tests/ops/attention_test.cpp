@@ -213,6 +213,24 @@ TEST(Attention, LargeScoresStayExact) {
   expect_close(attention(q, k, v, options), reference_attention(q, k, v, options).output, 2e-2);
 }
 
+/// More keys than one CTA of a GPU takes, and more rows than are passed with its kernel.
+TEST(AttentionWeights, LongRowsAndManyOfThem) {
+  const int64_t queries = 320, keys = 700;
+  const Tensor q = testing::random_f32({1, 2, queries, 16}, 1), k = testing::random_f32({1, 2, keys, 16}, 2);
+  const AttentionOptions options{.causal = true, .alignment = Alignment::bottom_right, .window = 400};
+  const AttentionResult result = attention_with_lse(q, k, k, options);
+  const auto expected = reference_attention(q, k, k, options).weights;
+  expect_close(attention_weights(q, k, result.lse, options).values, expected, 2e-6);
+  const auto few = attention_weights(q, k, result.lse, options, {.heads = {1}, .rows = {300}}).values;
+  const auto first = expected.begin() + (queries + 300) * keys;
+  expect_close(few, {first, first + keys}, 2e-6);
+  const auto top = attention_weights(q, k, result.lse, options, {.heads = {1}, .top = 2});
+  for (int64_t i = 0; i < queries; ++i) {
+    const auto row = expected.begin() + (queries + i) * keys;
+    EXPECT_NEAR(element(top.values, 2 * i), *std::max_element(row, row + keys), 2e-6);
+  }
+}
+
 TEST(AttentionWeights, ChosenHeadsRowsAndTop) {
   const Tensor q = random_f64({2, 3, 40, 8}, 1), k = random_f64({2, 3, 50, 8}, 2), v = random_f64({2, 3, 50, 8}, 3);
   const AttentionOptions options{.causal = true, .alignment = Alignment::bottom_right};

@@ -29,12 +29,12 @@ struct RowRun {
 
 inline std::vector<RowRun> RunsOf(const std::vector<SequenceSpan>& spans, const AttentionSelection& chosen,
                                   int64_t limit) {
-  const auto* rows = static_cast<const int64_t*>(chosen.rows.data);
+  const std::vector<int64_t>& rows = chosen.rows;
   std::vector<RowRun> runs;
   for (const SequenceSpan& span : spans) {
-    for (int64_t n = 0; n < chosen.rows.shape[0]; ++n) {
-      const int64_t row = rows[n] - span.q_begin;
-      if (row < 0 || rows[n] >= span.q_end) continue;
+    for (int64_t n = 0; n < std::ssize(rows); ++n) {
+      const int64_t row = rows[static_cast<size_t>(n)] - span.q_begin;
+      if (row < 0 || row >= span.q_end - span.q_begin) continue;
       const bool continues = !runs.empty() && runs.back().span.batch == span.batch &&
                              runs.back().span.q_begin == span.q_begin && runs.back().first + runs.back().count == row &&
                              runs.back().place + runs.back().count == n && runs.back().count < limit;
@@ -113,15 +113,15 @@ void TakeTop(const T* row, int64_t keys, int64_t top, std::vector<int64_t>& orde
 template <class T>
 void WeightsOf(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                View places) {
-  const auto* heads = static_cast<const int64_t*>(chosen.heads.data);
-  const int64_t head_count = chosen.heads.shape[0], row_count = chosen.rows.shape[0], keys = problem.k.shape[2];
+  const int64_t head_count = std::ssize(chosen.heads), row_count = std::ssize(chosen.rows), keys = problem.k.shape[2];
   const std::vector<RowRun> runs = RunsOf(sequences_of(problem), chosen, PanelWidth<T>());
   parallel_for(static_cast<int64_t>(runs.size()) * head_count, [&](int64_t task) {
     const FlushTinyNumbers flush;
     const RowRun& run = runs[static_cast<size_t>(task / head_count)];
     const int64_t h = task % head_count;
-    const HeadSlice<T> head = slice_of<T>(problem, run.span, heads[h]);
-    const T* sums = static_cast<const T*>(lse.data) + run.span.batch * lse.strides[0] + heads[h] * lse.strides[1] +
+    const int64_t number = chosen.heads[static_cast<size_t>(h)];
+    const HeadSlice<T> head = slice_of<T>(problem, run.span, number);
+    const T* sums = static_cast<const T*>(lse.data) + run.span.batch * lse.strides[0] + number * lse.strides[1] +
                     (run.span.q_begin + run.first) * lse.strides[2];
     const int64_t first = (run.span.batch * head_count + h) * row_count + run.place;
     if (chosen.top == 0) {

@@ -1,24 +1,42 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
 #include "backend/cuda/attention/row.cuh"
 #include "backend/cuda/cuda.h"
 
-// Attention weights on demand: recomputes the scores of the requested rows and takes e^(score − lse). A CTA takes one
-// row after the other; its scratch memory holds one row.
+// Attention weights on demand: recomputes the scores of the requested rows and takes e^(score − lse). A CTA takes
+// kPartKeys keys of one row; a second kernel divides by the sum of the row. Scratch memory holds a group of rows.
 namespace attend::cuda {
 namespace attention {
 namespace {
 
 inline constexpr int kWeightThreads = 256;
+inline constexpr int kPartKeys = 128, kFinishKeys = 1024;  ///< keys of a CTA of the two kernels
+
+/// The requested heads, then the requested rows. A few are passed with the kernel, without a copy to the device.
+struct Chosen {
+  static constexpr int kFew = 256;
+  const int64_t* all = nullptr;  ///< null: `few`
+  std::array<int32_t, kFew> few{};
+  int heads = 0, rows = 0;
+
+  __device__ int at(int index) const { return all != nullptr ? static_cast<int>(all[index]) : few.data()[index]; }
+};
 
 struct WeightsCall {
   Problem p;
   const void* lse = nullptr;
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
-  const int64_t *heads = nullptr, *rows = nullptr;
-  int head_count = 0, row_count = 0, top = 0;
-  void* values = nullptr;
-  DType dtype = DType::f32;
+  Chosen chosen;
+  int top = 0;
+  int parts = 0;            ///< of a row
+  int64_t first = 0;        ///< the group's first task; a task is a row of a head of a batch entry
+  void* weights = nullptr;  ///< [tasks of the group, keys]
+  double* sums = nullptr;   ///< [tasks of the group, parts]
+  void* values = nullptr;   ///< with `top`: [tasks, top]
   int64_t* places = nullptr;
-  void* scratch = nullptr;  ///< [CTAs, keys]
 };
 
 /// The sum over all threads of a CTA, in a fixed order.
@@ -49,49 +67,95 @@ __device__ int sequence_of(const Problem& p, int b, int64_t row) {
   return first;
 }
 
-/// weights[j] = the weight of query i on key j of its sequence, for all keys of the sequence. Since lse was rounded,
-/// the row is normalised again to sum to 1, as in the forward pass.
+/// The row of a task.
+struct Task {
+  int head = 0, i = 0;  ///< query i of the sequence
+  Sequence sequence;
+
+  __device__ Task(const WeightsCall& call, int64_t task) {
+    const Chosen& chosen = call.chosen;
+    const int row = chosen.at(chosen.heads + static_cast<int>(task % chosen.rows));
+    head = chosen.at(static_cast<int>(task / chosen.rows % chosen.heads));
+    const int b = static_cast<int>(task / chosen.rows / chosen.heads);
+    sequence = Sequence::of(call.p, sequence_of(call.p, b, row));
+    i = row - sequence.q_begin;
+  }
+};
+
+/// The products of query i with the keys [begin, end) of its sequence, at most kPartKeys.
 template <class C, int D>
-__device__ void row_weights(const WeightsCall& call, const Sequence& sequence, int head, int i, C* weights) {
-  const Problem& p = call.p;
-  const Scorer<C> scorer(p, sequence, head);
-  const int row = sequence.q_begin + i, kv_head = head / p.group(), thread = static_cast<int>(threadIdx.x);
-  const Range seen = sequence.visible(i);
+__device__ void dot_products(const Problem& p, const Task& task, int begin, int end, C* products) {
+  const Sequence& sequence = task.sequence;
+  const int kv_head = task.head / p.group(), thread = static_cast<int>(threadIdx.x);
   RowPart<C, D> query;
-  query.load(p.q, p.q.offset(sequence.batch, head, row), p.dim);
+  query.load(p.q, p.q.offset(sequence.batch, task.head, sequence.q_begin + task.i), p.dim);
   constexpr int kAhead = D <= 64 ? 4 : 2, kHalfWarps = kWeightThreads / kRowLanes;
-  for (int j = seen.begin + thread / kRowLanes; j - thread / kRowLanes < seen.end; j += kAhead * kHalfWarps) {
+  for (int first = begin; first < end; first += kAhead * kHalfWarps) {
+    const int j = first + thread / kRowLanes;
     RowPart<C, D> key[kAhead];
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
-      const int at = min(j + n * kHalfWarps, sequence.keys - 1);
+      const int at = min(j + n * kHalfWarps, end - 1);
       key[n].load(p.k, p.k.offset(sequence.batch, kv_head, sequence.k_begin + at), p.dim);
     }
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const C sum = sum_of_row(query.dot(key[n]));
-      if (thread % kRowLanes == 0 && j + n * kHalfWarps < seen.end) weights[j + n * kHalfWarps] = sum;
+      if (thread % kRowLanes == 0 && j + n * kHalfWarps < end) products[j + n * kHalfWarps - begin] = sum;
     }
   }
   __syncthreads();
-  C lse = static_cast<const C*>(call.lse)[sequence.batch * call.lse_batch + head * call.lse_head + row * call.lse_row];
+}
+
+/// e^(score − lse) of a part of a row of all keys, 0 for hidden keys, and the sum.
+template <class C, int D>
+__global__ void __launch_bounds__(kWeightThreads) part_kernel(const __grid_constant__ WeightsCall call) {
+  __shared__ C products[kPartKeys];
+  const Problem& p = call.p;
+  const int64_t own = blockIdx.x / call.parts;
+  const int part = static_cast<int>(blockIdx.x - own * call.parts), thread = static_cast<int>(threadIdx.x);
+  const Task task(call, call.first + own);
+  const Sequence& sequence = task.sequence;
+  const Range seen = sequence.visible(task.i);
+  const int first = part * kPartKeys - sequence.k_begin;  // of the sequence's keys
+  const int begin = max(seen.begin, first), end = min(seen.end, first + kPartKeys);
+  if (begin < end) dot_products<C, D>(p, task, begin, end, products);
+  const Scorer<C> scorer(p, sequence, task.head);
+  const int row = sequence.q_begin + task.i, j = first + thread, key = part * kPartKeys + thread;
+  C lse =
+      static_cast<const C*>(call.lse)[sequence.batch * call.lse_batch + task.head * call.lse_head + row * call.lse_row];
   if (lse == hidden_score<C>()) lse = -lse;
+  C weight = 0;
+  if (thread < kPartKeys && j >= begin && j < end) {
+    const C score = scorer.score(products[j - begin], task.i, j);
+    if (score != hidden_score<C>()) weight = weight_exp(score - lse);
+  }
+  if (thread < kPartKeys && key < p.keys) static_cast<C*>(call.weights)[own * p.keys + key] = weight;
+  const double sum = sum_of_all(static_cast<double>(weight));
+  if (thread == 0) call.sums[own * call.parts + part] = sum;
+}
+
+/// Since lse was rounded, the row is normalised again to sum to 1, as in the forward pass. Then dropout.
+template <class C>
+__global__ void __launch_bounds__(kWeightThreads) finish_kernel(const __grid_constant__ WeightsCall call, int pieces) {
+  const Problem& p = call.p;
+  const int64_t own = blockIdx.x / pieces;
+  const int piece = static_cast<int>(blockIdx.x - own * pieces), thread = static_cast<int>(threadIdx.x);
+  C* const weights = static_cast<C*>(call.weights) + own * p.keys;
   double sum = 0;
-  for (int j = thread; j < sequence.keys; j += kWeightThreads) {
-    const bool visible = j >= seen.begin && j < seen.end;
-    const C score = visible ? scorer.score(weights[j], i, j) : hidden_score<C>();
-    const C weight = score == hidden_score<C>() ? C{0} : weight_exp(score - lse);
-    weights[j] = weight;
-    sum += static_cast<double>(weight);
-  }
+  for (int part = thread; part < call.parts; part += kWeightThreads) sum += call.sums[own * call.parts + part];
   sum = sum_of_all(sum);
-  for (int j = thread; j < sequence.keys; j += kWeightThreads) {
-    C weight = weights[j];
+  const Task task(call, call.first + own);
+  const Scorer<C> scorer(p, task.sequence, task.head);
+#pragma unroll
+  for (int n = 0; n < kFinishKeys / kWeightThreads; ++n) {
+    const int key = piece * kFinishKeys + n * kWeightThreads + thread, j = key - task.sequence.k_begin;
+    if (key >= p.keys) break;
+    C weight = weights[key];
     if (sum > 0) weight = static_cast<C>(static_cast<double>(weight) / sum);
-    if (p.drops) weight *= scorer.keep(word_of(scorer.words(i, j / 4), j % 4));
-    weights[j] = weight;
+    if (p.drops && j >= 0 && j < task.sequence.keys) weight *= scorer.keep(word_of(scorer.words(task.i, j / 4), j % 4));
+    weights[key] = weight;
   }
-  __syncthreads();
 }
 
 template <class C>
@@ -104,20 +168,20 @@ struct Entry {
   }
 };
 
-/// The largest entries of a row of all keys, in order: each search finds the first one behind the last one found. Keys
-/// outside the sequence have weight 0.
+/// The largest entries of a row, in order: each search finds the first one behind the last one found.
 template <class C>
-__device__ void take_top(const WeightsCall& call, const Sequence& sequence, const C* weights, int64_t out) {
+__global__ void __launch_bounds__(kWeightThreads) top_kernel(const __grid_constant__ WeightsCall call) {
   __shared__ Entry<C> best[kWeightThreads / 32];
   const Problem& p = call.p;
+  const C* const weights = static_cast<const C*>(call.weights) + int64_t{blockIdx.x} * p.keys;
+  const int64_t out = (call.first + blockIdx.x) * call.top;
   const int thread = static_cast<int>(threadIdx.x);
   Entry<C> last{static_cast<C>(INFINITY), -1};
   const Entry<C> none{-static_cast<C>(INFINITY), p.keys};
   for (int n = 0; n < call.top; ++n) {
     Entry<C> found = none;
     for (int key = thread; key < p.keys; key += kWeightThreads) {
-      const int j = key - sequence.k_begin;
-      const Entry<C> entry{j >= 0 && j < sequence.keys ? weights[j] : C{0}, key};
+      const Entry<C> entry{weights[key], key};
       if (last.before(entry) && entry.before(found)) found = entry;
     }
 #pragma unroll
@@ -135,40 +199,32 @@ __device__ void take_top(const WeightsCall& call, const Sequence& sequence, cons
     }
     if (thread == 0) {
       const bool exists = found.place < p.keys;  // false if the row has NaN
-      store<C>(call.values, out + n, call.dtype, exists ? found.value : static_cast<C>(NAN));
+      static_cast<C*>(call.values)[out + n] = exists ? found.value : static_cast<C>(NAN);
       call.places[out + n] = exists ? found.place : 0;
     }
     last = found;
   }
 }
 
-template <class C, int D>
-__global__ void __launch_bounds__(kWeightThreads)
-    weights_kernel(const __grid_constant__ WeightsCall call, int64_t tasks) {
-  const Problem& p = call.p;
-  C* weights = static_cast<C*>(call.scratch) + int64_t{blockIdx.x} * p.keys;
-  for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    const int64_t row = call.rows[task % call.row_count];
-    const int head = static_cast<int>(call.heads[task / call.row_count % call.head_count]);
-    const int b = static_cast<int>(task / call.row_count / call.head_count);
-    const Sequence sequence = Sequence::of(p, sequence_of(p, b, row));
-    __syncthreads();
-    row_weights<C, D>(call, sequence, head, static_cast<int>(row) - sequence.q_begin, weights);
-    if (call.top > 0) {
-      take_top(call, sequence, weights, task * call.top);
-      continue;
-    }
-    for (int key = static_cast<int>(threadIdx.x); key < p.keys; key += kWeightThreads) {
-      const int j = key - sequence.k_begin;
-      store<C>(call.values, task * p.keys + key, call.dtype, j >= 0 && j < sequence.keys ? weights[j] : C{0});
-    }
+/// The chosen indices for the kernels; `memory` holds many ones.
+Chosen chosen_of(const AttentionSelection& selection, std::optional<Scratch<int64_t>>& memory) {
+  Chosen chosen{.heads = static_cast<int>(selection.heads.size()), .rows = static_cast<int>(selection.rows.size())};
+  std::vector<int64_t> all = selection.heads;
+  all.insert(all.end(), selection.rows.begin(), selection.rows.end());
+  if (all.size() <= Chosen::kFew) {
+    std::ranges::transform(all, chosen.few.begin(), [](int64_t index) { return static_cast<int32_t>(index); });
+    return chosen;
   }
+  memory.emplace(std::ssize(all));
+  upload(memory->data(), all.data(), all.size() * sizeof(int64_t));
+  chosen.all = memory->data();
+  return chosen;
 }
 
 }  // namespace
 }  // namespace attention
 
-void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
+void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& selection, View values,
                        View places) {
   using namespace attention;
   WeightsCall call;
@@ -177,22 +233,28 @@ void attention_weights(const AttentionProblem& problem, ConstView lse, const Att
   call.lse_batch = lse.strides[0];
   call.lse_head = lse.strides[1];
   call.lse_row = lse.strides[2];
-  call.heads = static_cast<const int64_t*>(chosen.heads.data);
-  call.rows = static_cast<const int64_t*>(chosen.rows.data);
-  call.head_count = static_cast<int>(chosen.heads.shape[0]);
-  call.row_count = static_cast<int>(chosen.rows.shape[0]);
-  call.top = static_cast<int>(chosen.top);
+  std::optional<Scratch<int64_t>> indices;
+  call.chosen = chosen_of(selection, indices);
+  call.top = static_cast<int>(selection.top);
   call.values = values.data;
-  call.dtype = values.dtype;
   call.places = static_cast<int64_t*>(places.data);
-  const int64_t tasks = int64_t{call.p.batch} * call.head_count * call.row_count;
-  if (call.p.keys == 0) return;
-  const int64_t blocks = std::min<int64_t>(tasks, 4 * multiprocessors());
+  const int64_t tasks = int64_t{call.p.batch} * call.chosen.heads * call.chosen.rows;
+  if (call.p.keys == 0 || tasks == 0) return;
+  call.parts = (call.p.keys + kPartKeys - 1) / kPartKeys;
+  const int pieces = (call.p.keys + kFinishKeys - 1) / kFinishKeys;
+  const int64_t group = std::min<int64_t>(tasks, 1024);
   with_class(problem, call.p.dim, [&](auto type, auto size) {
     using C = decltype(type);
-    const Scratch<C> scratch(blocks * call.p.keys);
-    call.scratch = scratch.data();
-    launch("attention.weights", weights_kernel<C, decltype(size)::value>, blocks, kWeightThreads, 0, call, tasks);
+    const Scratch<double> sums(group * call.parts);
+    const Scratch<C> rows(call.top > 0 ? group * call.p.keys : 0);
+    call.sums = sums.data();
+    for (call.first = 0; call.first < tasks; call.first += group) {
+      const int64_t count = std::min(group, tasks - call.first);
+      call.weights = call.top > 0 ? rows.data() : static_cast<C*>(values.data) + call.first * call.p.keys;
+      launch("attention.weights", part_kernel<C, decltype(size)::value>, count * call.parts, kWeightThreads, 0, call);
+      launch("attention.weights", finish_kernel<C>, count * pieces, kWeightThreads, 0, call, pieces);
+      if (call.top > 0) launch("attention.weights", top_kernel<C>, count, kWeightThreads, 0, call);
+    }
   });
 }
 
