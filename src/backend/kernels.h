@@ -175,6 +175,9 @@ struct CrossEntropyKernels {
   Kernel<void(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
               const CrossEntropyOptions& options, Rows dx)>
       backward{"cross_entropy.backward"};
+  /// forward and backward with dloss = 1 in one pass over x; dx may be x itself.
+  Kernel<void(ConstRows x, ConstRows target, ConstRows count, const CrossEntropyOptions& options, Rows losses, Rows dx)>
+      with_gradient{"cross_entropy.with_gradient"};
 };
 
 struct IndexKernels {

@@ -123,13 +123,15 @@ class ChunkedLoss {
     const Tensor logits = is_reduced(weight_) || !wanted_.any()
                               ? linear(x, weight_, bias_)
                               : product(operand, transposed(rounded_, 0, 1), {.bias = bias_, .precision = precision_});
-    const TensorOptions kind{sum_dtype(logits.dtype()), x.device()};
-    const Tensor lse = empty({end - begin}, kind);
+    const Tensor losses = row_range(losses_, begin, end);
     const CrossEntropyKernels& kernel = kernels(x.device()).cross_entropy;
-    kernel.forward(rows(logits), rows(target), options_, rows(row_range(losses_, begin, end)), rows(lse));
-    if (!wanted_.any()) return;
+    if (!wanted_.any()) {
+      const Tensor lse = empty({end - begin}, {sum_dtype(logits.dtype()), x.device()});
+      kernel.forward(rows(logits), rows(target), options_, rows(losses), rows(lse));
+      return;
+    }
     // The gradient overwrites the logits.
-    kernel.backward(rows(ones({}, kind)), rows(logits), rows(target), rows(lse), rows(count_), options_, rows(logits));
+    kernel.with_gradient(rows(logits), rows(target), rows(count_), options_, rows(losses), rows(logits));
     add_gradients(operand, logits, begin);
   }
 

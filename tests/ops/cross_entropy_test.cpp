@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "backend/kernels.h"
 #include "testing/gradients.h"
 
 namespace attend {
@@ -45,6 +46,28 @@ TEST(CrossEntropy, MatchesNaiveAcrossChunks) {
       EXPECT_NEAR(cross_entropy(x, targets(6, classes), options).item(), expected, 2e-6 * (1 + expected));
       EXPECT_NEAR(cross_entropy(to(x, DType::f64), targets(6, classes), options).item(), expected,
                   1e-12 * (1 + expected));
+    }
+  }
+}
+
+/// One pass gives the losses and the gradient of two, also in place.
+TEST(CrossEntropy, KernelWithGradientIsBothKernels) {
+  const CrossEntropyKernels& kernel = kernels(default_device()).cross_entropy;
+  for (const int64_t classes : {1, 33, 1000, 4096, 9001, 28000, 50304}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      for (const double smoothing : {0.0, 0.1}) {
+        const CrossEntropyOptions options{.label_smoothing = smoothing};
+        const Tensor x = uniform({6, classes}, -8, 8, {1, 0}, {dtype}), target = targets(6, classes);
+        const Tensor index = to(target, x.device()), count = empty({}, {DType::i64});
+        const Tensor losses = empty({6}, {DType::f64}), lse = empty({6}, {dtype}), dx = empty_like(x);
+        kernel.count(rows(index), options.ignore_index, rows(count));
+        kernel.forward(rows(x), rows(index), options, rows(losses), rows(lse));
+        kernel.backward(rows(ones({}, {dtype})), rows(x), rows(index), rows(lse), rows(count), options, rows(dx));
+        const Tensor own_losses = empty({6}, {DType::f64}), own = x.clone();
+        kernel.with_gradient(rows(own), rows(index), rows(count), options, rows(own_losses), rows(own));
+        expect_close(own_losses, losses.to_vector<double>(), 1e-6);
+        expect_close(own, dx.to_vector<double>(), 1e-7);
+      }
     }
   }
 }

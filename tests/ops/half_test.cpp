@@ -291,6 +291,20 @@ TEST(Half, LinearCrossEntropy) {
   const Inputs inputs{exact_values({300, 64}, 1), exact_values({123, 64}, 2), exact_values({123}, 3)};
   expect_accurate({.f = f, .inputs = inputs, .parameters = {1, 2}, .naive = two_ops});
   expect_accurate({.f = f, .inputs = inputs, .parameters = {0, 1, 2}, .in_scope = true, .naive = two_ops});
+  // Enough classes for the kernel that keeps a row in shared memory, and too many for it.
+  for (const int64_t classes : {4096, 5003, 60000}) {
+    const Tensor many = targets(20, classes);
+    const auto loss = [&](const Inputs& in) {
+      return linear_cross_entropy(in[0], in[1], {}, many, {.label_smoothing = 0.1});
+    };
+    const auto apart = [&](const Inputs& in) {
+      return cross_entropy(rounded(linear(in[0], in[1])), many, {.label_smoothing = 0.1});
+    };
+    expect_accurate({.f = loss,
+                     .inputs = {exact_values({20, 8}, 1), exact_values({classes, 8}, 2)},
+                     .parameters = {1},
+                     .naive = apart});
+  }
   // A loss that is multiplied: the gradients are scaled by an f32.
   const auto times = [](const TensorFunction& loss) {
     return [loss](const Inputs& in) { return scale(loss(in), 0.3); };

@@ -324,7 +324,7 @@ Kernels make_table() {
   using N = NormKernels;
   put<&K::norm, &N::layer_forward, &N::layer_backward, &N::rms_forward, &N::rms_backward>(table);
   using C = CrossEntropyKernels;
-  put<&K::cross_entropy, &C::count, &C::forward, &C::mean, &C::backward>(table);
+  put<&K::cross_entropy, &C::count, &C::forward, &C::mean, &C::backward, &C::with_gradient>(table);
   using I = IndexKernels;
   put<&K::index, &I::check, &I::take_rows, &I::take_rows_backward, &I::gather_last, &I::gather_last_backward>(table);
   put<&K::random, &RandomKernels::uniform, &RandomKernels::normal, &RandomKernels::dropout>(table);

@@ -45,6 +45,8 @@ void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& opt
 void mean_loss(ConstRows losses, ConstRows count, Rows loss);
 void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, ConstRows lse, ConstRows count,
                             const CrossEntropyOptions& options, Rows dx);
+void cross_entropy_with_gradient(ConstRows x, ConstRows target, ConstRows count, const CrossEntropyOptions& options,
+                                 Rows losses, Rows dx);
 
 void uniform(RandomStream stream, double low, double high, Rows y);
 void normal(RandomStream stream, double mean, double deviation, Rows y);

@@ -175,5 +175,16 @@ void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, Cons
                             const CrossEntropyOptions& options, Rows dx) {
   ATTEND_DISPATCH(x.dtype, CrossEntropyBackward)(dloss, x, target, lse, count, options, dx);
 }
+void cross_entropy_with_gradient(ConstRows x, ConstRows target, ConstRows count, const CrossEntropyOptions& options,
+                                 Rows losses, Rows dx) {
+  with_float(x.dtype, "cross_entropy", [&](auto type) {
+    using T = decltype(type);
+    const Scratch<T> memory(x.rows + 1);
+    const Rows dloss{memory.data(), x.dtype, 1, 1, 1}, lse{memory.data() + 1, x.dtype, 1, x.rows, x.rows};
+    memory.data()[0] = 1;
+    cross_entropy(x, target, options, losses, lse);
+    cross_entropy_backward(dloss, x, target, lse, count, options, dx);
+  });
+}
 }  // namespace attend::cpu
 #endif

@@ -1,8 +1,10 @@
+#include <bit>
+
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/reduce.cuh"
 
 // Floor: memory bandwidth. The forward pass reads the logits once; the backward pass reads them and writes the gradient
-// once. 16-bit logits leave time for about 14 instructions per element.
+// once, and so do both together. 16-bit logits leave time for about 14 instructions per element.
 namespace attend::cuda {
 namespace {
 
@@ -28,7 +30,39 @@ __global__ void __launch_bounds__(kScalarThreads)
   if (threadIdx.x == 0) store_any(loss, dtype, 0, *count == 0 ? 0.0 : sum / static_cast<double>(*count));
 }
 
+/// The sums of a group's row, from which its loss follows.
+template <class S>
+struct RowSums {
+  RowPowers<S> powers;
+  S plain = 0;  ///< Σ x, for smoothed targets
+
+  /// Adds a pack of logits, of which `valid` exist; the others are −∞.
+  template <class T>
+  __device__ void add(const Pack<T>& pack, int64_t valid, bool smoothed) {
+    constexpr int kN = kPack<T>;
+    S values[kN];
+#pragma unroll
+    for (int i = 0; i < kN; ++i) values[i] = wide(pack.at[i]);
+    powers.template add<T>(values);
+    if (smoothed) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) plain += i < valid ? values[i] : S{0};
+    }
+  }
+};
+
+/// The loss of a row and its log-sum-exp.
+struct RowLoss {
+  double loss, lse;
+};
 // With smoothed targets t = (1 − ε) onehot + ε / C: −Σ t (x − lse) = lse − (1 − ε) x_target − ε mean(x).
+template <class S>
+__device__ RowLoss row_loss(const RowPowers<S>& powers, double total, double own, double smoothing, int64_t cols) {
+  const double lse = static_cast<double>(powers.max) + log(static_cast<double>(powers.sum));
+  const double loss = lse - (1 - smoothing) * own;
+  return {smoothing > 0 ? loss - smoothing * total / static_cast<double>(cols) : loss, lse};
+}
+
 template <class T, int kGroup>
 __global__ void __launch_bounds__(kCta<kGroup>)
     forward_kernel(const T* x, int64_t stride, int64_t rows, int64_t cols, bool aligned, const int64_t* target,
@@ -45,35 +79,26 @@ __global__ void __launch_bounds__(kCta<kGroup>)
   }
   const T* const logits = x + row * stride;
   const bool smoothed = options.label_smoothing > 0;
-  RowPowers<S> powers;
-  S plain = 0;
+  RowSums<S> sums;
 #pragma unroll 4
   for (int64_t col = group_lane<kGroup>() * kN; col < cols; col += kGroup * kN) {
-    const auto pack = load_pack<kN>(logits + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>));
-    S values[kN];
-#pragma unroll
-    for (int i = 0; i < kN; ++i) values[i] = wide(pack.at[i]);
-    powers.template add<T>(values);
-    if (smoothed) {
-#pragma unroll
-      for (int i = 0; i < kN; ++i) plain += i < cols - col ? values[i] : S{0};
-    }
+    sums.template add<T>(load_pack<kN>(logits + col, cols - col, aligned, narrow<T>(kMinusInfinity<float>)), cols - col,
+                         smoothed);
   }
-  powers.template combine<T, kGroup>();
-  const double total = smoothed ? group_sum<kGroup>(static_cast<double>(plain)) : 0.0;
+  sums.powers.template combine<T, kGroup>();
+  const double total = smoothed ? group_sum<kGroup>(static_cast<double>(sums.plain)) : 0.0;
   if (!writes) return;
-  const double log_sum_exp = static_cast<double>(powers.max) + log(static_cast<double>(powers.sum));
-  double loss = log_sum_exp - (1 - options.label_smoothing) * static_cast<double>(wide(logits[chosen]));
-  if (smoothed) loss -= options.label_smoothing * total / static_cast<double>(cols);
-  losses[row] = loss;
-  lse[row] = static_cast<S>(log_sum_exp);
+  const double own = static_cast<double>(wide(logits[chosen]));
+  const RowLoss result = row_loss(sums.powers, total, own, options.label_smoothing, cols);
+  losses[row] = result.loss;
+  lse[row] = static_cast<S>(result.lse);
 }
 
 constexpr int kBackwardThreads = 256, kBackwardPacks = 4;
 
 /// The scalars that the gradient reads.
 struct BackwardInputs {
-  const void* dloss;
+  const void* dloss;  ///< null: 1
   DType dloss_dtype;
   const int64_t* target;
   const int64_t* count;
@@ -87,7 +112,8 @@ struct BackwardTerms {
 };
 template <class S>
 __device__ BackwardTerms<S> backward_terms(const BackwardInputs& in, int64_t cols, S lse) {
-  const auto factor = static_cast<S>(load_any(in.dloss, in.dloss_dtype, 0) / static_cast<double>(*in.count));
+  const double dloss = in.dloss != nullptr ? load_any(in.dloss, in.dloss_dtype, 0) : 1.0;
+  const auto factor = static_cast<S>(dloss / static_cast<double>(*in.count));
   const double smoothing = in.options.label_smoothing;
   return {factor, smoothing > 0 ? -factor * static_cast<S>(smoothing / static_cast<double>(cols)) : S{0},
           factor * static_cast<S>(1 - smoothing), lse};
@@ -148,6 +174,52 @@ __global__ void __launch_bounds__(kBackwardThreads)
   }
 }
 
+constexpr size_t kLargestRow = size_t{112} << 10;  ///< bytes of shared memory, so that two CTAs fit
+constexpr int64_t kSmallestRow = size_t{8} << 10;  ///< shorter rows stay in L2 between two kernels anyway
+
+// Both passes over a row of whole, aligned packs. The row waits in shared memory between them; each thread reads back
+// only what it has written itself.
+template <class T>
+__global__ void __launch_bounds__(kLongGroup) gradient_kernel(BackwardInputs in, const T* x, int64_t x_stride,
+                                                              double* losses, T* dx, int64_t dx_stride, int64_t cols) {
+  using S = Sum<T>;
+  constexpr int kN = kPack<T>;
+  extern __shared__ uint4 held[];
+  __shared__ BackwardTerms<S> shared;
+  const int64_t row = blockIdx.x, chosen = in.target[row];
+  const int packs = static_cast<int>(cols / kN), thread = static_cast<int>(threadIdx.x);
+  const bool ignored = chosen == in.options.ignore_index, smoothed = in.options.label_smoothing > 0;
+  const T* const logits = x + row * x_stride;
+  auto* const result = reinterpret_cast<uint4*>(dx + row * dx_stride);
+  if (ignored) {
+    if (thread == 0) losses[row] = 0;
+    for (int n = thread; n < packs; n += kLongGroup) result[n] = uint4{};
+    return;
+  }
+  const double own = static_cast<double>(wide(logits[chosen]));
+  RowSums<S> sums;
+#pragma unroll 4
+  for (int n = thread; n < packs; n += kLongGroup) {
+    const uint4 bits = reinterpret_cast<const uint4*>(logits)[n];
+    held[n] = bits;
+    sums.template add<T>(std::bit_cast<Pack<T>>(bits), kN, smoothed);
+  }
+  sums.powers.template combine<T, kLongGroup>();
+  const double total = smoothed ? group_sum<kLongGroup>(static_cast<double>(sums.plain)) : 0.0;
+  if (thread == 0) {
+    const RowLoss loss = row_loss(sums.powers, total, own, in.options.label_smoothing, cols);
+    losses[row] = loss.loss;
+    shared = backward_terms<S>(in, cols, static_cast<S>(loss.lse));
+  }
+  __syncthreads();
+  const BackwardTerms<S> terms = shared;
+#pragma unroll 4
+  for (int n = thread; n < packs; n += kLongGroup) {
+    const auto pack = std::bit_cast<Pack<T>>(held[n]);
+    result[n] = std::bit_cast<uint4>(gradient_of<T>(pack, terms, chosen - int64_t{n} * kN));
+  }
+}
+
 }  // namespace
 
 void count_targets(ConstRows target, int64_t ignore_index, Rows count) {
@@ -192,6 +264,34 @@ void cross_entropy_backward(ConstRows dloss, ConstRows x, ConstRows target, Cons
         dx.stride, x.cols, static_cast<uint32_t>(pieces), rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>));
   });
   check_launch("cross_entropy.backward");
+}
+
+void cross_entropy_with_gradient(ConstRows x, ConstRows target, ConstRows count, const CrossEntropyOptions& options,
+                                 Rows losses, Rows dx) {
+  if (x.rows == 0) return;
+  const auto bytes = static_cast<int64_t>(size_of(x.dtype)) * x.cols;
+  with_float(x.dtype, "cross_entropy.with_gradient", [&](auto type) {
+    using T = decltype(type);
+    using S = Sum<T>;
+    const bool fits = bytes >= kSmallestRow && bytes <= static_cast<int64_t>(kLargestRow) && x.cols % kPack<T> == 0 &&
+                      rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>) && x.rows < (int64_t{1} << 31);
+    if (!fits) {
+      const Scratch<S> lse(x.rows);
+      const Rows sums{lse.data(), sizeof(S) == 8 ? DType::f64 : DType::f32, 1, x.rows, x.rows};
+      cross_entropy(x, target, options, losses, sums);
+      cross_entropy_backward({}, x, target, sums, count, options, dx);
+      return;
+    }
+    check(cudaFuncSetAttribute(gradient_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(kLargestRow)),
+          "cross_entropy.with_gradient");
+    gradient_kernel<T><<<static_cast<unsigned>(x.rows), kLongGroup, static_cast<size_t>(bytes), stream()>>>(
+        {nullptr, DType::f32, static_cast<const int64_t*>(target.data), static_cast<const int64_t*>(count.data),
+         options},
+        static_cast<const T*>(x.data), x.stride, static_cast<double*>(losses.data), static_cast<T*>(dx.data), dx.stride,
+        x.cols);
+    check_launch("cross_entropy.with_gradient");
+  });
 }
 
 }  // namespace attend::cuda
