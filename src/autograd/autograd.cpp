@@ -1,5 +1,6 @@
 #include "attend/autograd/autograd.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 
@@ -14,6 +15,7 @@ struct Node {
   uint64_t sequence = 0;  // later results have larger numbers: descending order is a reverse topological order
   std::vector<std::shared_ptr<Variable>> inputs;
   BackwardFunction backward;
+  bool adds_in_place = false;       // `backward` takes sums
   std::function<Tensor()> compute;  // of recomputed(), in place of `backward`
 };
 
@@ -68,6 +70,11 @@ class Accumulator {
     kernels(sum_.device()).elementwise.accumulate(term.view(), sum_.view());
   }
   const Tensor& sum() const { return sum_; }
+  /// The sum so far, which may be written in place; empty if there is none.
+  Tensor writable_sum() {
+    if (sum_) sum_ = writable(std::move(sum_));
+    return sum_;
+  }
 
  private:
   Tensor sum_;
@@ -92,6 +99,24 @@ void deliver(const std::shared_ptr<Variable>& variable, Tensor gradient, Pending
   auto& entry = pending[variable->node->sequence];
   entry.first = variable->node;
   entry.second.add(std::move(gradient));
+}
+
+/// The sums of a node's inputs, for functions that add to them in place. On the CPU there are none: there, adding a
+/// gradient is a separate step, which decides on its bits.
+Gradients sums_of(const Node& node, Device device, Pending& pending) {
+  Gradients sums(node.inputs.size());
+  if (!node.adds_in_place || device == kCpu) return sums;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const auto& input = node.inputs[i];
+    const auto before = node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!input || std::find(node.inputs.begin(), before, input) != before) continue;
+    if (input->is_leaf) {
+      sums[i] = input->grad;
+    } else if (const auto found = pending.find(input->node->sequence); found != pending.end()) {
+      sums[i] = found->second.second.writable_sum();
+    }
+  }
+  return sums;
 }
 
 std::shared_ptr<Node> new_node(const char* name) {
@@ -179,12 +204,14 @@ void zero_grad(const Tensor& tensor) {
   if (tensor.variable()) tensor.variable()->grad = {};
 }
 
-Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward) {
+Tensor record_node(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward,
+                   bool adds_in_place) {
   bool any = false;
   for (const Tensor& input : inputs) any = any || needs_grad(input);
   if (!any) return y;
   auto node = new_node(name);
   node->backward = std::move(backward);
+  node->adds_in_place = adds_in_place;
   for (const Tensor& input : inputs) node->inputs.push_back(input.variable());
   return recorded(y, std::move(node));
 }
@@ -221,7 +248,8 @@ void backward(const Tensor& y, const Tensor& dy) {
     }
     require<ShapeError>(node->backward != nullptr, "backward: the graph of ", node->name,
                         " was freed by an earlier backward()");
-    Gradients gradients = node->backward(gradient.sum());
+    const Gradients sums = sums_of(*node, gradient.sum().device(), pending);
+    Gradients gradients = node->backward(gradient.sum(), sums);
     node->backward = nullptr;
     require<ShapeError>(gradients.size() == node->inputs.size(), node->name, ": backward returned ", gradients.size(),
                         " gradients for ", node->inputs.size(), " inputs");
@@ -230,6 +258,7 @@ void backward(const Tensor& y, const Tensor& dy) {
       if (!input || !gradients[i]) continue;
       require<ShapeError>(gradients[i].shape() == input->shape, node->name, ": gradient ", i, " has shape ",
                           gradients[i].shape(), " but its input has ", input->shape);
+      if (sums[i] && gradients[i].storage() == sums[i].storage()) continue;  // was added in place
       deliver(input, std::move(gradients[i]), pending);
     }
     node->inputs.clear();

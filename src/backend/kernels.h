@@ -81,6 +81,7 @@ struct MatmulOptions {
   ConstView bias;           ///< [n], added to each row; empty: no bias
   bool bf16 = false;        ///< round f32 operands to bf16 and add in f32; small products may stay exact
   bool tf32 = false;        ///< on a GPU: round f32 operands to TF32 (10 bits after the point) and add in f32
+  ConstView residual{};     ///< added to c at the end; c's dtype and shape, but not c itself; empty: nothing is added
 };
 inline constexpr const char* kNoBf16 =
     "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";
@@ -150,12 +151,13 @@ struct NormKernels {
   /// y = (x − mean) · rstd · weight + bias; mean and rstd are [rows]; weight and bias [cols] or empty.
   Kernel<void(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd)> layer_forward{
       "norm.layer_forward"};
-  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx, Rows dweight,
-              Rows dbias)>
-      layer_backward{"norm.layer_backward"};  ///< any of dx, dweight, dbias may be empty
+  /// Any of dx, dweight, dbias may be empty. `added`, if given, is added to dx; it may be dx itself.
+  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added, Rows dx,
+              Rows dweight, Rows dbias)>
+      layer_backward{"norm.layer_backward"};
   Kernel<void(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd)> rms_forward{"norm.rms_forward"};
-  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight)> rms_backward{
-      "norm.rms_backward"};
+  Kernel<void(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, ConstRows added, Rows dx, Rows dweight)>
+      rms_backward{"norm.rms_backward"};
 };
 
 struct CrossEntropyOptions {

@@ -37,7 +37,7 @@ FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
   return result;
 }
 
-Tensor FeedForward::forward(const Tensor& x, const ForwardPass& pass) const {
+Tensor FeedForward::forward(const Tensor& x, const ForwardPass& pass, const Tensor& residual) const {
   Tensor hidden;
   if (gate) {
     const LinearWeights both[]{gate->weights(), up.weights()};
@@ -46,7 +46,7 @@ Tensor FeedForward::forward(const Tensor& x, const ForwardPass& pass) const {
   } else {
     hidden = activate(activation, up.forward(x));
   }
-  return down.forward(drop(pass.show("activated", hidden), dropout, pass));
+  return down.forward(drop(pass.show("activated", hidden), dropout, pass), residual);
 }
 
 }  // namespace attend

@@ -16,6 +16,6 @@ Linear Linear::create(const LinearConfig& config, Rng& rng) {
   return result;
 }
 
-Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }
+Tensor Linear::forward(const Tensor& x, const Tensor& residual) const { return linear(x, weight, bias, residual); }
 
 }  // namespace attend

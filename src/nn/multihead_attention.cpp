@@ -130,20 +130,21 @@ void check_inputs(const MultiheadAttentionConfig& config, const MultiheadAttenti
 }
 
 struct Heads {
-  Tensor q, k, v;  // [batch, heads, length, head_dim]
+  Tensor q, k, v;     // [batch, heads, length, head_dim]
+  Tensor residual{};  // added to the output; may be empty
 };
 
 /// Runs the attention op on the projected heads, joins the heads and applies the output projection.
 TracedAttention attend_heads(const MultiheadAttention& module, const Heads& heads, AttentionOptions options,
                              const ForwardPass& pass) {
-  const auto& [q, k, v] = heads;
+  const auto& [q, k, v, residual] = heads;
   const MultiheadAttentionConfig& config = module.config;
   if (config.alibi) options.alibi = slopes_of(config.heads, q);
   if (options.bias) options.bias = cast(options.bias, q.dtype());
   if (pass.rng && config.dropout > 0) options.dropout = config.dropout, options.random = pass.rng->stream();
   TracedAttention result = observed_attention(q, k, v, options, pass);
   const Tensor joined = pass.show("attended", join_heads(result.output));
-  result.output = pass.show("projected", module.output.forward(joined));
+  result.output = pass.show("projected", module.output.forward(joined, residual));
   return result;
 }
 
@@ -224,7 +225,7 @@ TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const M
 
   AttentionOptions options =
       attention_options(config, masks, {.queries = q.dim(2), .real = real, .extra = k.dim(2) - real});
-  return attend_heads(*this, {.q = q, .k = k, .v = v}, options, pass);
+  return attend_heads(*this, {.q = q, .k = k, .v = v, .residual = inputs.residual}, options, pass);
 }
 
 Tensor MultiheadAttention::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,

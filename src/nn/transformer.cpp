@@ -45,17 +45,22 @@ FeedForward create_feed_forward(const TransformerLayerConfig& config, Rng& rng) 
 }
 
 /// A residual branch: norm(x + f(x)), or x + f(norm(x)) with norm_first. `name` is the branch's name in observer paths.
+/// f(x, residual) computes the branch, and adds the residual unless it is empty.
 template <class F>
 Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, std::string_view name,
                 const ForwardPass& pass, F&& f) {
+  const bool is_plain = !pass.observer && !(pass.rng && config.dropout > 0);  // nothing between the branch and the sum
+  if (is_plain) return config.norm_first ? f(norm.forward(x), x) : norm.forward(f(x, x));
   const ObservedPart part(pass.observer, name);
   if (config.norm_first) {
-    const Tensor branch = pass.show("branch", f(pass.show("normed", norm.forward(x))));
+    const Tensor branch = pass.show("branch", f(pass.show("normed", norm.forward(x)), Tensor{}));
     return pass.show("residual", x + drop(branch, config.dropout, pass));
   }
-  const Tensor branch = pass.show("branch", f(x));
+  const Tensor branch = pass.show("branch", f(x, Tensor{}));
   return pass.show("normed", norm.forward(pass.show("residual", x + drop(branch, config.dropout, pass))));
 }
+
+Tensor added(const Tensor& residual, const Tensor& branch) { return residual ? residual + branch : branch; }
 
 /// A layer's forward pass with copies of all its inputs, which live until the backward pass.
 template <class Layer, class... Inputs>
@@ -96,10 +101,12 @@ TransformerEncoderLayer TransformerEncoderLayer::create(const TransformerLayerCo
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const MaskOptions& masks, const ForwardPass& pass) const {
-  const Tensor attended = residual(config, attention_norm, x, "attention", pass,
-                                   [&](const Tensor& in) { return attention.forward(in, masks, pass); });
+  const Tensor attended =
+      residual(config, attention_norm, x, "attention", pass, [&](const Tensor& in, const Tensor& before) {
+        return attention.forward_traced({in, in, in, before}, masks, pass).output;
+      });
   return residual(config, feed_forward_norm, attended, "feed_forward", pass,
-                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
+                  [&](const Tensor& in, const Tensor& before) { return feed_forward.forward(in, pass, before); });
 }
 
 Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& cache, const CacheStep& step,
@@ -113,10 +120,12 @@ Tensor TransformerEncoderLayer::forward_cached(const Tensor& x, KeyValueCache& c
       return step_feed_forward(feed_forward, in, norm, before);
     });
   }
-  const Tensor attended = residual(config, attention_norm, x, "attention", pass,
-                                   [&](const Tensor& in) { return attention.forward_cached(in, cache, step, pass); });
+  const Tensor attended =
+      residual(config, attention_norm, x, "attention", pass, [&](const Tensor& in, const Tensor& before) {
+        return added(before, attention.forward_cached(in, cache, step, pass));
+      });
   return residual(config, feed_forward_norm, attended, "feed_forward", pass,
-                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
+                  [&](const Tensor& in, const Tensor& before) { return feed_forward.forward(in, pass, before); });
 }
 
 TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerConfig& config, Rng& rng) {
@@ -131,13 +140,16 @@ TransformerDecoderLayer TransformerDecoderLayer::create(const TransformerLayerCo
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                         const ForwardPass& pass) const {
-  const Tensor own = residual(config, attention_norm, x, "attention", pass,
-                              [&](const Tensor& in) { return attention.forward(in, masks.target, pass); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {
-    return cross_attention.forward_cross(in, memory, masks.memory, pass);
-  });
+  const Tensor own =
+      residual(config, attention_norm, x, "attention", pass, [&](const Tensor& in, const Tensor& before) {
+        return attention.forward_traced({in, in, in, before}, masks.target, pass).output;
+      });
+  const Tensor crossed =
+      residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in, const Tensor& before) {
+        return cross_attention.forward_traced({in, memory, memory, before}, masks.memory, pass).output;
+      });
   return residual(config, feed_forward_norm, crossed, "feed_forward", pass,
-                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
+                  [&](const Tensor& in, const Tensor& before) { return feed_forward.forward(in, pass, before); });
 }
 
 Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& cache, const CacheStep& step,
@@ -156,15 +168,19 @@ Tensor TransformerDecoderLayer::forward_cached(const Tensor& x, DecoderCache& ca
                            return step_feed_forward(feed_forward, in, norm, before);
                          });
   }
-  const Tensor own = residual(config, attention_norm, x, "attention", pass,
-                              [&](const Tensor& in) { return attention.forward_cached(in, cache.own, step, pass); });
-  const Tensor crossed = residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in) {
-    // The n rows that share a row of the memory become n queries of one sequence.
-    const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
-    return reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, pass), in.shape());
-  });
+  const Tensor own =
+      residual(config, attention_norm, x, "attention", pass, [&](const Tensor& in, const Tensor& before) {
+        return added(before, attention.forward_cached(in, cache.own, step, pass));
+      });
+  const Tensor crossed =
+      residual(config, cross_attention_norm, own, "cross_attention", pass, [&](const Tensor& in, const Tensor& before) {
+        // The n rows that share a row of the memory become n queries of one sequence.
+        const Tensor queries = reshape(in, {cache.memory.keys.dim(0), -1, in.dim(-1)});
+        return added(before,
+                     reshape(cross_attention.forward_memory(queries, cache.memory, memory_masks, pass), in.shape()));
+      });
   return residual(config, feed_forward_norm, crossed, "feed_forward", pass,
-                  [&](const Tensor& in) { return feed_forward.forward(in, pass); });
+                  [&](const Tensor& in, const Tensor& before) { return feed_forward.forward(in, pass, before); });
 }
 
 TransformerEncoder TransformerEncoder::create(const TransformerStackConfig& config, Rng& rng) {

@@ -34,12 +34,13 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
   }
   const Tensor y = empty(shape, {activation_dtype(weight), weight.device()});
   kernels(weight.device()).index.take_rows(rows(dense(weight)), rows(index), rows(y));
-  return record("embedding", y, {weight},
-                [index, like = weight.shape(), dtype = weight.dtype()](const Tensor& dy) -> Gradients {
-                  const Tensor dweight = zeros(like, {dtype, dy.device()});
-                  kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
-                  return {dweight};
-                });
+  return record(
+      "embedding", y, {weight},
+      [index, like = weight.shape(), dtype = weight.dtype()](const Tensor& dy, const Gradients& sums) -> Gradients {
+        const Tensor dweight = sums[0] ? sums[0] : zeros(like, {dtype, dy.device()});
+        kernels(dy.device()).index.take_rows_backward(rows(dense(dy)), rows(index), rows(dweight));
+        return {dweight};
+      });
 }
 
 Tensor gather(const Tensor& x, const Tensor& index) {

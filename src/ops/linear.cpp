@@ -1,14 +1,15 @@
 #include "attend/ops/linear.h"
 
+#include "attend/ops/arithmetic.h"
 #include "attend/ops/weight_format.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
+#include "ops/linear_layer.h"
 #include "ops/product.h"
 #include "ops/reshaped.h"
 #include "ops/weight_matrix.h"
 
 namespace attend {
-namespace {
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_float(x, "linear");
@@ -27,6 +28,22 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require<ShapeError>(!needs_grad(x) && !needs_grad(weight) && !needs_grad(bias), "linear: a weight of ",
                       weight.dtype(), " is for inference only and has no gradient");
 }
+
+Gradients LinearGradients::of(const Tensor& dy, const Gradients& sums) const {
+  Gradients gradients(3);
+  const auto added = [&](const Tensor& a, const Tensor& b, ProductOptions options) {
+    options.precision = precision;
+    return product(a, b, options);
+  };
+  if (need_x) {
+    gradients[0] = added(dy, weight, {.result = x_type, .sum = sums[0] ? as_matrix(sums[0]) : Tensor{}});
+  }
+  if (need_weight) gradients[1] = added(transposed(dy, 0, 1), matrix, {.result = weight_type, .sum = sums[1]});
+  if (need_bias) gradients[2] = reduced_to(dy, {weight.dim(0)}, bias_type);
+  return gradients;
+}
+
+namespace {
 
 /// Whether the kernel can read the weights in place: x is f32, nothing is recorded, and f32 weights need no rounding.
 bool is_for_inference(const Tensor& x, const LinearWeights& layer) {
@@ -57,34 +74,47 @@ std::vector<Tensor> infer_each(const Tensor& x, std::span<const LinearWeights> l
   return results;
 }
 
+/// Whether the product can add the residual: on a GPU, in the dtype of the result.
+bool takes_residual(const Tensor& x, const LinearWeights& layer, const Tensor& residual) {
+  const DType dtype = activation_dtype(x);
+  return x.device() != kCpu && residual.device() == x.device() && !is_for_inference(x, layer) &&
+         residual.shape() == x.shape().with_last(layer.weight.dim(0)) &&
+         (residual.dtype() == dtype || residual.dtype() == sum_dtype(dtype));
+}
+
 }  // namespace
 
-// y = x Wᵀ + b: dx = dy W, dW = dyᵀ x, db = Σ_rows dy; all leading axes of x are rows. With activations of 16 bits, the
-// weight is rounded once for both passes, and the gradients of f32 inputs are f32 sums.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+// y = x Wᵀ + b + r: dx = dy W, dW = dyᵀ x, db = Σ_rows dy, dr = dy; all leading axes of x are rows. With activations of
+// 16 bits, the weight is rounded once for both passes, and the gradients of f32 inputs are f32 sums.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
   check_linear(x, weight, bias);
   const LinearWeights layer{weight, bias};
+  if (residual && !takes_residual(x, layer, residual)) return residual + linear(x, weight, bias);
   if (is_for_inference(x, layer)) return infer_each(x, std::span(&layer, 1))[0];
   const DType dtype = activation_dtype(x);
   const Tensor matrix = to(as_matrix(x.detach()), dtype);  // [rows, in]
   const Tensor rounded = to(weight.detach(), dtype);
   const Precision precision = current_precision();
-  const Tensor y = reshaped(product(matrix, transposed(rounded, 0, 1), {.bias = bias, .precision = precision}),
-                            x.shape().with_last(weight.dim(0)));
-  const bool need_x = needs_grad(x), need_weight = needs_grad(weight), need_bias = needs_grad(bias);
-  return record("linear", y, {x, weight, bias},
-                [=, shape = x.shape(), x_type = x.dtype(), weight_type = weight.dtype(),
-                 bias_type = bias.dtype()](const Tensor& dy) -> Gradients {
-                  const Tensor upstream = as_matrix(dy);  // [rows, out]
-                  const auto multiplied = [&](const Tensor& a, const Tensor& b, DType type) {
-                    return product(a, b, {.precision = precision, .result = type});
-                  };
-                  Gradients gradients(3);
-                  if (need_x) gradients[0] = reshaped(multiplied(upstream, rounded, x_type), shape);
-                  if (need_weight) gradients[1] = multiplied(transposed(upstream, 0, 1), matrix, weight_type);
-                  if (need_bias) gradients[2] = reduced_to(upstream, {rounded.dim(0)}, bias_type);
-                  return gradients;
-                });
+  const ProductOptions options{
+      .bias = bias, .precision = precision, .residual = residual ? to(as_matrix(residual.detach()), dtype) : Tensor{}};
+  const Tensor y = reshaped(product(matrix, transposed(rounded, 0, 1), options), x.shape().with_last(weight.dim(0)));
+  const LinearGradients gradients{.matrix = matrix,
+                                  .weight = rounded,
+                                  .precision = precision,
+                                  .x_type = x.dtype(),
+                                  .weight_type = weight.dtype(),
+                                  .bias_type = bias.dtype(),
+                                  .need_x = needs_grad(x),
+                                  .need_weight = needs_grad(weight),
+                                  .need_bias = needs_grad(bias)};
+  return record(
+      "linear", y, {x, weight, bias, residual},
+      [gradients, shape = x.shape(), need_residual = needs_grad(residual)](const Tensor& dy, const Gradients& sums) {
+        Gradients all = gradients.of(as_matrix(dy), sums);
+        if (all[0] && all[0].shape() != shape) all[0] = reshaped(all[0], shape);
+        all.push_back(need_residual ? dy : Tensor{});
+        return all;
+      });
 }
 
 std::vector<Tensor> linear_each(const Tensor& x, std::span<const LinearWeights> layers) {

@@ -28,9 +28,12 @@ Tensor shared_gradient(const Tensor& a, const Tensor& dy) {
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) {
   const Shape batch = broadcast_shapes(leading(a.shape()), leading(b.shape()), "matmul");
   const int64_t m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
-  const Tensor c = empty(with_matrix(batch, m, n), {options.result.value_or(a.dtype()), a.device()});
+  const Tensor c =
+      options.sum ? options.sum : empty(with_matrix(batch, m, n), {options.result.value_or(a.dtype()), a.device()});
   MatmulOptions how = matmul_options(options.precision, a.dtype());
+  how.accumulate = static_cast<bool>(options.sum);
   how.bias = view_or_empty(options.bias);
+  how.residual = view_or_empty(options.residual);
   kernels(a.device())
       .matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
                        stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(), how);

@@ -21,6 +21,8 @@ Tensor per_row(const Tensor& x) { return empty({x.numel() / x.dim(-1)}, {sum_dty
 
 Tensor dense_or_empty(const Tensor& x) { return x ? dense(x) : Tensor{}; }
 Tensor like_if(bool wanted, const Tensor& x) { return wanted ? empty_like(x) : Tensor{}; }
+/// Where the gradient of x goes: into its sum so far, if there is one.
+Tensor sum_or_new(bool wanted, const Tensor& sum, const Tensor& x) { return sum ? sum : like_if(wanted, x); }
 
 }  // namespace
 
@@ -37,11 +39,11 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Nor
       .norm.layer_forward(rows(in), rows_or_empty(w), rows_or_empty(b), options.eps, rows(y), rows(mean), rows(rstd));
   const bool to_x = needs_grad(x), to_weight = weight && needs_grad(weight), to_bias = bias && needs_grad(bias);
   if (!to_x && !to_weight && !to_bias) return y;
-  return record("layer_norm", y, {x, weight, bias}, [=](const Tensor& dy) -> Gradients {
-    const Tensor dx = like_if(to_x, in), dweight = like_if(to_weight, w), dbias = like_if(to_bias, b);
+  return record("layer_norm", y, {x, weight, bias}, [=](const Tensor& dy, const Gradients& sums) -> Gradients {
+    const Tensor dx = sum_or_new(to_x, sums[0], in), dweight = like_if(to_weight, w), dbias = like_if(to_bias, b);
     kernels(in.device())
-        .norm.layer_backward(rows(dense(dy)), rows(in), rows_or_empty(w), rows(mean), rows(rstd), rows_or_empty(dx),
-                             rows_or_empty(dweight), rows_or_empty(dbias));
+        .norm.layer_backward(rows(dense(dy)), rows(in), rows_or_empty(w), rows(mean), rows(rstd),
+                             rows_or_empty(sums[0]), rows_or_empty(dx), rows_or_empty(dweight), rows_or_empty(dbias));
     return {dx, dweight, dbias};
   });
 }
@@ -54,11 +56,11 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, NormOptions options) {
   kernels(x.device()).norm.rms_forward(rows(in), rows_or_empty(w), options.eps, rows(y), rows(rstd));
   const bool to_x = needs_grad(x), to_weight = weight && needs_grad(weight);
   if (!to_x && !to_weight) return y;
-  return record("rms_norm", y, {x, weight}, [=](const Tensor& dy) -> Gradients {
-    const Tensor dx = like_if(to_x, in), dweight = like_if(to_weight, w);
+  return record("rms_norm", y, {x, weight}, [=](const Tensor& dy, const Gradients& sums) -> Gradients {
+    const Tensor dx = sum_or_new(to_x, sums[0], in), dweight = like_if(to_weight, w);
     kernels(in.device())
-        .norm.rms_backward(rows(dense(dy)), rows(in), rows_or_empty(w), rows(rstd), rows_or_empty(dx),
-                           rows_or_empty(dweight));
+        .norm.rms_backward(rows(dense(dy)), rows(in), rows_or_empty(w), rows(rstd), rows_or_empty(sums[0]),
+                           rows_or_empty(dx), rows_or_empty(dweight));
     return {dx, dweight};
   });
 }

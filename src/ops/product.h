@@ -12,6 +12,8 @@ struct ProductOptions {
   Tensor bias{};  ///< [n] or empty
   Precision precision = Precision::f32;
   std::optional<DType> result{};  ///< f32 for operands of 16 bits; default: the dtype of a
+  Tensor residual{};              ///< of the result's shape and dtype, added at the end; or empty
+  Tensor sum{};                   ///< dense, of the result's shape: the product is added to it in place; or empty
 };
 
 /// The options of a product of operands of `dtype`. Operands of 16 bits need no rounding.
@@ -20,8 +22,8 @@ inline MatmulOptions matmul_options(Precision precision, DType dtype) {
           .tf32 = precision == Precision::tf32 && dtype == DType::f32};
 }
 
-/// a […, m, k] · b […, k, n] + bias. Leading axes broadcast. The bias may be f32 beside operands of 16 bits. Not
-/// recorded.
+/// a […, m, k] · b […, k, n] + bias + residual, or `sum` after the product was added to it. Leading axes broadcast. The
+/// bias may be f32 beside operands of 16 bits. Not recorded.
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options = {});
 
 }  // namespace attend

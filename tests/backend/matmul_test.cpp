@@ -167,6 +167,30 @@ TEST(MatmulKernel, BiasAndAccumulation) {
   }
 }
 
+TEST(MatmulKernel, Residual) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Sizes& size : {Sizes{1, 40, 30}, Sizes{60, 600, 56}, Sizes{64, 2100, 32}, Sizes{7, 1, 3}}) {
+      for (const Layout layout : kLayouts) {
+        const Tensor a = laid_out(layout, 1, size.m, size.k, 1, dtype),
+                     b = laid_out(layout, 1, size.k, size.n, 2, dtype);
+        const Tensor left = a.as_strided({size.m, size.k}, {a.strides()[1], a.strides()[2]}, a.offset());
+        const Tensor right = b.as_strided({size.k, size.n}, {b.strides()[1], b.strides()[2]}, b.offset());
+        const Tensor bias = host_values({size.n}, 3, dtype), residual = host_values({size.m, size.n}, 4, dtype);
+        const Tensor c = full({size.m, size.n}, NAN, {dtype});
+        const MatmulKernels& kernel = kernels(default_device()).matmul;
+        kernel.multiply(left.view(), right.view(), c.view(), {.bias = bias.view(), .residual = residual.view()});
+        auto expected = naive(a, b);
+        const Reader shift(bias), added(residual);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const auto at = static_cast<int64_t>(i);
+          expected[i] += shift(at % size.n) + added(at / size.n, at % size.n);
+        }
+        testing::expect_close(c, expected, tolerance(dtype, size.k));
+      }
+    }
+  }
+}
+
 TEST(MatmulKernel, SpecialValuesPassThrough) {
   // An infinity reaches its own row and no other, however the tile is padded.
   for (const int64_t rows : {2, 40}) {

@@ -129,6 +129,34 @@ TEST(Half, Linear) {
   }
 }
 
+TEST(Half, LinearWithResidual) {
+  const auto f = [](const Inputs& in) { return linear(in[0], in[1], in[2], in[3]); };
+  for (const auto& [rows, in, out] : {std::array<int64_t, 3>{64, 96, 128}, {33, 31, 17}, {1, 8, 256}}) {
+    const Inputs inputs{exact_values({rows, in}, 1), exact_values({out, in}, 2), exact_values({out}, 3),
+                        exact_values({rows, out}, 4)};
+    expect_accurate({.f = f, .inputs = inputs, .parameters = {1, 2}});
+    expect_accurate({.f = f, .inputs = inputs, .parameters = {0, 1, 2, 3}, .in_scope = true});
+  }
+}
+
+// The gradients of x are added up in place: by norms and by products.
+TEST(Half, ResidualStream) {
+  const auto f = [](const Inputs& in) {
+    const Tensor y = linear(layer_norm(in[0], in[1], in[2]), in[3], {}, in[0]);
+    return linear(rms_norm(y, in[1]), in[3], {}, y) + linear(y, in[3]);
+  };
+  const auto naive = [](const Inputs& in) {
+    const Tensor x = in[0];
+    const Tensor y = rounded(rounded(linear(rounded(layer_norm(x, in[1], in[2])), in[3])) + x);
+    return rounded(rounded(linear(rounded(rms_norm(y, in[1])), in[3])) + y) + rounded(linear(y, in[3]));
+  };
+  for (const int64_t dim : {8, 33, 768}) {
+    const Inputs inputs{exact_values({40, dim}, 1), exact_values({dim}, 2), exact_values({dim}, 3),
+                        exact_values({dim, dim}, 4) * 0.125};
+    expect_accurate({.f = f, .inputs = inputs, .parameters = {1, 2, 3}, .naive = naive});
+  }
+}
+
 TEST(Half, LinearEach) {
   const auto f = [](const Inputs& in) {
     const LinearWeights layers[]{{in[1], in[2]}, {in[3], {}}};

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "attend/ops/arithmetic.h"
+#include "attend/ops/embedding.h"
+#include "attend/ops/norm.h"
 #include "attend/ops/shape.h"
 #include "testing/gradients.h"
+#include "testing/half_device.h"
 #include "testing/values.h"
 
 namespace attend {
@@ -65,6 +69,51 @@ TEST(Linear, SameBitsOnAnyNumberOfThreads) {
   expect_same_bits([](const Inputs& in) { return linear(in[0], in[1], in[2]); },
                    {host_values({130, 300}, 1, DType::f32), host_values({200, 300}, 2, DType::f32),
                     host_values({200}, 3, DType::f32)});
+}
+
+TEST(Linear, AddsAResidual) {
+  const Tensor x = host_values({3, 7, 33}, 1), weight = host_values({24, 33}, 2), bias = host_values({24}, 3);
+  const Tensor residual = host_values({3, 7, 24}, 4);
+  const std::vector<double> expected = (residual + linear(x, weight, bias)).to_vector<double>();
+  expect_close(linear(x, weight, bias, residual), expected, 1e-12);
+  expect_gradients([](const Inputs& in) { return linear(in[0], in[1], in[2], in[3]); },
+                   {host_values({2, 3, 4}, 1), host_values({5, 4}, 2), host_values({5}, 3), host_values({2, 3, 5}, 4)});
+}
+
+/// A tensor that several ops read, with an op that passes its gradient on.
+Tensor residual_stream(const Inputs& in) {
+  const Tensor branch = linear(layer_norm(in[0], in[1], in[2]), in[3], {}, in[0]);
+  const Tensor shared = linear(branch, in[3]) + linear(branch, in[4]) + linear(branch, in[3]);
+  return linear(rms_norm(shared, in[1]), in[4], {}, shared) + embedding(tensor<int64_t>({2, 0, 2}, {3}), in[3]);
+}
+
+TEST(Linear, GradientsOfATensorThatManyOpsRead) {
+  const Inputs inputs{host_values({3, 6}, 1), host_values({6}, 2), host_values({6}, 3), host_values({6, 6}, 4),
+                      host_values({6, 6}, 5)};
+  expect_gradients(residual_stream, inputs);
+  expect_same_bits(residual_stream, inputs);
+}
+
+/// On a GPU, ops add to the sum of gradients in place.
+TEST(Linear, GradientsOnADeviceAreThoseOfTheCpu) {
+  const auto gradients = [](Device device) {
+    Inputs leaves;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const Shape shape = seed == 1 ? Shape{3, 6} : seed <= 3 ? Shape{6} : Shape{6, 6};
+      leaves.push_back(parameter(to(host_values(shape, seed), device)));
+    }
+    const Tensor y = residual_stream(leaves);
+    for (int run = 0; run < 2; ++run)
+      backward(run == 0 ? y : residual_stream(leaves), to(testing::weights_like(y), device));
+    std::vector<double> all;
+    for (const Tensor& leaf : leaves) {
+      for (const double value : grad(leaf).to_vector<double>()) all.push_back(value);
+    }
+    return all;
+  };
+  const std::vector<double> expected = gradients(kCpu), got = gradients(testing::half_device());
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-11) << i;
 }
 
 TEST(Linear, Errors) {

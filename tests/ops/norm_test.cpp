@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/kernels.h"
 #include "testing/gradients.h"
 
 namespace attend {
@@ -57,6 +58,36 @@ TEST(Norm, Gradients) {
   // Only the parameters, and a bias without a weight.
   expect_gradients([&](const auto& in) { return layer_norm(x, in[0], {}); }, {w});
   expect_gradients([&](const auto& in) { return layer_norm(x, {}, in[0]); }, {w});
+}
+
+/// `added` is added to dx, also in place.
+TEST(Norm, KernelsAddToTheGradient) {
+  const NormKernels& kernel = kernels(default_device()).norm;
+  for (const int64_t cols : {1, 8, 31, 257, 768, 1024, 3000, 20000}) {
+    for (const bool centred : {true, false}) {
+      const Tensor x = random_f32({9, cols}, 1), dy = random_f32({9, cols}, 2), w = random_f32({cols}, 3);
+      const Tensor added = random_f32({9, cols}, 4), y = empty_like(x), mean = zeros({9}), rstd = zeros({9});
+      const auto gradient = [&](const Tensor& before, const Tensor& dx) {
+        if (centred) {
+          kernel.layer_forward(rows(x), rows(w), {}, 1e-5, rows(y), rows(mean), rows(rstd));
+          kernel.layer_backward(rows(dy), rows(x), rows(w), rows(mean), rows(rstd), rows_or_empty(before), rows(dx), {},
+                                {});
+        } else {
+          kernel.rms_forward(rows(x), rows(w), 1e-5, rows(y), rows(rstd));
+          kernel.rms_backward(rows(dy), rows(x), rows(w), rows(rstd), rows_or_empty(before), rows(dx), {});
+        }
+        return dx.to_vector<double>();
+      };
+      std::vector<double> expected = gradient({}, empty_like(x));
+      const auto before = added.to_vector<double>();
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+      const Tensor dx = empty_like(x);
+      gradient(added, dx);
+      expect_close(dx, expected, 1e-5);
+      const Tensor own = added.clone();
+      EXPECT_EQ(gradient(own, own), dx.to_vector<double>());
+    }
+  }
 }
 
 TEST(Norm, SameBits) {

@@ -46,6 +46,7 @@ class Widening {
   }
   MatmulOptions operator()(MatmulOptions options) {
     options.bias = (*this)(options.bias);
+    options.residual = (*this)(options.residual);
     options.bf16 = false;  // not every CPU has such products
     return options;
   }

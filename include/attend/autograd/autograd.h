@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,9 @@ namespace attend {
 
 /// One gradient for each input of a node, in order. A gradient that is not needed is an empty tensor.
 using Gradients = std::vector<Tensor>;
-using BackwardFunction = std::function<Gradients(const Tensor& dy)>;
+/// Maps the gradient of a node's result to the gradients of its inputs. sums[i] is the sum of the gradients that input
+/// i has received so far, or empty. The function may add the input's gradient to it in place and return it.
+using BackwardFunction = std::function<Gradients(const Tensor& dy, const Gradients& sums)>;
 
 /// Makes `tensor` a leaf of the recorded graph that receives a gradient, or a constant if `required` is false. Returns
 /// `tensor`. Throws ShapeError unless the dtype is a floating-point type.
@@ -31,8 +34,23 @@ void zero_grad(const Tensor& tensor);  ///< removes the gradient
 /// Records that the op `name` computed `y` from `inputs`, and returns a recorded handle to y. Returns `y` unchanged if
 /// no input needs a gradient. `backward` maps the gradient of y, which has y's dtype, to the gradients of the inputs;
 /// they are converted to the inputs' dtypes. It may capture `y` but not the returned handle, because the node would
-/// then own itself.
-Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward);
+/// then own itself. `sums` are passed only if `adds_in_place`, and only on a GPU.
+Tensor record_node(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, BackwardFunction backward,
+                   bool adds_in_place);
+
+/// record_node with a function of dy, or of dy and sums.
+template <class Backward>
+Tensor record(const char* name, const Tensor& y, const std::vector<Tensor>& inputs, Backward&& backward) {
+  constexpr bool kAdds = std::is_invocable_v<Backward&, const Tensor&, const Gradients&>;
+  if constexpr (kAdds) {
+    return record_node(name, y, inputs, BackwardFunction(std::forward<Backward>(backward)), true);
+  } else {
+    return record_node(
+        name, y, inputs,
+        [function = std::forward<Backward>(backward)](const Tensor& dy, const Gradients&) { return function(dy); },
+        false);
+  }
+}
 
 /// A reference to a tensor that outlives the call in which the reference is an argument.
 class TensorRef {
@@ -52,7 +70,7 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
   if (!any) return y;
   std::vector<Tensor> all;
   for (const TensorRef& input : inputs) all.push_back(*input);
-  return record(name, y, all, BackwardFunction(std::forward<Backward>(backward)));
+  return record(name, y, all, std::forward<Backward>(backward));
 }
 
 /// Records that `compute` returns `y`, whose own record is not kept: backward() calls `compute` again, with recording,

@@ -26,7 +26,8 @@ struct FeedForward {
   std::optional<Linear> gate;
 
   static FeedForward create(const FeedForwardConfig& config, Rng& rng);
-  Tensor forward(const Tensor& x, const ForwardPass& pass = {}) const;
+  /// A residual, if given, is added to the result.
+  Tensor forward(const Tensor& x, const ForwardPass& pass = {}, const Tensor& residual = {}) const;
 
   static void fields(auto&& visit) {
     visit("up", &FeedForward::up);

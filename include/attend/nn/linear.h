@@ -19,7 +19,7 @@ struct Linear {
 
   /// Initial values are uniform within ±1/√in, as in PyTorch. Throws ShapeError if `in` or `out` is below 1.
   static Linear create(const LinearConfig& config, Rng& rng);
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x, const Tensor& residual = {}) const;  ///< a residual is added to y
   /// The argument of linear_each, for several layers that read the same x.
   LinearWeights weights() const { return {weight, bias}; }
 

@@ -60,6 +60,7 @@ struct MultiheadAttention {
 
   struct Inputs {
     Tensor query, key, value;
+    Tensor residual{};  ///< [batch, queries, dim], added to the output; may be empty
   };
   /// Attention with separate query, key and value inputs. Every query sees the extra keys of bias_kv and zero_key,
   /// independent of the masks. Extra keys together with `causal` or a window need a mask of queries × keys, the only

@@ -7,9 +7,9 @@
 
 namespace attend {
 
-/// x[…, in] · weightᵀ + bias, with weight [out, in] and bias [out] or empty. If x is f32 and nothing is recorded, the
-/// weight may be bf16 or int8 (attend/ops/weight_format.h).
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// x[…, in] · weightᵀ + bias + residual, with weight [out, in], bias [out] or empty, and residual […, out] or empty. If
+/// x is f32 and nothing is recorded, the weight may be bf16 or int8 (attend/ops/weight_format.h).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 
 struct LinearWeights {
   Tensor weight, bias;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/dispatch.h"
@@ -157,8 +159,8 @@ void AddBlocks(const T* partial, int64_t blocks, int64_t stride, T* total, int64
 }
 
 template <bool kCentred>
-void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx, Rows dweight,
-                  Rows dbias) {
+void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added, Rows dx,
+                  Rows dweight, Rows dbias) {
   WithFloat(x.dtype, "norm", [&](auto type) {
     using T = decltype(type);
     const int64_t per_block = RowsPerBlock(x.rows), blocks = (x.rows + per_block - 1) / per_block;
@@ -169,13 +171,18 @@ void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, C
       std::fill(own, own + stride, T{0});
       const ParameterSums<T> sums{dweight ? own : nullptr, dbias ? own + stride - x.cols : nullptr};
       const T* const scale = static_cast<const T*>(weight.data);
+      const Scratch<T> own_dx(added ? x.cols : 0);
       for (int64_t row = block * per_block; row < std::min(x.rows, (block + 1) * per_block); ++row) {
         const RowStatistics<T> statistics{mean ? static_cast<const T*>(mean.data)[row] : T{0},
                                           static_cast<const T*>(rstd.data)[row]};
         const T *row_dy = row_of<T>(dy, row), *row_x = row_of<T>(x, row);
         const UpstreamSums<T> upstream = SumUpstream(row_dy, row_x, scale, statistics, sums, x.cols);
-        if (dx) {
-          InputGradientRow<kCentred>(row_dy, row_x, scale, statistics, upstream, row_of<T>(dx, row), x.cols);
+        if (!dx) continue;
+        T* const row_dx = added ? own_dx.data() : row_of<T>(dx, row);
+        InputGradientRow<kCentred>(row_dy, row_x, scale, statistics, upstream, row_dx, x.cols);
+        if (added) {
+          const T* const before = row_of<T>(added, row);
+          std::transform(before, before + x.cols, row_dx, row_of<T>(dx, row), std::plus<T>());
         }
       }
     });
@@ -187,15 +194,15 @@ void NormBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, C
 void LayerForward(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd) {
   NormForward<true>(x, weight, bias, eps, y, mean, rstd);
 }
-void LayerBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx, Rows dweight,
-                   Rows dbias) {
-  NormBackward<true>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+void LayerBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added,
+                   Rows dx, Rows dweight, Rows dbias) {
+  NormBackward<true>(dy, x, weight, mean, rstd, added, dx, dweight, dbias);
 }
 void RmsForward(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd) {
   NormForward<false>(x, weight, {}, eps, y, {}, rstd);
 }
-void RmsBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight) {
-  NormBackward<false>(dy, x, weight, {}, rstd, dx, dweight, {});
+void RmsBackward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, ConstRows added, Rows dx, Rows dweight) {
+  NormBackward<false>(dy, x, weight, {}, rstd, added, dx, dweight, {});
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -210,15 +217,16 @@ HWY_EXPORT(RmsBackward);
 void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd) {
   ATTEND_DISPATCH(y.dtype, LayerForward)(x, weight, bias, eps, y, mean, rstd);
 }
-void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
-                         Rows dweight, Rows dbias) {
-  ATTEND_DISPATCH(x.dtype, LayerBackward)(dy, x, weight, mean, rstd, dx, dweight, dbias);
+void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added,
+                         Rows dx, Rows dweight, Rows dbias) {
+  ATTEND_DISPATCH(x.dtype, LayerBackward)(dy, x, weight, mean, rstd, added, dx, dweight, dbias);
 }
 void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd) {
   ATTEND_DISPATCH(y.dtype, RmsForward)(x, weight, eps, y, rstd);
 }
-void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight) {
-  ATTEND_DISPATCH(x.dtype, RmsBackward)(dy, x, weight, rstd, dx, dweight);
+void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, ConstRows added, Rows dx,
+                       Rows dweight) {
+  ATTEND_DISPATCH(x.dtype, RmsBackward)(dy, x, weight, rstd, added, dx, dweight);
 }
 }  // namespace attend::cpu
 #endif

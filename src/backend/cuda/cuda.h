@@ -41,10 +41,11 @@ void log_softmax_backward(ConstRows dy, ConstRows y, Rows dx);
 void log_softmax_terms(ConstRows x, Rows terms);
 
 void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd);
-void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
-                         Rows dweight, Rows dbias);
+void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added,
+                         Rows dx, Rows dweight, Rows dbias);
 void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd);
-void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight);
+void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, ConstRows added, Rows dx,
+                       Rows dweight);
 
 void count_targets(ConstRows target, int64_t ignore_index, Rows count);
 void cross_entropy(ConstRows x, ConstRows target, const CrossEntropyOptions& options, Rows losses, Rows lse);

@@ -137,7 +137,7 @@ __device__ void write_part(const Sum<T> (&sums)[kElements<T>], int64_t cols, Sum
 template <class T, int kGroup, bool kCached>
 __global__ void __launch_bounds__(kCta<kGroup>, kCta<kGroup> == 128 ? 3 : 1)
     backward_kernel(NormShape shape, Parameters parameters, const T* dy, const T* x, const Sum<T>* means,
-                    const Sum<T>* rstds, T* dx, GradientParts<Sum<T>> parts) {
+                    const Sum<T>* rstds, const T* added, T* dx, GradientParts<Sum<T>> parts) {
   using S = Sum<T>;
   constexpr int kN = kPack<T>;
   const int64_t cols = shape.cols, groups = int64_t{gridDim.x} * (kCta<kGroup> / kGroup);
@@ -176,9 +176,16 @@ __global__ void __launch_bounds__(kCta<kGroup>, kCta<kGroup> == 128 ? 3 : 1)
     moment = group_sum<kGroup>(moment);
     const S n = static_cast<S>(cols), slope = rstd * rstd * moment / n, level = shape.centred ? plain / n : S{0};
     each([&](const S(&g)[kN], const S(&centred)[kN], const S(&)[kN], int64_t col, int) {
-      Pack<T> result;
+      Pack<T> result, before{};
+      if (added != nullptr) {
+        before = load_pack<kN>(added + row * shape.added_stride + col, cols - col, shape.aligned);
+      }
 #pragma unroll
-      for (int i = 0; i < kN; ++i) result.at[i] = narrow<T>((g[i] - level - centred[i] * slope) * rstd);
+      for (int i = 0; i < kN; ++i) {
+        S value = (g[i] - level - centred[i] * slope) * rstd;
+        if (added != nullptr) value += wide(before.at[i]);
+        result.at[i] = narrow<T>(value);
+      }
       store_pack<kN>(dx + row * shape.dx_stride + col, result, cols - col, shape.aligned);
     });
   }
@@ -271,7 +278,7 @@ void norm(bool centred, ConstRows x, ConstRows weight, ConstRows bias, double ep
     using T = decltype(type);
     using S = Sum<T>;
     const bool aligned = rows_aligned(x, kPack<T>) && rows_aligned(y, kPack<T>);
-    const NormShape shape{x.rows, x.cols, x.stride, y.stride, 0, aligned, centred};
+    const NormShape shape{x.rows, x.cols, x.stride, y.stride, 0, 0, aligned, centred};
     with_group<T>(x.cols, [&]<int kGroup, bool kCached>() {
       forward_kernel<T, kGroup, kCached><<<group_grid<kGroup>(x.rows), kCta<kGroup>, 0, stream()>>>(
           shape, parameters_of<T>(x.dtype, weight, bias), static_cast<S>(eps), static_cast<const T*>(x.data),
@@ -301,13 +308,14 @@ void with_elements(int64_t cols, F&& f) {
   }
 }
 
-void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
-                   Rows dweight, Rows dbias) {
+void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd,
+                   ConstRows added, Rows dx, Rows dweight, Rows dbias) {
   with_float(x.dtype, "norm_backward", [&](auto type) {
     using T = decltype(type);
     using S = Sum<T>;
-    const bool aligned = rows_aligned(x, kPack<T>) && rows_aligned(dy, kPack<T>) && (!dx || rows_aligned(dx, kPack<T>));
-    const NormShape shape{x.rows, x.cols, x.stride, dy.stride, dx.stride, aligned, centred};
+    const bool aligned = rows_aligned(x, kPack<T>) && rows_aligned(dy, kPack<T>) &&
+                         (!dx || rows_aligned(dx, kPack<T>)) && (!added || rows_aligned(added, kPack<T>));
+    const NormShape shape{x.rows, x.cols, x.stride, dy.stride, dx.stride, added.stride, aligned, centred};
     const T *dy_data = static_cast<const T*>(dy.data), *x_data = static_cast<const T*>(x.data);
     const S *means = static_cast<const S*>(mean.data), *rstds = static_cast<const S*>(rstd.data);
     with_group<T>(x.cols, [&]<int kGroup, bool kCached>() {
@@ -319,7 +327,8 @@ void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, Co
         const Parameters parameters = parameters_of<T>(x.dtype, weight, {});
         const auto launch = [&](auto* kernel) {
           kernel<<<static_cast<unsigned>(blocks), kCta<kGroup>, 0, stream()>>>(
-              shape, parameters, dy_data, x_data, means, rstds, static_cast<T*>(dx.data), to);
+              shape, parameters, dy_data, x_data, means, rstds, static_cast<const T*>(added.data),
+              static_cast<T*>(dx.data), to);
         };
         if (kGroup == kWarp && aligned && x.cols % kPack<T> == 0)
           with_elements<T>(x.cols, [&]<int E>() { launch(whole_backward_kernel<T, E>); });
@@ -344,15 +353,16 @@ void norm_backward(bool centred, ConstRows dy, ConstRows x, ConstRows weight, Co
 void layer_norm(ConstRows x, ConstRows weight, ConstRows bias, double eps, Rows y, Rows mean, Rows rstd) {
   norm(true, x, weight, bias, eps, y, mean, rstd);
 }
-void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, Rows dx,
-                         Rows dweight, Rows dbias) {
-  norm_backward(true, dy, x, weight, mean, rstd, dx, dweight, dbias);
+void layer_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows mean, ConstRows rstd, ConstRows added,
+                         Rows dx, Rows dweight, Rows dbias) {
+  norm_backward(true, dy, x, weight, mean, rstd, added, dx, dweight, dbias);
 }
 void rms_norm(ConstRows x, ConstRows weight, double eps, Rows y, Rows rstd) {
   norm(false, x, weight, {}, eps, y, {}, rstd);
 }
-void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, Rows dx, Rows dweight) {
-  norm_backward(false, dy, x, weight, {}, rstd, dx, dweight, {});
+void rms_norm_backward(ConstRows dy, ConstRows x, ConstRows weight, ConstRows rstd, ConstRows added, Rows dx,
+                       Rows dweight) {
+  norm_backward(false, dy, x, weight, {}, rstd, added, dx, dweight, {});
 }
 
 }  // namespace attend::cuda

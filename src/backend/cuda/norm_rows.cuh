@@ -33,7 +33,7 @@ __device__ void load_parameter(const void* data, const Parameters& parameters, i
 }
 
 struct NormShape {
-  int64_t rows, cols, x_stride, y_stride, dx_stride;
+  int64_t rows, cols, x_stride, y_stride, dx_stride, added_stride;
   bool aligned;
   bool centred;  ///< layer norm; otherwise RMS norm, whose mean is 0
 };
@@ -111,7 +111,7 @@ __device__ __forceinline__ double multiply_alone(double a, double b) { return __
 template <class T, int E>
 __global__ void __launch_bounds__(kCta<kWarp>, warp_ctas<T>(E))
     whole_backward_kernel(NormShape shape, Parameters parameters, const T* dy, const T* x, const Sum<T>* means,
-                          const Sum<T>* rstds, T* dx, GradientParts<Sum<T>> parts) {
+                          const Sum<T>* rstds, const T* added, T* dx, GradientParts<Sum<T>> parts) {
   using S = Sum<T>;
   using Row = WholeRow<T, E>;
   constexpr int kN = kPack<T>;
@@ -130,6 +130,16 @@ __global__ void __launch_bounds__(kCta<kWarp>, warp_ctas<T>(E))
   own.load(shape, row, x, dy, means, rstds);
   for (; row < shape.rows; row += groups, own = next) {
     next.load(shape, row + groups, x, dy, means, rstds);
+    uint4 before[kIs16Bit<T> ? Row::kCount : 1];  // a row of `added`; wider types have no registers for it
+    const auto load_before = [&](int k) {
+      return *reinterpret_cast<const uint4*>(added + row * shape.added_stride + Row::column(k));
+    };
+    if constexpr (kIs16Bit<T>) {
+#pragma unroll
+      for (int k = 0; k < Row::kCount; ++k) {
+        if (added != nullptr && Row::column(k) < cols) before[k] = load_before(k);
+      }
+    }
     S plain = 0, moment = 0;
 #pragma unroll
     for (int k = 0; k < Row::kCount; ++k) {
@@ -155,11 +165,14 @@ __global__ void __launch_bounds__(kCta<kWarp>, warp_ctas<T>(E))
     for (int k = 0; k < Row::kCount; ++k) {
       if (Row::column(k) >= cols) break;
       const auto xs = std::bit_cast<Pack<T>>(own.x[k]), dys = std::bit_cast<Pack<T>>(own.dy[k]);
-      Pack<T> result;
+      Pack<T> result, held{};
+      if (added != nullptr) held = std::bit_cast<Pack<T>>(kIs16Bit<T> ? before[kIs16Bit<T> ? k : 0] : load_before(k));
 #pragma unroll
       for (int i = 0; i < kN; ++i) {
         const S g = multiply_alone(wide(dys.at[i]), weights[k][i]), centred = wide(xs.at[i]) - own.mean;
-        result.at[i] = narrow<T>((g - level - centred * slope) * rstd);
+        S value = (g - level - centred * slope) * rstd;
+        if (added != nullptr) value += wide(held.at[i]);
+        result.at[i] = narrow<T>(value);
       }
       *reinterpret_cast<Pack<T>*>(dx + row * shape.dx_stride + Row::column(k)) = result;
     }

@@ -143,6 +143,7 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
       multiply_all(product, batch);
     }
   });
+  if (options.residual) accumulate(options.residual, c);
 }
 
 }  // namespace attend::cpu

@@ -171,37 +171,58 @@ Outcome run_all(Product product, std::vector<Axis> axes) {
   return Outcome::done;
 }
 
+/// A matrix or a batch of them as cuBLASLt takes it: the view itself, or a dense copy.
+class DenseOperand {
+ public:
+  explicit DenseOperand(const ConstView& view) : view_(view) {
+    if (operand_of(view)) return;
+    copy_.emplace(view, view.dtype);
+    view_ = copy_->view();
+  }
+  const ConstView& view() const { return view_; }
+  Operand operand() const { return *operand_of(view_); }
+
+ private:
+  std::optional<DenseCopy> copy_;
+  ConstView view_;
+};
+
+/// Lets the product add the residual, if it can. Returns false, before anything was computed, if it cannot.
+bool run_with_residual(Product product, const ConstView& residual) {
+  if (!residual || residual.dtype != product.c_type || residual.strides[1] != 1 || product.accumulate) return false;
+  product.residual = residual.data;
+  product.residual_stride = product.m == 1 ? product.n : residual.strides[0];
+  return run_product(product) == Outcome::done;
+}
+
 /// The product of operands of one type.
 void multiply_operands(const ConstView& a, const ConstView& b, const View& c, const MatmulOptions& options) {
   const DenseBias bias(options.bias, c.dtype);
   const int64_t row = c.rank() - 2, column = c.rank() - 1;
-  const std::optional<Operand> left = operand_of(a), right = operand_of(b);
-  std::optional<DenseCopy> dense_a, dense_b;
-  if (!left) dense_a.emplace(a, a.dtype);
-  if (!right) dense_b.emplace(b, b.dtype);
-  const ConstView& used_a = left ? a : dense_a->view();
-  const ConstView& used_b = right ? b : dense_b->view();
+  const DenseOperand left(a), right(b);
   Product product{.type = a.dtype,
                   .c_type = c.dtype,
                   .m = c.shape[row],
                   .n = c.shape[column],
                   .k = a.shape[column],
-                  .a = left ? *left : *operand_of(used_a),
-                  .b = right ? *right : *operand_of(used_b),
+                  .a = left.operand(),
+                  .b = right.operand(),
                   .c = c.data,
                   .c_stride = c.shape[row] == 1 ? c.shape[column] : c.strides[row],
                   .accumulate = options.accumulate,
                   .tf32 = options.tf32 && a.dtype == DType::f32};
-  std::vector<Axis> axes = leading_axes(used_a, used_b, c);
+  std::vector<Axis> axes = leading_axes(left.view(), right.view(), c);
   join_rows(product, axes);
-  if (bias.view() && c.dtype != DType::f64) {
-    product.bias = bias.view().data;
-    if (run_all(product, axes) == Outcome::done) return;
+  const bool has_bias = bias.view() && c.dtype != DType::f64;
+  product.bias = has_bias ? bias.view().data : nullptr;
+  if (c.rank() == 2 && run_with_residual(product, options.residual)) return;
+  if (!has_bias || run_all(product, axes) != Outcome::done) {
     product.bias = nullptr;
+    require<DeviceError>(run_all(product, axes) == Outcome::done, "matmul.multiply: cuBLASLt has no algorithm for ",
+                         a.dtype, " ", a.shape, " · ", b.shape);
+    if (bias.view()) add_bias(bias.view(), c);
   }
-  require<DeviceError>(run_all(product, axes) == Outcome::done, "matmul.multiply: cuBLASLt has no algorithm for ",
-                       a.dtype, " ", a.shape, " · ", b.shape);
-  if (bias.view()) add_bias(bias.view(), c);
+  if (options.residual) accumulate(options.residual, c);
 }
 
 }  // namespace
@@ -214,6 +235,7 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
   if (k == 0) {
     if (!options.accumulate) fill(c, 0);
     if (options.bias) add_bias(DenseBias(options.bias, c.dtype).view(), c);
+    if (options.residual) accumulate(options.residual, c);
     return;
   }
   if (options.bf16 && a.dtype == DType::f32 && c.shape.numel() * k > kRoundedWork) {

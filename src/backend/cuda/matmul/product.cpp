@@ -70,7 +70,7 @@ uint32_t alignment(const void* data) {
 }
 
 /// Everything that decides on the algorithm.
-using Key = std::array<int64_t, 20>;
+using Key = std::array<int64_t, 22>;
 
 Key key_of(const Product& product) {
   const auto flag = [](bool value, int place) { return static_cast<int64_t>(value) << place; };
@@ -87,11 +87,13 @@ Key key_of(const Product& product) {
           product.c_stride,
           product.c_batch_stride,
           flag(product.a.turned, 0) | flag(product.b.turned, 1) | flag(product.bias != nullptr, 2) |
-              flag(product.accumulate, 3) | flag(product.tf32, 4),
+              flag(product.accumulate, 3) | flag(product.tf32, 4) | flag(product.residual != nullptr, 5),
+          product.residual_stride,
           alignment(product.a.data),
           alignment(product.b.data),
           alignment(product.c),
-          alignment(product.bias)};
+          alignment(product.bias),
+          alignment(product.residual)};
 }
 
 struct KeyHash {
@@ -115,7 +117,7 @@ using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
 /// A product prepared for cuBLASLt.
 struct Plan {
   Desc desc;
-  Layout a, b, c;
+  Layout a, b, c, residual;
   cudaDataType_t scale = CUDA_R_32F;
   cublasLtMatmulAlgo_t algo{};
   size_t workspace = 0;
@@ -182,7 +184,8 @@ Preference new_preference(const Product& product) {
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.b.data));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product.a.data));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product.c));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      alignment(product.residual != nullptr ? product.residual : product.c));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c));
   return owned;
 }
@@ -204,12 +207,16 @@ Plan new_plan(cublasLtHandle_t handle, const Product& product) {
   plan.a = operand_layout(product, product.b, product.k, product.n);
   plan.b = operand_layout(product, product.a, product.m, product.k);
   plan.c = new_layout({types.result, product.n, product.m, product.c_stride, product.batch, product.c_batch_stride});
+  if (product.residual != nullptr) {
+    plan.residual = new_layout({types.result, product.n, product.m, product.residual_stride, 1, 0});
+  }
+  const cublasLtMatrixLayout_t added = plan.residual ? plan.residual.get() : plan.c.get();
   const Preference preference = new_preference(product);
   std::array<cublasLtMatmulHeuristicResult_t, 16> found{};
   int count = 0;
   const cublasStatus_t status =
-      blas().heuristic(handle, plan.desc.get(), plan.a.get(), plan.b.get(), plan.c.get(), plan.c.get(),
-                       preference.get(), static_cast<int>(found.size()), found.data(), &count);
+      blas().heuristic(handle, plan.desc.get(), plan.a.get(), plan.b.get(), added, plan.c.get(), preference.get(),
+                       static_cast<int>(found.size()), found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return plan;
   check(status, kName);
   for (int i = 0; i < count && !plan.is_possible; ++i) {
@@ -261,10 +268,12 @@ Outcome run_product(const Product& product) {
           kName);
   }
   const Scratch<std::byte> workspace(static_cast<int64_t>(plan.workspace));
-  const Factors one(1), beta(product.accumulate ? 1 : 0);
+  const bool adds = product.residual != nullptr;
+  const Factors one(1), beta(product.accumulate || adds ? 1 : 0);
   check(blas().matmul(all.handle, plan.desc.get(), one.as(plan.scale), product.b.data, plan.a.get(), product.a.data,
-                      plan.b.get(), beta.as(plan.scale), product.c, plan.c.get(), product.c, plan.c.get(), &plan.algo,
-                      workspace.data(), plan.workspace, stream()),
+                      plan.b.get(), beta.as(plan.scale), adds ? product.residual : product.c,
+                      adds ? plan.residual.get() : plan.c.get(), product.c, plan.c.get(), &plan.algo, workspace.data(),
+                      plan.workspace, stream()),
         kName);
   check_launch(kName);
   return Outcome::done;

@@ -15,7 +15,7 @@ struct Operand {
   int64_t batch_stride = 0;
 };
 
-/// c[m, n] = a[m, k] · b[k, n], for each matrix of a batch.
+/// c[m, n] = a[m, k] · b[k, n] + residual + bias, for each matrix of a batch.
 struct Product {
   DType type = DType::f32;    ///< of a and b: f32, f64, bf16, f16 or i8
   DType c_type = DType::f32;  ///< of c and bias: f32 or 16 bits, for f64 f64, for i8 i32
@@ -23,9 +23,11 @@ struct Product {
   Operand a, b;
   void* c = nullptr;  ///< contiguous rows
   int64_t c_stride = 0, c_batch_stride = 0;
-  const void* bias = nullptr;  ///< [n], contiguous; null: no bias
-  bool accumulate = false;     ///< add to c
-  bool tf32 = false;           ///< round f32 operands to TF32
+  const void* bias = nullptr;      ///< [n], contiguous; null: no bias
+  bool accumulate = false;         ///< add to c
+  bool tf32 = false;               ///< round f32 operands to TF32
+  const void* residual = nullptr;  ///< contiguous rows, as those of c; not with a batch; null: nothing is added
+  int64_t residual_stride = 0;
 };
 
 enum class Outcome { done, no_algorithm };
