@@ -89,6 +89,10 @@ struct MatmulKernels {
   /// c[…, m, n] = a[…, m, k] · b[…, k, n]. Leading axes are equal or have stride 0. a and b may have any strides; the
   /// last stride of c is 1.
   Kernel<void(ConstView a, ConstView b, View c, const MatmulOptions& options)> multiply{"matmul.multiply"};
+  /// u = a · b + bias and c = gelu_tanh(u): matrices of one dtype, u and c dense. The bias [n] may be empty.
+  Kernel<void(ConstView a, ConstView b, ConstView bias, View u, View c)> multiply_gelu{"matmul.multiply_gelu"};
+  /// c = (a · b) · gelu_tanh'(u): matrices of one dtype, u and c dense.
+  Kernel<void(ConstView a, ConstView b, ConstView u, View c)> multiply_gelu_backward{"matmul.multiply_gelu_backward"};
   Kernel<bool()> has_bf16{"matmul.has_bf16"};  ///< whether MatmulOptions::bf16 is supported
 };
 

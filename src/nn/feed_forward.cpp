@@ -38,6 +38,10 @@ FeedForward FeedForward::create(const FeedForwardConfig& config, Rng& rng) {
 }
 
 Tensor FeedForward::forward(const Tensor& x, const ForwardPass& pass, const Tensor& residual) const {
+  const bool is_plain = !gate && !pass.observer && !(pass.rng && dropout > 0);
+  if (is_plain && activation == Activation::gelu_tanh) {
+    return linear_gelu_linear(x, up.weights(), down.weights(), residual);
+  }
   Tensor hidden;
   if (gate) {
     const LinearWeights both[]{gate->weights(), up.weights()};

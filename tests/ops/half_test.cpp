@@ -139,6 +139,22 @@ TEST(Half, LinearWithResidual) {
   }
 }
 
+// The products of a GPU compute the activation and its gradient, if the inner width is a multiple of 8.
+TEST(Half, LinearGeluLinear) {
+  const auto f = [](const Inputs& in) { return linear_gelu_linear(in[0], {in[1], in[2]}, {in[3], in[4]}, in[5]); };
+  const auto naive = [](const Inputs& in) {
+    const Tensor hidden = rounded(gelu_tanh(rounded(linear(in[0], in[1], in[2]))));
+    return rounded(linear(hidden, in[3], in[4])) + in[5];
+  };
+  for (const auto& [rows, dim, inner] : {std::array<int64_t, 3>{300, 64, 256}, {128, 96, 384}, {33, 31, 17}}) {
+    const Inputs inputs{exact_values({2, rows, dim}, 1), exact_values({inner, dim}, 2) * 0.25,
+                        exact_values({inner}, 3),        exact_values({dim, inner}, 4) * 0.25,
+                        exact_values({dim}, 5),          exact_values({2, rows, dim}, 6)};
+    expect_accurate({.f = f, .inputs = inputs, .parameters = {1, 2, 3, 4}, .naive = naive});
+    expect_accurate({.f = f, .inputs = inputs, .parameters = {0, 1, 2, 3, 4, 5}, .in_scope = true, .naive = naive});
+  }
+}
+
 // The gradients of x are added up in place: by norms and by products.
 TEST(Half, ResidualStream) {
   const auto f = [](const Inputs& in) {

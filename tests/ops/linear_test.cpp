@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "attend/ops/activation.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/embedding.h"
 #include "attend/ops/norm.h"
@@ -114,6 +115,21 @@ TEST(Linear, GradientsOnADeviceAreThoseOfTheCpu) {
   const std::vector<double> expected = gradients(kCpu), got = gradients(testing::half_device());
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-11) << i;
+}
+
+TEST(LinearGeluLinear, IsTheThreeOps) {
+  const Tensor x = host_values({2, 5, 12}, 1), residual = host_values({2, 5, 12}, 6);
+  const LinearWeights up{host_values({40, 12}, 2), host_values({40}, 3)}, down{host_values({12, 40}, 4), {}};
+  const Tensor hidden = gelu_tanh(linear(x, up.weight, up.bias));
+  expect_close(linear_gelu_linear(x, up, down), linear(hidden, down.weight).to_vector<double>(), 1e-12);
+  expect_close(linear_gelu_linear(x, up, down, residual), (residual + linear(hidden, down.weight)).to_vector<double>(),
+               1e-12);
+  expect_gradients(
+      [](const Inputs& in) {
+        return linear_gelu_linear(in[0], {in[1], in[2]}, {in[3], in[4]}, in[5]);
+      },
+      {host_values({2, 3, 4}, 1), host_values({7, 4}, 2), host_values({7}, 3), host_values({4, 7}, 4),
+       host_values({4}, 5), host_values({2, 3, 4}, 6)});
 }
 
 TEST(Linear, Errors) {

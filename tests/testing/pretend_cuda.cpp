@@ -315,7 +315,8 @@ Kernels make_table() {
   put<&K::elementwise, &E::copy, &E::fill, &E::affine, &E::accumulate, &E::binary, &E::zero_padding, &E::unary,
       &E::unary_backward>(table);
   put<&K::reduce, &ReduceKernels::sum, &ReduceKernels::sum_of_squares>(table);
-  put<&K::matmul, &MatmulKernels::multiply>(table);
+  using M = MatmulKernels;
+  put<&K::matmul, &M::multiply, &M::multiply_gelu, &M::multiply_gelu_backward>(table);
   table.matmul.has_bf16 = +[] { return true; };
   put<&K::weights, &WeightKernels::multiply, &WeightKernels::chain, &WeightKernels::quantize,
       &WeightKernels::take_rows>(table);

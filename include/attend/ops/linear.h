@@ -15,6 +15,11 @@ struct LinearWeights {
   Tensor weight, bias;
 };
 
+/// residual + linear(gelu_tanh(linear(x, up)), down): a feed-forward network. On a GPU with activations of 16 bits, the
+/// products compute the activation and its gradient. The residual may be empty.
+Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& up, const LinearWeights& down,
+                          const Tensor& residual = {});
+
 /// linear(x, weight, bias) for each layer. If nothing is recorded, all layers run as one parallel call that reads x
 /// once.
 std::vector<Tensor> linear_each(const Tensor& x, std::span<const LinearWeights> layers);

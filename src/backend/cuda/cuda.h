@@ -28,6 +28,8 @@ void sum(ConstView x, View y);
 void sum_of_squares(std::span<const ConstRows> parts, Rows total);
 
 void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options);
+void multiply_gelu(ConstView a, ConstView b, ConstView bias, View u, View c);
+void multiply_gelu_backward(ConstView a, ConstView b, ConstView u, View c);
 bool has_bf16();
 void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
 void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options);

@@ -98,6 +98,11 @@ bool is_one_product(const MatrixProduct<T>& first, const Loop<3>& batch) {
          batch.inner_stride(2) == first.m * first.c_row;
 }
 
+template <class Pointer>
+BasicRows<Pointer> dense_rows(const BasicView<Pointer>& x) {
+  return {x.data, x.dtype, x.shape[0], x.shape[1], x.shape[1]};
+}
+
 }  // namespace
 
 void multiply_f32(const MatrixProduct<float>& product) {
@@ -144,6 +149,15 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
     }
   });
   if (options.residual) accumulate(options.residual, c);
+}
+
+void multiply_gelu(ConstView a, ConstView b, ConstView bias, View u, View c) {
+  multiply(a, b, u, {.bias = bias});
+  unary(UnaryKind::gelu_tanh, dense_rows(u), dense_rows(c));
+}
+void multiply_gelu_backward(ConstView a, ConstView b, ConstView u, View c) {
+  multiply(a, b, c, {});
+  unary_backward(UnaryKind::gelu_tanh, dense_rows(c), dense_rows(u), dense_rows(c));
 }
 
 }  // namespace attend::cpu

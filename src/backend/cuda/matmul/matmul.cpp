@@ -225,6 +225,31 @@ void multiply_operands(const ConstView& a, const ConstView& b, const View& c, co
   if (options.residual) accumulate(options.residual, c);
 }
 
+/// A product of matrices of 16 bits with an epilogue; aux is dense like c. Returns false if cuBLASLt has none.
+bool run_with_epilogue(Epilogue epilogue, const ConstView& a, const ConstView& b, const ConstView& bias,
+                       const ConstView& aux, const View& c) {
+  if (size_of(a.dtype) != 2 || c.shape[1] % 8 != 0 || c.shape[0] == 0 || a.shape[1] == 0) return false;
+  const DenseBias dense_bias(bias, c.dtype);
+  const DenseOperand left(a), right(b);
+  return run_product({.type = a.dtype,
+                      .c_type = c.dtype,
+                      .m = c.shape[0],
+                      .n = c.shape[1],
+                      .k = a.shape[1],
+                      .a = left.operand(),
+                      .b = right.operand(),
+                      .c = c.data,
+                      .c_stride = c.shape[1],
+                      .bias = dense_bias.view().data,
+                      .epilogue = epilogue,
+                      .aux = aux.data}) == Outcome::done;
+}
+
+template <class Pointer>
+BasicRows<Pointer> dense_rows(const BasicView<Pointer>& x) {
+  return {x.data, x.dtype, x.shape[0], x.shape[1], x.shape[1]};
+}
+
 }  // namespace
 
 bool has_bf16() { return architecture() >= 80; }
@@ -243,6 +268,19 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
     return multiply_operands(rounded_a.view(), rounded_b.view(), c, options);
   }
   multiply_operands(a, b, c, options);
+}
+
+// cuBLASLt's GELU is the tanh form.
+void multiply_gelu(ConstView a, ConstView b, ConstView bias, View u, View c) {
+  if (run_with_epilogue(Epilogue::gelu, a, b, bias, u, c)) return;
+  multiply(a, b, u, {.bias = bias});
+  unary(UnaryKind::gelu_tanh, dense_rows(u), dense_rows(c));
+}
+
+void multiply_gelu_backward(ConstView a, ConstView b, ConstView u, View c) {
+  if (run_with_epilogue(Epilogue::gelu_backward, a, b, {}, u, c)) return;
+  multiply(a, b, c, {});
+  unary_backward(UnaryKind::gelu_tanh, dense_rows(c), dense_rows(u), dense_rows(c));
 }
 
 }  // namespace attend::cuda

@@ -88,12 +88,14 @@ Key key_of(const Product& product) {
           product.c_batch_stride,
           flag(product.a.turned, 0) | flag(product.b.turned, 1) | flag(product.bias != nullptr, 2) |
               flag(product.accumulate, 3) | flag(product.tf32, 4) | flag(product.residual != nullptr, 5),
+          static_cast<int64_t>(product.epilogue),
           product.residual_stride,
           alignment(product.a.data),
           alignment(product.b.data),
           alignment(product.c),
           alignment(product.bias),
-          alignment(product.residual)};
+          alignment(product.residual),
+          alignment(product.aux)};
 }
 
 struct KeyHash {
@@ -124,6 +126,28 @@ struct Plan {
   bool is_possible = false;
 };
 
+cublasLtEpilogue_t epilogue_of(const Product& product) {
+  const bool has_bias = product.bias != nullptr;
+  switch (product.epilogue) {
+    case Epilogue::none:
+      return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::gelu:
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  throw_error<DeviceError>(kName, ": unknown epilogue");
+}
+
+/// The addresses of the bias and of the epilogue's matrix, which differ between products of one plan.
+void set_addresses(cublasLtMatmulDesc_t desc, const Product& product) {
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* address) {
+    check(blas().desc_set(desc, attribute, &address, sizeof address), kName);
+  };
+  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  if (product.aux != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.aux);
+}
+
 Desc new_desc(const Product& product, const Types& types) {
   cublasLtMatmulDesc_t desc = nullptr;
   check(blas().desc_create(&desc, types.compute, types.scale), kName);
@@ -133,11 +157,10 @@ Desc new_desc(const Product& product, const Types& types) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (product.bias != nullptr) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.result);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
-  }
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
+  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.result);
+  if (product.epilogue != Epilogue::none) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
+  set_addresses(desc, product);
   return owned;
 }
 
@@ -263,10 +286,7 @@ Outcome run_product(const Product& product) {
   std::lock_guard lock(all.mutex);
   const Plan& plan = plan_of(all, product);
   if (!plan.is_possible) return Outcome::no_algorithm;
-  if (product.bias != nullptr) {
-    check(blas().desc_set(plan.desc.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product.bias, sizeof product.bias),
-          kName);
-  }
+  set_addresses(plan.desc.get(), product);
   const Scratch<std::byte> workspace(static_cast<int64_t>(plan.workspace));
   const bool adds = product.residual != nullptr;
   const Factors one(1), beta(product.accumulate || adds ? 1 : 0);

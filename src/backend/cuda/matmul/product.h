@@ -15,7 +15,14 @@ struct Operand {
   int64_t batch_stride = 0;
 };
 
-/// c[m, n] = a[m, k] · b[k, n] + residual + bias, for each matrix of a batch.
+/// What cuBLASLt computes from the product's elements before it stores them.
+enum class Epilogue {
+  none,          ///< c = p
+  gelu,          ///< c = gelu_tanh(p), and aux = p
+  gelu_backward  ///< c = p · gelu_tanh'(aux)
+};
+
+/// c[m, n] = p, where p = a[m, k] · b[k, n] + residual + bias, for each matrix of a batch.
 struct Product {
   DType type = DType::f32;    ///< of a and b: f32, f64, bf16, f16 or i8
   DType c_type = DType::f32;  ///< of c and bias: f32 or 16 bits, for f64 f64, for i8 i32
@@ -28,6 +35,8 @@ struct Product {
   bool tf32 = false;               ///< round f32 operands to TF32
   const void* residual = nullptr;  ///< contiguous rows, as those of c; not with a batch; null: nothing is added
   int64_t residual_stride = 0;
+  Epilogue epilogue = Epilogue::none;  ///< others: not with a batch
+  const void* aux = nullptr;           ///< of the epilogue: a dense matrix like c; may be written
 };
 
 enum class Outcome { done, no_algorithm };
