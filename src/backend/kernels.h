@@ -82,6 +82,7 @@ struct MatmulOptions {
   bool bf16 = false;        ///< round f32 operands to bf16 and add in f32; small products may stay exact
   bool tf32 = false;        ///< on a GPU: round f32 operands to TF32 (10 bits after the point) and add in f32
   ConstView residual{};     ///< added to c at the end; c's dtype and shape, but not c itself; empty: nothing is added
+  View row_sums{};          ///< [m], c's dtype: receives the sums of a's rows, a being a matrix; empty: not needed
 };
 inline constexpr const char* kNoBf16 =
     "bfloat16 products need a CPU where they are faster than float32: AMX, or AVX512-BF16 of an AMD processor";

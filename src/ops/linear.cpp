@@ -38,8 +38,13 @@ Gradients LinearGradients::of(const Tensor& dy, const Gradients& sums) const {
   if (need_x) {
     gradients[0] = added(dy, weight, {.result = x_type, .sum = sums[0] ? as_matrix(sums[0]) : Tensor{}});
   }
-  if (need_weight) gradients[1] = added(transposed(dy, 0, 1), matrix, {.result = weight_type, .sum = sums[1]});
-  if (need_bias) gradients[2] = reduced_to(dy, {weight.dim(0)}, bias_type);
+  const bool at_once = need_weight && need_bias && dy.device() != kCpu && bias_type == weight_type;
+  if (at_once) gradients[2] = empty({weight.dim(0)}, {bias_type, dy.device()});
+  if (need_weight) {
+    gradients[1] =
+        added(transposed(dy, 0, 1), matrix, {.result = weight_type, .sum = sums[1], .row_sums = gradients[2]});
+  }
+  if (need_bias && !at_once) gradients[2] = reduced_to(dy, {weight.dim(0)}, bias_type);
   return gradients;
 }
 

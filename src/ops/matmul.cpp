@@ -34,6 +34,7 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   how.accumulate = static_cast<bool>(options.sum);
   how.bias = view_or_empty(options.bias);
   how.residual = view_or_empty(options.residual);
+  if (options.row_sums) how.row_sums = options.row_sums.view();
   kernels(a.device())
       .matmul.multiply(stretched(a, with_matrix(batch, m, k), "matmul").view(),
                        stretched(b, with_matrix(batch, k, n), "matmul").view(), c.view(), how);

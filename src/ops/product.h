@@ -14,6 +14,7 @@ struct ProductOptions {
   std::optional<DType> result{};  ///< f32 for operands of 16 bits; default: the dtype of a
   Tensor residual{};              ///< of the result's shape and dtype, added at the end; or empty
   Tensor sum{};                   ///< dense, of the result's shape: the product is added to it in place; or empty
+  Tensor row_sums{};              ///< [m], of the result's dtype: receives the sums of the rows of a matrix a; or empty
 };
 
 /// The options of a product of operands of `dtype`. Operands of 16 bits need no rounding.

@@ -167,7 +167,7 @@ TEST(MatmulKernel, BiasAndAccumulation) {
   }
 }
 
-TEST(MatmulKernel, Residual) {
+TEST(MatmulKernel, ResidualAndRowSums) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Sizes& size : {Sizes{1, 40, 30}, Sizes{60, 600, 56}, Sizes{64, 2100, 32}, Sizes{7, 1, 3}}) {
       for (const Layout layout : kLayouts) {
@@ -176,16 +176,24 @@ TEST(MatmulKernel, Residual) {
         const Tensor left = a.as_strided({size.m, size.k}, {a.strides()[1], a.strides()[2]}, a.offset());
         const Tensor right = b.as_strided({size.k, size.n}, {b.strides()[1], b.strides()[2]}, b.offset());
         const Tensor bias = host_values({size.n}, 3, dtype), residual = host_values({size.m, size.n}, 4, dtype);
-        const Tensor c = full({size.m, size.n}, NAN, {dtype});
+        const Tensor c = full({size.m, size.n}, NAN, {dtype}), sums = full({size.m}, NAN, {dtype});
         const MatmulKernels& kernel = kernels(default_device()).matmul;
         kernel.multiply(left.view(), right.view(), c.view(), {.bias = bias.view(), .residual = residual.view()});
         auto expected = naive(a, b);
-        const Reader shift(bias), added(residual);
+        const Reader shift(bias), added(residual), as(left);
         for (size_t i = 0; i < expected.size(); ++i) {
           const auto at = static_cast<int64_t>(i);
           expected[i] += shift(at % size.n) + added(at / size.n, at % size.n);
         }
         testing::expect_close(c, expected, tolerance(dtype, size.k));
+        kernel.multiply(left.view(), right.view(), c.view(), {.row_sums = sums.view()});
+        testing::expect_close(c, naive(a, b), tolerance(dtype, size.k));
+        std::vector<double> totals;
+        for (int64_t i = 0; i < size.m; ++i) {
+          totals.push_back(0);
+          for (int64_t p = 0; p < size.k; ++p) totals.back() += as(i, p);
+        }
+        testing::expect_close(sums, totals, tolerance(dtype, size.k));
       }
     }
   }

@@ -127,7 +127,7 @@ struct Arguments {
     for (const T& part : parts) check(part);
   }
 
-  void check(const MatmulOptions& options) const { check_all(options.bias, options.residual); }
+  void check(const MatmulOptions& options) const { check_all(options.bias, options.residual, options.row_sums); }
   void check(const WeightMatrix& weight) const {
     check(weight.values);
     check_range(kernel, weight.scales, static_cast<size_t>(weight.values.rows) * sizeof(float));

@@ -47,6 +47,7 @@ class Widening {
   MatmulOptions operator()(MatmulOptions options) {
     options.bias = (*this)(options.bias);
     options.residual = (*this)(options.residual);
+    options.row_sums = (*this)(options.row_sums);
     options.bf16 = false;  // not every CPU has such products
     return options;
   }

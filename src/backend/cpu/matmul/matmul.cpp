@@ -149,6 +149,10 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
     }
   });
   if (options.residual) accumulate(options.residual, c);
+  if (options.row_sums) {
+    const View sums{options.row_sums.data, options.row_sums.dtype, {a.shape[0], 1}, {options.row_sums.strides[0], 1}};
+    sum(a, sums);
+  }
 }
 
 void multiply_gelu(ConstView a, ConstView b, ConstView bias, View u, View c) {

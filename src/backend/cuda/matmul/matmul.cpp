@@ -187,12 +187,30 @@ class DenseOperand {
   ConstView view_;
 };
 
-/// Lets the product add the residual, if it can. Returns false, before anything was computed, if it cannot.
-bool run_with_residual(Product product, const ConstView& residual) {
-  if (!residual || residual.dtype != product.c_type || residual.strides[1] != 1 || product.accumulate) return false;
-  product.residual = residual.data;
-  product.residual_stride = product.m == 1 ? product.n : residual.strides[0];
-  return run_product(product) == Outcome::done;
+/// The sums of the rows of a matrix.
+void sum_rows_of(const ConstView& a, const View& sums) {
+  sum(a, {.data = sums.data, .dtype = sums.dtype, .shape = {a.shape[0], 1}, .strides = {sums.strides[0], 1}});
+}
+
+/// Tries to let the product take the residual or the sums of rows as well. What it does not take is left in `rest`.
+bool run_with_more(Product product, const MatmulOptions& options, const DType a_type, MatmulOptions& rest) {
+  const ConstView& residual = options.residual;
+  if (residual && residual.dtype == product.c_type && residual.strides[1] == 1 && !product.accumulate) {
+    product.residual = residual.data;
+    product.residual_stride = product.m == 1 ? product.n : residual.strides[0];
+    rest.residual = {};
+  }
+  const View& sums = options.row_sums;
+  const bool is_free = product.bias == nullptr && a_type != DType::f64;
+  if (sums && is_free && sums.dtype == product.c_type && sums.strides[0] == 1) {
+    product.epilogue = Epilogue::row_sums;
+    product.aux = sums.data;
+    rest.row_sums = {};
+  }
+  const bool has_more = product.residual != nullptr || product.epilogue != Epilogue::none;
+  if (has_more && run_product(product) == Outcome::done) return true;
+  rest = options;
+  return false;
 }
 
 /// The product of operands of one type.
@@ -215,14 +233,17 @@ void multiply_operands(const ConstView& a, const ConstView& b, const View& c, co
   join_rows(product, axes);
   const bool has_bias = bias.view() && c.dtype != DType::f64;
   product.bias = has_bias ? bias.view().data : nullptr;
-  if (c.rank() == 2 && run_with_residual(product, options.residual)) return;
-  if (!has_bias || run_all(product, axes) != Outcome::done) {
+  MatmulOptions rest = options;
+  if (c.rank() == 2 && run_with_more(product, options, a.dtype, rest)) {
+    // computed
+  } else if (!has_bias || run_all(product, axes) != Outcome::done) {
     product.bias = nullptr;
     require<DeviceError>(run_all(product, axes) == Outcome::done, "matmul.multiply: cuBLASLt has no algorithm for ",
                          a.dtype, " ", a.shape, " · ", b.shape);
     if (bias.view()) add_bias(bias.view(), c);
   }
-  if (options.residual) accumulate(options.residual, c);
+  if (rest.residual) accumulate(rest.residual, c);
+  if (rest.row_sums) sum_rows_of(a, rest.row_sums);
 }
 
 /// A product of matrices of 16 bits with an epilogue; aux is dense like c. Returns false if cuBLASLt has none.
@@ -261,6 +282,7 @@ void multiply(ConstView a, ConstView b, View c, const MatmulOptions& options) {
     if (!options.accumulate) fill(c, 0);
     if (options.bias) add_bias(DenseBias(options.bias, c.dtype).view(), c);
     if (options.residual) accumulate(options.residual, c);
+    if (options.row_sums) sum_rows_of(a, options.row_sums);
     return;
   }
   if (options.bf16 && a.dtype == DType::f32 && c.shape.numel() * k > kRoundedWork) {

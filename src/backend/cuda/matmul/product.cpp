@@ -126,6 +126,7 @@ struct Plan {
   bool is_possible = false;
 };
 
+/// b is cuBLASLt's A, so that the sums of a's rows are those of its B's columns.
 cublasLtEpilogue_t epilogue_of(const Product& product) {
   const bool has_bias = product.bias != nullptr;
   switch (product.epilogue) {
@@ -135,6 +136,8 @@ cublasLtEpilogue_t epilogue_of(const Product& product) {
       return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::row_sums:
+      return CUBLASLT_EPILOGUE_BGRADB;
   }
   throw_error<DeviceError>(kName, ": unknown epilogue");
 }
@@ -144,8 +147,9 @@ void set_addresses(cublasLtMatmulDesc_t desc, const Product& product) {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* address) {
     check(blas().desc_set(desc, attribute, &address, sizeof address), kName);
   };
-  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
-  if (product.aux != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.aux);
+  const bool sums = product.epilogue == Epilogue::row_sums;
+  if (product.bias != nullptr || sums) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, sums ? product.aux : product.bias);
+  if (product.aux != nullptr && !sums) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.aux);
 }
 
 Desc new_desc(const Product& product, const Types& types) {
@@ -158,8 +162,12 @@ Desc new_desc(const Product& product, const Types& types) {
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
-  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.result);
-  if (product.epilogue != Epilogue::none) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
+  if (product.bias != nullptr || product.epilogue == Epilogue::row_sums) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.result);
+  }
+  if (product.epilogue == Epilogue::gelu || product.epilogue == Epilogue::gelu_backward) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
+  }
   set_addresses(desc, product);
   return owned;
 }

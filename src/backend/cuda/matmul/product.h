@@ -17,9 +17,10 @@ struct Operand {
 
 /// What cuBLASLt computes from the product's elements before it stores them.
 enum class Epilogue {
-  none,          ///< c = p
-  gelu,          ///< c = gelu_tanh(p), and aux = p
-  gelu_backward  ///< c = p · gelu_tanh'(aux)
+  none,           ///< c = p
+  gelu,           ///< c = gelu_tanh(p), and aux = p
+  gelu_backward,  ///< c = p · gelu_tanh'(aux)
+  row_sums        ///< c = p, and aux[i] = Σ_k a[i, k] in c's type
 };
 
 /// c[m, n] = p, where p = a[m, k] · b[k, n] + residual + bias, for each matrix of a batch.
@@ -36,7 +37,7 @@ struct Product {
   const void* residual = nullptr;  ///< contiguous rows, as those of c; not with a batch; null: nothing is added
   int64_t residual_stride = 0;
   Epilogue epilogue = Epilogue::none;  ///< others: not with a batch
-  const void* aux = nullptr;           ///< of the epilogue: a dense matrix like c; may be written
+  const void* aux = nullptr;           ///< of the epilogue: a dense matrix like c, or [m]; may be written
 };
 
 enum class Outcome { done, no_algorithm };
