@@ -299,6 +299,22 @@ TEST_P(AttentionTiles, HiddenKeysNeverLeak) {
   });
 }
 
+/// The number at `base`, in the memory of the GPU, is added to the number of dropout's stream.
+TEST_P(AttentionTiles, ABaseIsAddedToTheStream) {
+  const Tensor base = to(tensor<int64_t>({40}, {1}), kGpu);
+  for (const int64_t dim : {64, 80, 128}) {
+    SCOPED_TRACE(dim);
+    HalfCase c = base_case(GetParam(), dim);
+    set_dropout(c);
+    const HalfInputs in = half_inputs(c);
+    const auto run = [&](const RandomStream& random) {
+      c.options.random = random;
+      return run_attention(in, c.options, c.dtype, kGpu);
+    };
+    testing::expect_same_bits(run({1, 2, static_cast<const uint64_t*>(base.raw())}), run({1, 42}));
+  }
+}
+
 /// The last queries alone get the same bits as among all queries.
 TEST_P(AttentionTiles, BatchInvariance) {
   const BatchInvariantScope scope;

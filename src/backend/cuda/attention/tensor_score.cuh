@@ -207,10 +207,11 @@ struct Pairing {
         static_cast<uint64_t>(sequence.q_begin + (kFlipped ? first_query + turn % 2 : query(m, 0, 2 * turn)));
     const int group = first_key / 4 + (kFlipped ? turn / 2 * 2 : 0);
     uint64_t counter = row * groups + static_cast<uint64_t>(group);
+    const RandomStream random = settled(p.random);
     uint32_t bits = 0;
 #pragma unroll 2
     for (int n = 0; n < N; ++n, counter += kFlipped ? 8 * groups : 2) {
-      const uint4 words = philox_words(p.random, counter);
+      const uint4 words = philox_words(random, counter);
       uint32_t four = (words.x >= p.threshold ? 1u : 0u) | (words.y >= p.threshold ? 2u : 0u) |
                       (words.z >= p.threshold ? 4u : 0u) | (words.w >= p.threshold ? 8u : 0u);
       four <<= 4 * turn;
