@@ -1,19 +1,38 @@
 #pragma once
 
+#include "backend/cuda/attention/hopper_common.h"
 #include "backend/cuda/attention/hopper_schedule.h"
 #include "backend/cuda/attention/marks.h"
 
-// The parts of the backward pass on Hopper: prepare_rows, the kernel of hopper_backward.cu, finish_queries.
+// The parts of the backward pass on Hopper: plan_tiles, prepare_rows, the kernel of hopper_backward.cu, finish_queries.
 namespace attend::cuda {
+
+inline constexpr int kBackwardKeys = 128;  ///< of a block
+inline constexpr int block_queries(int64_t dim) { return dim == 64 ? 128 : 64; }
+
+/// A block of keys and the query blocks that see it. A bulk copy brings it into shared memory.
+struct alignas(16) BackwardTile {
+  int batch;  ///< −1: no more tiles
+  int key_head;
+  int block;  ///< of keys; −1: an item without this tile
+  int queries, keys;
+  Walk walk;
+  int clear_begin, clear_end;  ///< query blocks whose every query sees every key
+  int steps;                   ///< query blocks, for all query heads of the key head
+  int wave;                    ///< the first ticket of its wave
+  bool is_last;                ///< of its item
+};
 
 struct BackwardArguments {
   CUtensorMap q, k, v, dy;
   // For every batch entry and head; queries are padded to whole blocks.
-  float* lse;        ///< [padded queries], times log2 e; +inf if a query sees no key, so that its weights are 0
-  float* delta;      ///< [padded queries]: Σ dy · y
-  float* dq;         ///< [query blocks, 2, 8, 128, 4]: unscaled sums as the threads of two warpgroups hold them
-  uint32_t* turns;   ///< [query blocks, 2]: the number of parts that dq has; 0 at first
-  uint32_t* ticket;  ///< the next item, 0 at first
+  float* lse;          ///< [padded queries], times log2 e; +inf if a query sees no key, so that its weights are 0
+  float* delta;        ///< [padded queries]: Σ dy · y
+  float* dq;           ///< [query blocks, 2, 8, 128, 4]: unscaled sums as the threads of two warpgroups hold them
+  uint32_t* turns;     ///< [query blocks]: the number of parts that dq has; 0 at first
+  uint32_t* ticket;    ///< the next ticket, 0 at first
+  BackwardTile* plan;  ///< [tickets, 2], then one with batch −1
+  int* tickets;        ///< their number
   BlockMarks query_marks, key_marks;
   void *dk, *dv;  ///< each may be null
   RowStrides dk_strides, dv_strides;
@@ -21,14 +40,14 @@ struct BackwardArguments {
   ScheduleOptions schedule;
   float scale, scale_log2;  ///< scale_log2 = scale · log2 e
   int heads, key_heads, query_blocks;
-  int items;      ///< of a key head, if its sequence has no padding
-  int all_items;  ///< of all key heads and batch entries
 
   __device__ __forceinline__ int keys_of(int batch) const {
     return lengths != nullptr ? static_cast<int>(lengths[batch]) : schedule.visibility.keys;
   }
 };
 
+/// Fills args.plan and args.tickets.
+void plan_tiles(const BackwardArguments& args, int batch, int queries_per_block);
 /// Fills args.lse and args.delta.
 void prepare_rows(const BackwardArguments& args, const AttentionGradients& gradients, int padded_queries);
 /// Writes scale · args.dq to dq, whose rows allow accesses of 16 bytes.

@@ -10,101 +10,104 @@ namespace {
 #define ATTEND_TURN_POLLS (1u << 28)  // minutes; then the order of turns has an error
 #endif
 
-constexpr int kKeys = 128, kStages = 2, kConsumerWarps = 8;
+constexpr int kKeys = kBackwardKeys, kStages = 2, kConsumerWarps = 8, kAdders = 2;
 constexpr int kHalf = 64 * 64;  ///< elements of dq that a warpgroup computes
-
-struct BackwardTile {
-  int batch;  ///< −1: no more tiles
-  int key_head, block, keys;
-  int steps;     ///< blocks of queries, for all query heads of the key head
-  bool is_last;  ///< of its item
-};
-/// What a consumer needs to know of a block of queries.
-struct QueryBlock {
-  int first;
-  bool is_clear;  ///< every query sees every key
-};
 
 template <int kDim>
 struct alignas(1024) BackwardShared {
-  static constexpr int kQueries = kDim == 64 ? 128 : 64;
+  static constexpr int kQueries = block_queries(kDim);
   alignas(1024) uint16_t k[kKeys * kDim];
   alignas(1024) uint16_t v[kKeys * kDim];
   alignas(1024) uint16_t q[kStages][kQueries * kDim];
   alignas(1024) uint16_t dy[kStages][kQueries * kDim];
   alignas(1024) uint16_t ds[kStages][kQueries * kKeys];  ///< dSᵀ: 128 rows, in parts of 64 queries
-  static constexpr int kParts = 1;                       ///< buffers for parts of dq
-  alignas(1024) float dq[2][kParts][kHalf];
+  alignas(1024) float dq[kStages][2 * kHalf];
   float lse[kStages][kQueries], delta[kStages][kQueries];
-  uint64_t kv_full, kv_empty;
-  uint64_t full[kStages], empty[kStages];        ///< of q, dy, lse and delta
-  uint64_t ds_full[kStages], ds_empty[kStages];  ///< a stage of ds is used in the same round as that of q
-  uint64_t dq_full[2][kParts], dq_empty[2][kParts];
-  uint64_t item_done;
   BackwardTile tile;
-  QueryBlock block[kStages];
+  uint64_t kv_full, kv_empty;              ///< of k, v and tile
+  uint64_t full[kStages], empty[kStages];  ///< of q, dy, lse and delta
+  // A stage of ds and dq is used in the same round as that of q.
+  uint64_t ds_full[kStages], ds_empty[kStages], dq_full[kStages], dq_empty[kStages];
+  uint64_t item_done[2];  ///< of even and odd items of the CTA
 };
 
 template <int kDim>
-using TileSchedule = Schedule<BackwardShared<kDim>::kQueries, kKeys>;
+using TileSchedule = Schedule<block_queries(kDim), kKeys>;
+
+/// Takes the next ticket, or returns one at or behind the end. A CTA that took a ticket of a wave while its item of the
+/// same wave waits for its turn could wait for itself: `finish` waits for the item of wave `last`.
+template <class F>
+__device__ __forceinline__ int take_ticket(const BackwardArguments& args, int tickets, int last, F&& finish) {
+  uint32_t next = *static_cast<volatile const uint32_t*>(args.ticket);
+  while (static_cast<int>(next) < tickets) {
+    if (args.plan[2 * next].wave == last) finish();
+    const uint32_t found = atomicCAS(args.ticket, next, next + 1);
+    if (found == next) break;
+    next = found;
+  }
+  return static_cast<int>(next);
+}
 
 template <int kDim>
 __device__ __forceinline__ void produce(const BackwardArguments& args, BackwardShared<kDim>& shared) {
-  using Shared = BackwardShared<kDim>;
-  constexpr int kQueries = Shared::kQueries;
+  constexpr int kQueries = BackwardShared<kDim>::kQueries;
   RingPosition<kStages> at;
-  uint32_t kv_parity = 0, item_parity = 0;
-  const auto load_tile = [&](const TileSchedule<kDim>& schedule, BackwardTile tile) {
-    const Walk walk = schedule.walk(tile.block);
-    const int group = args.schedule.heads;
-    tile.steps = walk.count() * group;
+  uint32_t kv_parity = 0;
+  const auto load_keys = [&](const BackwardTile* tile) {
     barrier_wait(&shared.kv_empty, kv_parity ^ 1);
     kv_parity ^= 1;
-    shared.tile = tile;
-    barrier_expect(&shared.kv_full, 2 * sizeof(shared.k));
-    copy_tile(shared.k, args.k, &shared.kv_full, tile.block * kKeys, tile.key_head, tile.batch);
-    copy_tile(shared.v, args.v, &shared.kv_full, tile.block * kKeys, tile.key_head, tile.batch);
-    for (int head = tile.key_head * group; head < (tile.key_head + 1) * group; ++head) {
-      const int64_t rows = (int64_t{tile.batch} * args.heads + head) * args.query_blocks * kQueries;
-      for (int step = 0; step < walk.count(); ++step) {
-        const int first = walk.at(step) * kQueries;
+    const int key = tile->block * kKeys;
+    barrier_expect(&shared.kv_full, 2 * sizeof(shared.k) + sizeof(BackwardTile));
+    copy_bytes(&shared.tile, tile, &shared.kv_full, sizeof(BackwardTile));
+    copy_tile(shared.k, args.k, &shared.kv_full, key, tile->key_head, tile->batch);
+    copy_tile(shared.v, args.v, &shared.kv_full, key, tile->key_head, tile->batch);
+  };
+  const auto load_tile = [&](const BackwardTile* tile) {
+    if (tile->block < 0) return;
+    const Walk walk = tile->walk;
+    const int group = args.schedule.heads, batch = tile->batch, first_head = tile->key_head * group;
+    if (walk.count() == 0) load_keys(tile);
+    for (int head = first_head; head < first_head + group; ++head) {
+      const int64_t rows = (int64_t{batch} * args.heads + head) * args.query_blocks * kQueries;
+      int block = head + 1 < first_head + group ? walk.start : walk.last_start;
+      for (int step = 0; step < walk.count(); ++step, block = walk.next(block)) {
+        const int first = block * kQueries;
         uint64_t* full = &shared.full[at.stage];
         barrier_wait(&shared.empty[at.stage], at.parity ^ 1);
-        shared.block[at.stage] = {first, schedule.is_clear(tile.block, walk.at(step))};
         barrier_expect(full, 2 * sizeof(shared.q[0]) + 2 * sizeof(shared.lse[0]));
-        copy_tile(shared.q[at.stage], args.q, full, first, head, tile.batch);
-        copy_tile(shared.dy[at.stage], args.dy, full, first, head, tile.batch);
+        copy_tile(shared.q[at.stage], args.q, full, first, head, batch);
+        copy_tile(shared.dy[at.stage], args.dy, full, first, head, batch);
         copy_bytes(shared.lse[at.stage], args.lse + rows + first, full, sizeof(shared.lse[0]));
         copy_bytes(shared.delta[at.stage], args.delta + rows + first, full, sizeof(shared.delta[0]));
         at.advance();
+        if (step == 0 && head == first_head) load_keys(tile);  // k and v become free later than a stage of q
       }
     }
   };
+  const int tickets = *args.tickets;
+  int wave = -1;
+  uint32_t taken = 0, done = 0;  // items
+  const auto finish_item = [&] {
+    barrier_wait(&shared.item_done[done & 1], done / 2 & 1);
+    ++done;
+  };
+  const auto finish = [&] {
+    while (done < taken) finish_item();
+  };
   while (true) {
-    const int index = static_cast<int>(atomicAdd(args.ticket, 1));
-    if (index >= args.all_items) break;
-    const int slice = index / args.items, item = index - slice * args.items;
-    BackwardTile tile{.batch = slice / args.key_heads};
-    tile.key_head = slice - tile.batch * args.key_heads;
-    tile.keys = args.keys_of(tile.batch);
-    const TileSchedule<kDim> schedule(args.schedule, tile.keys);
-    if (item >= schedule.items) continue;
-    const int second = schedule.second(item);
-    tile.block = item;
-    tile.is_last = second < 0;
-    load_tile(schedule, tile);
-    if (second >= 0) {
-      tile.block = second;
-      tile.is_last = true;
-      load_tile(schedule, tile);
-    }
-    // To take an item while a part of another one waits for its turn could be a deadlock.
-    barrier_wait(&shared.item_done, item_parity);
-    item_parity ^= 1;
+    if (done + 1 < taken) finish_item();
+    const int ticket = take_ticket(args, tickets, wave, finish);
+    if (ticket >= tickets) break;
+    const BackwardTile* tiles = args.plan + 2 * ticket;
+    if (tiles[1].block < 0) continue;
+    wave = tiles[1].wave;
+    ++taken;
+    load_tile(tiles);
+    load_tile(tiles + 1);
   }
   barrier_wait(&shared.kv_empty, kv_parity ^ 1);
-  shared.tile.batch = -1;
-  barrier_arrive(&shared.kv_full);
+  barrier_expect(&shared.kv_full, sizeof(BackwardTile));
+  copy_bytes(&shared.tile, args.plan + 2 * tickets, &shared.kv_full, sizeof(BackwardTile));
 }
 
 __device__ __forceinline__ void wait_for_turn(const uint32_t* turn, uint32_t rank) {
@@ -113,47 +116,53 @@ __device__ __forceinline__ void wait_for_turn(const uint32_t* turn, uint32_t ran
   }
 }
 
-/// The warp that adds the parts of dq of one consumer warpgroup.
+/// A warp that adds every second part of dq.
 template <int kDim>
-__device__ __forceinline__ void add_parts(const BackwardArguments& args, BackwardShared<kDim>& shared, int half) {
+__device__ __forceinline__ void add_parts(const BackwardArguments& args, BackwardShared<kDim>& shared, int own) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   uint32_t kv_parity = 0;
-  RingPosition<BackwardShared<kDim>::kParts> at;
+  RingPosition<kStages> at;
+  int item = 0;  // even or odd
   while (true) {
     barrier_wait(&shared.kv_full, kv_parity);
     kv_parity ^= 1;
-    const BackwardTile tile = shared.tile;
-    if (tile.batch < 0) break;
+    if (shared.tile.batch < 0) break;
+    const Walk walk = shared.tile.walk;
+    const int block = shared.tile.block,
+              slice = shared.tile.batch * args.heads + shared.tile.key_head * args.schedule.heads;
+    const bool is_last = shared.tile.is_last;
+    const TileSchedule<kDim> schedule(args.schedule, shared.tile.queries, shared.tile.keys);
     __syncwarp();
     if (lane == 0) barrier_arrive(&shared.kv_empty);
-    const TileSchedule<kDim> schedule(args.schedule, tile.keys);
-    const Walk walk = schedule.walk(tile.block);
     for (int head = 0; head < args.schedule.heads; ++head) {
-      for (int step = 0; step < walk.count(); ++step) {
-        const int block = walk.at(step), part = schedule.rank_part(tile.block, head, block, lane, 32);
+      const bool last_head = head + 1 == args.schedule.heads;
+      int query_block = last_head ? walk.last_start : walk.start;
+      for (int step = 0; step < walk.count(); ++step, query_block = walk.next(query_block), at.advance()) {
+        if (at.stage != own) continue;
+        const int part = schedule.rank_part(block, last_head, query_block, lane, 32);
         const uint32_t rank = __reduce_add_sync(0xffffffff, static_cast<uint32_t>(part));
-        const int slice = tile.batch * args.heads + tile.key_head * args.schedule.heads + head;
-        const int64_t place = (int64_t{slice} * args.query_blocks + block) * 2 + half;
-        barrier_wait(&shared.dq_full[half][at.stage], at.parity);
+        const int64_t place = int64_t{slice + head} * args.query_blocks + query_block;
+        barrier_wait(&shared.dq_full[own], at.parity);
         if (lane == 0) {
           wait_for_turn(args.turns + place, rank);
           fence_async_global();
           if (rank == 0)
-            write_bytes(args.dq + place * kHalf, shared.dq[half][at.stage], kHalf * sizeof(float));
+            write_bytes(args.dq + place * (2 * kHalf), shared.dq[own], sizeof(shared.dq[own]));
           else
-            add_floats(args.dq + place * kHalf, shared.dq[half][at.stage], kHalf * sizeof(float));
+            add_floats(args.dq + place * (2 * kHalf), shared.dq[own], sizeof(shared.dq[own]));
           writes_commit();
           writes_wait_read();
-          barrier_arrive(&shared.dq_empty[half][at.stage]);
+          barrier_arrive(&shared.dq_empty[own]);
           writes_wait();
           fence_async_global();
           store_release(args.turns + place, rank + 1);
         }
-        at.advance();
         __syncwarp();
       }
     }
-    if (tile.is_last && lane == 0) barrier_arrive(&shared.item_done);
+    if (!is_last) continue;
+    if (lane == 0) barrier_arrive(&shared.item_done[item]);
+    item ^= 1;
   }
 }
 
@@ -179,8 +188,8 @@ struct SeenBy {
   }
 };
 
-/// Writes a warp's 16 rows of a gradient, times `factor`, through 16 rows of shared memory. Returns 0, or NaN if an
-/// element is not finite.
+/// Writes a warp's 16 rows of a gradient, times `factor`, through 16 rows of shared memory, in parts of 64 columns.
+/// Returns 0, or NaN if an element is not finite.
 template <class T, int kDim>
 __device__ __forceinline__ float store_rows(const float (&sums)[kDim / 2], float factor, char* mine, T* to,
                                             int64_t stride, int valid, int present) {
@@ -214,10 +223,9 @@ __device__ __forceinline__ float store_rows(const float (&sums)[kDim / 2], float
 template <class T, int kDim>
 __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardShared<kDim>& shared) {
   using Shared = BackwardShared<kDim>;
-  constexpr int kQueries = Shared::kQueries, kGather = 2;  // the first of the named barriers of the warpgroups
+  constexpr int kQueries = Shared::kQueries;
   const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   RingPosition<kStages> at;
-  RingPosition<Shared::kParts> dq_at;
   uint32_t kv_parity = 0;
 
   // Head size 64 has no registers for the weights in both precisions, which an early start of dv needs.
@@ -266,14 +274,16 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     __syncwarp();
     if (lane == 0) barrier_arrive(barrier);
   };
+  // The last step's stage of ds and dq, and the parity of its round.
+  const auto last_stage = [&] { return at.stage ^ 1; };
+  const auto last_parity = [&] { return at.parity ^ static_cast<uint32_t>(at.stage ^ 1); };
   const auto put_queries = [&] {
-    barrier_wait(&shared.dq_empty[group][dq_at.stage], dq_at.parity ^ 1);
-    float4* to = reinterpret_cast<float4*>(shared.dq[group][dq_at.stage]) + threadIdx.x % 128;
+    barrier_wait(&shared.dq_empty[last_stage()], last_parity() ^ 1);
+    float4* to = reinterpret_cast<float4*>(shared.dq[last_stage()] + group * kHalf) + threadIdx.x % 128;
 #pragma unroll
     for (int n = 0; n < 8; ++n) to[n * 128] = {dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]};
     fence_async();
-    arrive(&shared.dq_full[group][dq_at.stage]);
-    dq_at.advance();
+    arrive(&shared.dq_full[last_stage()]);
   };
   const auto put_gradients = [&] {
     barrier_wait(&shared.ds_empty[at.stage], at.parity ^ 1);
@@ -294,22 +304,23 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     kv_parity ^= 1;
     if (shared.tile.batch < 0) break;
     const int steps = shared.tile.steps;
+    int query_block = shared.tile.walk.start;
 #pragma unroll
     for (int n = 0; n < kDim / 2; ++n) dk[n] = dv[n] = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const auto hide = [&](float(&x)[kQueries / 2]) {
-        const QueryBlock block = shared.block[at.stage];
-        if (block.is_clear) return;
-        const int key = shared.tile.block * kKeys + 64 * group + 16 * warp + lane / 4;
-        const VisibilityOptions& options = args.schedule.visibility;
-        SeenBy(Visibility(options, shared.tile.keys), options.queries, key, block.first + lane % 4 * 2).clear(x);
+        const BackwardTile& tile = shared.tile;
+        if (query_block >= tile.clear_begin && query_block < tile.clear_end) return;
+        const int key = tile.block * kKeys + 64 * group + 16 * warp + lane / 4;
+        const Visibility visible(args.schedule.visibility, tile.queries, tile.keys);
+        SeenBy(visible, tile.queries, key, query_block * kQueries + lane % 4 * 2).clear(x);
       };
       barrier_wait(&shared.full[at.stage], at.parity);
       start_rows(s, k_rows, shared.q[at.stage]);
       products_wait<1>();  // dk of the step before
       pin(ds);
-      if (step > 0) arrive(&shared.empty[at.stage ^ 1]);
+      if (step > 0) arrive(&shared.empty[last_stage()]);
       start_rows(dp, v_rows, shared.dy[at.stage]);
 
       products_wait<1>();
@@ -349,37 +360,39 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
       put_gradients();
 
       // The compiler keeps products in flight only if they are unconditional: the first dq is ignored.
-      if (step > 0) barrier_wait(&shared.ds_full[at.stage ^ 1], at.parity ^ (at.stage ^ 1));
-      start_queries(at.stage ^ 1);
+      if (step > 0) barrier_wait(&shared.ds_full[last_stage()], last_parity());
+      start_queries(last_stage());
       if constexpr (!kEarly) start_sums(dv, p, shared.dy[at.stage]);
       start_sums(dk, ds, shared.q[at.stage]);
       products_wait<1>();
       pin(p);
       pin(dq);
       if (step > 0) {
-        arrive(&shared.ds_empty[at.stage ^ 1]);
+        arrive(&shared.ds_empty[last_stage()]);
         put_queries();
       }
+      const Walk& walk = shared.tile.walk;
+      query_block = step + 1 == steps - walk.count() ? walk.last_start : walk.next(query_block);
       at.advance();
     }
-    if (steps > 0) barrier_wait(&shared.ds_full[at.stage ^ 1], at.parity ^ (at.stage ^ 1));
-    start_queries(at.stage ^ 1);
+    if (steps > 0) barrier_wait(&shared.ds_full[last_stage()], last_parity());
+    start_queries(last_stage());
     products_wait<0>();
     pin(ds);
     pin(dq);
     pin(dk);
     pin(dv);
-    if (steps > 0) {
-      arrive(&shared.empty[at.stage ^ 1]);
-      arrive(&shared.ds_empty[at.stage ^ 1]);
-      put_queries();
-    }
-
-    // The gradients go through this warp's rows of v, so that a row is written in pieces of 16 bytes.
-    named_sync(kGather + group, 128);
     const BackwardTile tile = shared.tile;
+    arrive(&shared.kv_empty);
+    // The gradients go through this warp's rows of ds, so that a row is written in pieces of 16 bytes.
+    if (steps > 0) {
+      arrive(&shared.empty[last_stage()]);
+      arrive(&shared.ds_empty[last_stage()]);
+      put_queries();
+      barrier_wait(&shared.ds_empty[last_stage()], last_parity());
+    }
     const int row = 64 * group + 16 * warp, key = tile.block * kKeys + row, keys = args.schedule.visibility.keys;
-    char* mine = reinterpret_cast<char*>(shared.v) + row * 128;
+    char* mine = reinterpret_cast<char*>(shared.ds) + row * 128;
     float probe = 0;
     const auto store = [&](const float(&sums)[kDim / 2], float factor, void* to, const RowStrides& step) {
       if (to == nullptr) return;
@@ -390,8 +403,6 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     store(dk, args.scale, args.dk, args.dk_strides);
     if (args.key_marks.any != nullptr && !(probe == 0) && key < keys)
       args.key_marks.mark(int64_t{tile.batch} * args.key_heads + tile.key_head, key);
-    fence_async();
-    arrive(&shared.kv_empty);
   }
 }
 

@@ -1,10 +1,52 @@
 #include "backend/cuda/attention/hopper_backward.h"
 
-// What comes before and after the products of the backward pass: one pass over y, dy and lse, and one over dq.
+// What comes before and after the products of the backward pass: the plan of its tiles, one pass over y, dy and lse,
+// and one over dq.
 namespace attend::cuda {
 namespace {
 
-constexpr int kThreads = 256, kBlockKeys = 128;
+constexpr int kThreads = 256, kBlockKeys = kBackwardKeys;
+
+/// A CTA for each batch entry.
+template <int kQueries>
+__global__ void __launch_bounds__(kThreads) plan_kernel(const __grid_constant__ BackwardArguments args) {
+  using Sequence = Schedule<kQueries, kBlockKeys>;
+  const int batch = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const int queries = args.schedule.visibility.queries;
+  int before = 0;  // tickets of earlier batch entries
+  for (int b = thread; b < batch; b += kThreads) before += Sequence(args.schedule, queries, args.keys_of(b)).tickets();
+  __shared__ int sums[kThreads / 32];
+  before = __reduce_add_sync(0xffffffff, before);
+  if (thread % 32 == 0) sums[thread / 32] = before;
+  __syncthreads();
+  before = 0;
+  for (int sum : sums) before += sum;
+
+  const Sequence sequence(args.schedule, queries, args.keys_of(batch));
+  const int tickets = sequence.tickets();
+  const auto tile_of = [&](const Ticket& ticket, int block) {
+    BackwardTile tile{.batch = batch, .key_head = ticket.key_head, .block = block, .queries = queries};
+    tile.keys = sequence.visible.keys;
+    tile.wave = before + ticket.wave;
+    tile.is_last = block == ticket.item;
+    if (block < 0) return tile;
+    tile.walk = sequence.walk(block);
+    tile.steps = tile.walk.count() * args.schedule.heads;
+    const Blocks clear = sequence.clear_range(block, false);
+    tile.clear_begin = clear.begin;
+    tile.clear_end = clear.end;
+    return tile;
+  };
+  for (int n = thread; n < tickets; n += kThreads) {
+    const Ticket ticket = sequence.ticket(n);
+    BackwardTile* to = args.plan + 2 * (before + n);
+    to[0] = tile_of(ticket, ticket.item < 0 ? -1 : sequence.partner(ticket.item));
+    to[1] = tile_of(ticket, ticket.item);
+  }
+  if (thread != 0 || blockIdx.x + 1 < gridDim.x) return;
+  args.plan[2 * (before + tickets)].batch = -1;
+  *args.tickets = before + tickets;
+}
 
 struct RowsIn {
   const void *y, *dy;
@@ -63,7 +105,7 @@ __global__ void __launch_bounds__(kThreads)
   const int block = static_cast<int>(blockIdx.x) % args.query_blocks;
   const int slice = static_cast<int>(blockIdx.x) / args.query_blocks;
   const int batch = slice / args.heads, head = slice - batch * args.heads;
-  const bool is_seeing = args.turns[2 * blockIdx.x] != 0;
+  const bool is_seeing = args.turns[blockIdx.x] != 0;
   const float4* from = reinterpret_cast<const float4*>(args.dq) + int64_t{blockIdx.x} * (kQueries * kDim / 4);
   T* to = static_cast<T*>(out.dq) + offset(out.strides, batch, head, 0);
 #pragma unroll
@@ -131,6 +173,12 @@ void with_type(DType dtype, int64_t dim, F&& f) {
 }
 
 }  // namespace
+
+void plan_tiles(const BackwardArguments& args, int batch, int queries_per_block) {
+  const auto kernel = queries_per_block == 128 ? plan_kernel<128> : plan_kernel<64>;
+  kernel<<<static_cast<unsigned>(batch), kThreads, 0, stream()>>>(args);
+  check_launch("attention.backward");
+}
 
 void prepare_rows(const BackwardArguments& args, const AttentionGradients& gradients, int padded_queries) {
   const int64_t dim = gradients.dy.shape[3];

@@ -4,11 +4,12 @@
 #include <optional>
 
 #include "backend/cuda/attention/hopper_instructions.h"
+#include "backend/cuda/attention/hopper_visibility.h"
 #include "backend/cuda/runtime.h"
 #include "backend/kernels.h"
 
-// What the forward and the backward pass on Hopper share: maps of tensors for bulk copies, and the keys that a query
-// sees.
+// What the forward and the backward pass on Hopper share: maps of tensors for bulk copies, and which problems they
+// take.
 namespace attend::cuda {
 
 /// A map of a [batch, heads, length, dim] tensor for copies of `rows` × dim tiles in 64-column parts. Empty if the
@@ -20,40 +21,6 @@ struct RowStrides {
   int64_t batch = 0, head = 0, row = 0;
 };
 inline RowStrides row_strides(const ConstView& view) { return {view.strides[0], view.strides[1], view.strides[2]}; }
-
-/// The options that decide which keys a query sees by position.
-struct VisibilityOptions {
-  int queries = 0, keys = 0;
-  bool causal = false, bottom_right = false;
-  int window = 0;  ///< 0: no window
-};
-
-/// The keys [begin(i), end(i)) that query i sees. Both ends increase with i.
-struct Visibility {
-  int keys, shift, window;
-  bool causal;
-
-  __host__ __device__ __forceinline__ Visibility(const VisibilityOptions& options, int sequence_keys)
-      : keys(sequence_keys),
-        shift(options.bottom_right ? sequence_keys - options.queries : 0),
-        window(options.window),
-        causal(options.causal) {}
-  __host__ __device__ __forceinline__ int begin(int i) const {
-    return window > 0 ? min(max(i + shift - window + 1, 0), keys) : 0;
-  }
-  __host__ __device__ __forceinline__ int end(int i) const {
-    const int limit = causal ? i + shift + 1 : window > 0 ? i + shift + window : keys;
-    return max(min(limit, keys), begin(i));
-  }
-  /// Queries [query_begin, query_end) see keys of [first, last), before the ends of the sequence are taken into
-  /// account.
-  __host__ __device__ __forceinline__ int query_begin(int first) const {
-    return max(causal ? first - shift : window > 0 ? first - shift - window + 1 : 0, 0);
-  }
-  __host__ __device__ __forceinline__ int query_end(int last, int queries) const {
-    return window > 0 ? max(min(last - 1 - shift + window, queries), 0) : queries;
-  }
-};
 
 /// Block `index` of packed sequences, of which each is cut into blocks of `rows` rows. Sequence s has the blocks from
 /// offsets[s] / rows + s on, so that the sequence is found without a sum over the others. Some numbers have no block.
