@@ -1,5 +1,5 @@
 #include "backend/cuda/attention/hopper.h"
-#include "backend/cuda/attention/hopper_backward_roles.cuh"
+#include "backend/cuda/attention/hopper_backward_consumer.cuh"
 #include "backend/cuda/attention/tensor.h"
 
 // The backward pass on Hopper, after FlashAttention-3 (Shah et al. 2024). A CTA owns a block of 128 keys, whose dk and
@@ -15,26 +15,29 @@
 namespace attend::cuda {
 namespace {
 
-template <class T, int kDim>
+template <class T, class Shape>
 __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant__ BackwardArguments args) {
-  constexpr int kFew = 24, kMany = 240;  // registers; products wait for each other if they have fewer
+  // Registers. With fewer, the products of head size 128 wait for each other (C7512 of ptxas).
+  constexpr int kFew = Shape::kDim == 64 ? 56 : 24, kMany = Shape::kDim == 64 ? 224 : 240;
   static_assert(kFew + 2 * kMany <= 3 * kLaunchRegisters<384>);
   extern __shared__ __align__(1024) char memory[];
-  auto& shared = *reinterpret_cast<BackwardShared<kDim>*>(memory);
+  auto& shared = *reinterpret_cast<BackwardShared<Shape>*>(memory);
   if (shared_address(memory) % 1024 != 0) __trap();  // shared memory has no room to align it
   if (threadIdx.x == 0) {
     for (const CUtensorMap* map : {&args.q, &args.k, &args.v, &args.dy}) prefetch_map(*map);
     barrier_init(&shared.kv_full, 1);
-    barrier_init(&shared.kv_empty, kConsumerWarps + kAdders);
+    barrier_init(&shared.kv_empty, kConsumerWarps + kAdders + Shape::kScored);
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(&shared.full[stage], 1);
       barrier_init(&shared.empty[stage], kConsumerWarps);
       barrier_init(&shared.ds_full[stage], kConsumerWarps);
-      barrier_init(&shared.ds_empty[stage], kConsumerWarps);
+      barrier_init(&shared.ds_empty[stage], kConsumerWarps + (Shape::kScored && args.has_dbias));
       barrier_init(&shared.dq_full[stage], kConsumerWarps);
       barrier_init(&shared.dq_empty[stage], 1);
       barrier_init(&shared.item_done[stage], kAdders);
     }
+    barrier_init(&shared.pairs_full, 32);
+    barrier_init(&shared.pairs_empty, kConsumerWarps);
     barrier_init_fence();
   }
   __syncthreads();
@@ -42,25 +45,36 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
     fewer_registers<kFew>();
     const int warp = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 32, 0);
     if (warp == 0) {
-      if (threadIdx.x == 0) produce<kDim>(args, shared);
+      if (threadIdx.x == 0) produce(args, shared);
     } else if (warp <= kAdders) {
-      add_parts<kDim>(args, shared, warp - 1);
+      add_parts(args, shared, warp - 1);
+    } else if constexpr (Shape::kScored) {
+      load_pairs(args, shared);
     }
   } else {
     more_registers<kMany>();
-    consume<T, kDim>(args, shared);
+    consume<T>(args, shared);
   }
 }
 
-template <class T, int kDim>
+template <class T, int kDim, bool kScored>
 void launch(const BackwardArguments& args, int64_t tickets) {
-  const auto kernel = backward_kernel<T, kDim>;
-  constexpr int kBytes = sizeof(BackwardShared<kDim>);
+  using Shape = BackwardShape<kDim, kScored>;
+  const auto kernel = backward_kernel<T, Shape>;
+  constexpr int kBytes = sizeof(BackwardShared<Shape>);
   static_assert(kBytes <= 227 * 1024);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "attention.backward");
   const auto ctas = static_cast<unsigned>(std::min<int64_t>(tickets, multiprocessors()));
   kernel<<<ctas, 384, kBytes, stream()>>>(args);
   check_launch("attention.backward");
+}
+
+template <class T>
+void launch_for(const BackwardArguments& args, int64_t tickets, int64_t dim, bool scored) {
+  if (scored)
+    dim == 64 ? launch<T, 64, true>(args, tickets) : launch<T, 128, true>(args, tickets);
+  else
+    dim == 64 ? launch<T, 64, false>(args, tickets) : launch<T, 128, false>(args, tickets);
 }
 
 /// The parts of the arguments that follow from the problem's shape and options.
@@ -71,48 +85,72 @@ void set_schedule(BackwardArguments& args, const AttentionProblem& problem, int 
   args.schedule.heads = args.heads / args.key_heads;
   args.schedule.key_heads = args.key_heads;
   args.schedule.ctas = multiprocessors();
-  args.query_blocks = divide_up(args.schedule.visibility.queries, queries_per_block);
+  const bool packed = static_cast<bool>(problem.q_offsets);
+  args.sequences = static_cast<int>(packed ? problem.q_offsets.shape[0] - 1 : problem.q.shape[0]);
+  args.query_blocks = packed ? packed_blocks(problem.q.shape[2], args.sequences, queries_per_block)
+                             : divide_up(args.schedule.visibility.queries, queries_per_block);
+  args.q_offsets = static_cast<const int64_t*>(problem.q_offsets.data);
+  args.k_offsets = static_cast<const int64_t*>(problem.k_offsets.data);
   args.lengths = static_cast<const int64_t*>(problem.lengths.data);
   args.scale = static_cast<float>(problem.scale);
   args.scale_log2 = static_cast<float>(problem.scale * double{kLog2E});
 }
 
+/// Whether every element of dbias belongs to one pair, and dS can be written as it is.
+bool is_dense(const AttentionProblem& problem, const View& dbias) {
+  if (problem.q_offsets || problem.softcap > 0 || dbias.dtype != problem.q.dtype) return false;
+  const int64_t sizes[4] = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.k.shape[2]};
+  for (int axis = 0; axis < 4; ++axis) {
+    if (sizes[axis] > 1 && dbias.strides[axis] == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool hopper_backward(const AttentionProblem& problem, const AttentionGradients& gradients) {
-  if (!is_for_hopper(problem) || changes_scores(problem) || problem.q_offsets || gradients.lse.dtype != DType::f32 ||
-      gradients.dbias)
-    return false;
+  if (!is_for_hopper(problem) || gradients.lse.dtype != DType::f32) return false;
   const auto fits = [](const View& view) { return !view || has_wide_rows(view); };
   if (!has_wide_rows(gradients.y) || !fits(gradients.dq) || !fits(gradients.dk) || !fits(gradients.dv)) return false;
   if (problem.q.shape.numel() == 0 || problem.k.shape[2] == 0) return false;
   const int64_t dim = problem.q.shape[3];
-  const int queries_per_block = block_queries(dim);
+  const bool scored = changes_scores(problem);
+  const int queries_per_block = block_queries(dim, scored);
   const auto q = tile_map(problem.q, queries_per_block), k = tile_map(problem.k, kKeys), v = tile_map(problem.v, kKeys),
              dy = tile_map(gradients.dy, queries_per_block);
   if (!q || !k || !v || !dy) return false;
 
   BackwardArguments args{.q = *q, .k = *k, .v = *v, .dy = *dy};
+  if (gradients.dbias) {
+    const auto dbias = is_dense(problem, gradients.dbias) ? pair_map(gradients.dbias, queries_per_block) : std::nullopt;
+    if (!dbias) return false;
+    args.dbias = *dbias;
+    args.has_dbias = true;
+  }
   set_schedule(args, problem, queries_per_block);
+  args.options = score_options(problem);
   args.dk = gradients.dk.data;
   args.dv = gradients.dv.data;
   if (gradients.dk) args.dk_strides = row_strides(gradients.dk);
   if (gradients.dv) args.dv_strides = row_strides(gradients.dv);
-  const bool hides_pairs = problem.causal || problem.window > 0 || problem.lengths;
   const int64_t blocks = problem.q.shape[0] * args.heads * args.query_blocks;
-  const Scratch<float> rows(2 * blocks * queries_per_block), dq(blocks * 2 * kHalf);
+  const Scratch<float> rows(2 * blocks * queries_per_block), dq(blocks * queries_per_block * dim);
   args.lse = rows.data();
   args.delta = rows.data() + blocks * queries_per_block;
   args.dq = dq.data();
 
   // An upper bound: a wave of a key head may have a ticket without an item.
-  const int64_t tickets = problem.q.shape[0] * args.key_heads * 2 * divide_up(args.schedule.visibility.keys, kKeys);
+  const int64_t key_blocks = problem.q_offsets ? packed_blocks(problem.k.shape[2], args.sequences, kKeys)
+                                               : problem.q.shape[0] * divide_up(args.schedule.visibility.keys, kKeys);
+  const int64_t tickets = 2 * args.key_heads * key_blocks;
   const Scratch<BackwardTile> plan(2 * tickets + 1);
   args.plan = plan.data();
 
   // Counters and marks, 0 at first.
   constexpr int kRows = kBackwardMarkRows;
-  const auto marked = [&](int64_t length) { return (length + kRows - 1) / kRows; };
+  const auto marked = [&](int64_t length) {
+    return packed_blocks(length, problem.q_offsets ? args.sequences : 0, kRows);
+  };
   const int64_t query_marks = problem.q.shape[0] * args.heads * marked(problem.q.shape[2]);
   const int64_t key_marks = problem.q.shape[0] * args.key_heads * marked(problem.k.shape[2]);
   const int64_t counters = 4 + blocks, words = counters + (query_marks + key_marks + 3) / 4;
@@ -121,21 +159,25 @@ bool hopper_backward(const AttentionProblem& problem, const AttentionGradients& 
   args.ticket = zeros.data();
   args.tickets = reinterpret_cast<int*>(zeros.data() + 3);
   args.turns = zeros.data() + 4;
+  const bool hides_pairs =
+      problem.causal || problem.window > 0 || problem.lengths || problem.q_offsets || problem.mask || problem.bias;
   if (hides_pairs) {
     uint8_t* marks = reinterpret_cast<uint8_t*>(zeros.data() + counters);
-    args.query_marks = {zeros.data() + 1, marks, kRows, static_cast<int>(marked(problem.q.shape[2]))};
-    args.key_marks = {zeros.data() + 2, marks + query_marks, kRows, static_cast<int>(marked(problem.k.shape[2]))};
+    args.query_marks = {zeros.data() + 1, marks, kRows, marked(problem.q.shape[2])};
+    args.key_marks = {zeros.data() + 2, marks + query_marks, kRows, marked(problem.k.shape[2])};
   }
 
-  plan_tiles(args, static_cast<int>(problem.q.shape[0]), queries_per_block);
-  prepare_rows(args, gradients, args.query_blocks * queries_per_block);
+  plan_tiles(args, queries_per_block);
+  prepare_rows(args, gradients, queries_per_block);
   clear_padding(args, gradients);
-  if (problem.q.dtype == DType::bf16)
-    dim == 64 ? launch<__nv_bfloat16, 64>(args, tickets) : launch<__nv_bfloat16, 128>(args, tickets);
-  else
-    dim == 64 ? launch<__half, 64>(args, tickets) : launch<__half, 128>(args, tickets);
-  if (gradients.dq) finish_queries(args, gradients.dq);
-  if (hides_pairs) tensor_backward(problem, gradients, {args.query_marks, args.key_marks});
+  problem.q.dtype == DType::bf16 ? launch_for<__nv_bfloat16>(args, tickets, dim, scored)
+                                 : launch_for<__half>(args, tickets, dim, scored);
+  if (gradients.dq) finish_queries(args, gradients.dq, queries_per_block);
+  if (hides_pairs) {
+    AttentionGradients again = gradients;
+    again.dbias = {};  // gradients of hidden pairs are 0 even where products of tiles leak
+    tensor_backward(problem, again, {args.query_marks, args.key_marks});
+  }
   return true;
 }
 

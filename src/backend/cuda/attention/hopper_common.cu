@@ -2,7 +2,12 @@
 
 namespace attend::cuda {
 
-std::optional<CUtensorMap> tile_map(const ConstView& view, int rows) {
+namespace {
+
+/// A map of 16-bit elements in the 128-byte swizzle, or empty. Sizes are in elements, strides in bytes.
+template <int kAxes>
+std::optional<CUtensorMap> make_map(const ConstView& view, const cuuint64_t (&sizes)[kAxes],
+                                    const cuuint64_t (&strides)[kAxes - 1], const cuuint32_t (&box)[kAxes]) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -12,25 +17,40 @@ std::optional<CUtensorMap> tile_map(const ConstView& view, int rows) {
                                                                                                     : nullptr);
   }();
   if (encode == nullptr || view.strides[3] != 1) return std::nullopt;
-  const auto size = [&](int axis) { return static_cast<cuuint64_t>(view.shape[axis]); };
-  // The stride of an axis of one element is never used, but must be valid.
-  const auto bytes = [&](int axis) {
-    return static_cast<cuuint64_t>(view.shape[axis] == 1 ? 128 : 2 * view.strides[axis]);
-  };
-  const cuuint64_t sizes[5] = {64, size(2), size(3) / 64, size(1), size(0)};
-  const cuuint64_t strides[4] = {bytes(2), 128, bytes(1), bytes(0)};
   for (const cuuint64_t stride : strides) {
     if (stride % 16 != 0) return std::nullopt;
   }
-  const cuuint32_t box[5] = {64, static_cast<cuuint32_t>(rows), static_cast<cuuint32_t>(size(3) / 64), 1, 1};
   const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
   CUtensorMap map;
   const CUresult status =
-      encode(&map, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5,
-             const_cast<void*>(view.data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      encode(&map, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+             kAxes, const_cast<void*>(view.data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) return std::nullopt;
   return map;
+}
+
+cuuint64_t size_of_axis(const ConstView& view, int axis) { return static_cast<cuuint64_t>(view.shape[axis]); }
+/// The stride of an axis of one element is never used, but must be valid.
+cuuint64_t bytes_of_axis(const ConstView& view, int axis) {
+  return static_cast<cuuint64_t>(view.shape[axis] == 1 ? 128 : 2 * view.strides[axis]);
+}
+
+}  // namespace
+
+std::optional<CUtensorMap> tile_map(const ConstView& view, int rows) {
+  const auto size = [&](int axis) { return size_of_axis(view, axis); };
+  const auto bytes = [&](int axis) { return bytes_of_axis(view, axis); };
+  const auto parts = static_cast<cuuint32_t>(size(3) / 64);
+  return make_map<5>(view, {64, size(2), parts, size(1), size(0)}, {bytes(2), 128, bytes(1), bytes(0)},
+                     {64, static_cast<cuuint32_t>(rows), parts, 1, 1});
+}
+
+std::optional<CUtensorMap> pair_map(const ConstView& view, int rows) {
+  const auto size = [&](int axis) { return size_of_axis(view, axis); };
+  const auto bytes = [&](int axis) { return bytes_of_axis(view, axis); };
+  return make_map<4>(view, {size(3), size(2), size(1), size(0)}, {bytes(2), bytes(1), bytes(0)},
+                     {64, static_cast<cuuint32_t>(rows), 1, 1});
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {

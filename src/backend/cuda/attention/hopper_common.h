@@ -16,6 +16,9 @@ namespace attend::cuda {
 /// copy engine cannot read the tensor: an address or a stride is not a multiple of 16 bytes.
 std::optional<CUtensorMap> tile_map(const ConstView& view, int rows);
 
+/// A map of a [batch, heads, queries, keys] tensor for boxes of `rows` queries and 64 keys, or empty.
+std::optional<CUtensorMap> pair_map(const ConstView& view, int rows);
+
 /// The element strides of a [batch, heads, length(, dim)] tensor.
 struct RowStrides {
   int64_t batch = 0, head = 0, row = 0;

@@ -89,6 +89,13 @@ __device__ __forceinline__ void write_bytes(void* to, const void* from, uint32_t
                "r"(bytes)
                : "memory");
 }
+/// Starts to write a box of a map made by pair_map; the part outside of the tensor is left out.
+__device__ __forceinline__ void write_pairs(const CUtensorMap& map, const void* from, int key, int query, int head,
+                                            int batch) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(shared_address(from)), "r"(key), "r"(query), "r"(head), "r"(batch)
+               : "memory");
+}
 /// Starts to add floats in shared memory to those in global memory.
 __device__ __forceinline__ void add_floats(float* to, const float* from, uint32_t bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
@@ -181,6 +188,13 @@ __device__ __forceinline__ float2 unpack(uint32_t word) {
 /// Writes four 8 × 8 matrices of 16-bit elements; lane l gives the address of row l mod 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+
+/// The same matrices, transposed: the address of row l mod 8 of a matrix gets its column.
+__device__ __forceinline__ void store_transposed(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                "r"(c), "r"(d)
                : "memory");
 }

@@ -63,8 +63,13 @@ __device__ __forceinline__ void key_gradients(const HalfBackwardCall& call, int 
   const Problem& p = call.half.p;
   const int kv_head = task % p.kv_heads, rest = task / p.kv_heads;
   const Block block = key_block<kTensorThreads>(p, rest % p.batch, kKept, rest / p.batch);
-  if (block.sequence < 0 || call.marks.keys.skips(block.sequence * p.kv_heads + kv_head, block.first)) return;
+  if (block.sequence < 0) return;
   const Sequence sequence = Sequence::of(p, block.sequence);
+  const BlockMarks& marks = call.marks.keys;
+  if (marks.skips(
+          sequence.batch * p.kv_heads + kv_head,
+          p.k_offsets != nullptr ? marks.packed_row(sequence.k_begin, block.sequence, block.first) : block.first))
+    return;
   const int first = block.first, count = min(kKept, sequence.keys - first), b = sequence.batch;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int own_first = first + 16 * warp;
@@ -315,7 +320,12 @@ __global__ void __launch_bounds__(kTensorThreads, BackwardTile<D>::kTogether)
     for_query_blocks<kTensorThreads>(
         call.half.p, call.bias, BackwardTile<D>::kKept, static_cast<int>(task),
         [&](const Block& block, int head, int part) {
-          if (call.marks.queries.skips(block.sequence * call.half.p.heads + head, block.first)) return;
+          const Problem& p = call.half.p;
+          const Sequence sequence = Sequence::of(p, block.sequence);
+          const BlockMarks& marks = call.marks.queries;
+          const int row =
+              p.q_offsets != nullptr ? marks.packed_row(sequence.q_begin, block.sequence, block.first) : block.first;
+          if (marks.skips(sequence.batch * p.heads + head, row)) return;
           query_gradients<T, D>(call, block, head, part, memory);
         });
   }

@@ -14,10 +14,12 @@ namespace attend::cuda {
 #define ATTEND_FLOATS_8(i)                                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
+#define ATTEND_FLOATS_16 ATTEND_FLOATS_8(0), ATTEND_FLOATS_8(8)
 #define ATTEND_FLOATS_32 ATTEND_FLOATS_8(0), ATTEND_FLOATS_8(8), ATTEND_FLOATS_8(16), ATTEND_FLOATS_8(24)
 #define ATTEND_FLOATS_40 ATTEND_FLOATS_32, ATTEND_FLOATS_8(32)
 #define ATTEND_FLOATS_64 ATTEND_FLOATS_40, ATTEND_FLOATS_8(40), ATTEND_FLOATS_8(48), ATTEND_FLOATS_8(56)
 #define ATTEND_FLOATS_88 ATTEND_FLOATS_64, ATTEND_FLOATS_8(64), ATTEND_FLOATS_8(72), ATTEND_FLOATS_8(80)
+#define ATTEND_REGISTERS_16 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
 #define ATTEND_REGISTERS_32                                                                          \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -41,7 +43,18 @@ namespace attend::cuda {
 /// rows of d (columns of d) rather than along the summed axis.
 template <class T, int N, bool kTransposeA, bool kTransposeB>
 __device__ __forceinline__ void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  if constexpr (N == 64) {
+  if constexpr (N == 32) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>)
+      asm volatile(ATTEND_PREDICATE("%18") "m64n32k16.f32.bf16.bf16 " ATTEND_REGISTERS_16
+                                           "%16, %17, p, 1, 1, %19, %20;\n}"
+                   : ATTEND_FLOATS_16
+                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposeA), "n"(kTransposeB));
+    else
+      asm volatile(ATTEND_PREDICATE("%18") "m64n32k16.f32.f16.f16 " ATTEND_REGISTERS_16
+                                           "%16, %17, p, 1, 1, %19, %20;\n}"
+                   : ATTEND_FLOATS_16
+                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposeA), "n"(kTransposeB));
+  } else if constexpr (N == 64) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>)
       asm volatile(ATTEND_PREDICATE("%34") "m64n64k16.f32.bf16.bf16 " ATTEND_REGISTERS_32
                                            "%32, %33, p, 1, 1, %35, %36;\n}"
@@ -143,11 +156,13 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], const uint32_t* a, uint
 }
 
 #undef ATTEND_PREDICATE
+#undef ATTEND_REGISTERS_16
 #undef ATTEND_REGISTERS_32
 #undef ATTEND_REGISTERS_40
 #undef ATTEND_REGISTERS_64
 #undef ATTEND_REGISTERS_88
 #undef ATTEND_FLOATS_8
+#undef ATTEND_FLOATS_16
 #undef ATTEND_FLOATS_32
 #undef ATTEND_FLOATS_40
 #undef ATTEND_FLOATS_64
