@@ -235,7 +235,7 @@ void multiply_operands(const ConstView& a, const ConstView& b, const View& c, co
   product.bias = has_bias ? bias.view().data : nullptr;
   MatmulOptions rest = options;
   if (c.rank() == 2 && run_with_more(product, options, a.dtype, rest)) {
-    // computed
+    if (bias.view() && !has_bias) add_bias(bias.view(), c);
   } else if (!has_bias || run_all(product, axes) != Outcome::done) {
     product.bias = nullptr;
     require<DeviceError>(run_all(product, axes) == Outcome::done, "matmul.multiply: cuBLASLt has no algorithm for ",
