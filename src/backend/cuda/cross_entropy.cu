@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "backend/cuda/cuda.h"
@@ -174,8 +175,14 @@ __global__ void __launch_bounds__(kBackwardThreads)
   }
 }
 
-constexpr size_t kLargestRow = size_t{112} << 10;  ///< bytes of shared memory, so that two CTAs fit
-constexpr int64_t kSmallestRow = size_t{8} << 10;  ///< shorter rows stay in L2 between two kernels anyway
+constexpr int64_t kSmallestRow = 8 << 10;  ///< bytes; shorter rows stay in L2 between two kernels anyway
+
+/// The most bytes of a row in shared memory: two CTAs fit on a multiprocessor of an H200, one on those with less.
+int64_t largest_row() {
+  int most = 0;
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_index()), "cross_entropy");
+  return std::min<int64_t>(112 << 10, most - (2 << 10));
+}
 
 // Both passes over a row of whole, aligned packs. The row waits in shared memory between them; each thread reads back
 // only what it has written itself.
@@ -273,7 +280,7 @@ void cross_entropy_with_gradient(ConstRows x, ConstRows target, ConstRows count,
   with_float(x.dtype, "cross_entropy.with_gradient", [&](auto type) {
     using T = decltype(type);
     using S = Sum<T>;
-    const bool fits = bytes >= kSmallestRow && bytes <= static_cast<int64_t>(kLargestRow) && x.cols % kPack<T> == 0 &&
+    const bool fits = bytes >= kSmallestRow && bytes <= largest_row() && x.cols % kPack<T> == 0 &&
                       rows_aligned(x, kPack<T>) && rows_aligned(dx, kPack<T>) && x.rows < (int64_t{1} << 31);
     if (!fits) {
       const Scratch<S> lse(x.rows);
@@ -282,9 +289,9 @@ void cross_entropy_with_gradient(ConstRows x, ConstRows target, ConstRows count,
       cross_entropy_backward({}, x, target, sums, count, options, dx);
       return;
     }
-    check(cudaFuncSetAttribute(gradient_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kLargestRow)),
-          "cross_entropy.with_gradient");
+    check(
+        cudaFuncSetAttribute(gradient_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cross_entropy.with_gradient");
     gradient_kernel<T><<<static_cast<unsigned>(x.rows), kLongGroup, static_cast<size_t>(bytes), stream()>>>(
         {nullptr, DType::f32, static_cast<const int64_t*>(target.data), static_cast<const int64_t*>(count.data),
          options},
