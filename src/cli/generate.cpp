@@ -34,9 +34,10 @@ folder apply unless an option overrides them.)";
 
 struct GenerateArguments {
   CommonOptions common;
+  CacheOptions cache;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::optional<int64_t> beam;
-  bool greedy = false, no_cache = false, whole_text = false;
+  bool greedy = false, whole_text = false;
   std::function<bool()> is_sampling_given;
   Option *penalty_option = nullptr, *input_option = nullptr;
 };
@@ -191,7 +192,8 @@ void run_generate(GenerateArguments& arguments) {
   GenerateOptions& options = arguments.options;
   const bool is_greedy = arguments.greedy || (arguments.beam == 1 && !arguments.is_sampling_given());
   if (is_greedy) options.sampling.temperature = 0;
-  options.use_cache = !arguments.no_cache;
+  options.use_cache = !arguments.cache.is_off;
+  options.cache_type = arguments.cache.dtype(device);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const PrecisionScope precision(arguments.common.weights.precision(device), device);
   language_model(folder);  // throws if this is another kind of model
@@ -235,7 +237,7 @@ void add_generate(Command& app) {
       ->expected(1)
       ->take_all();
   command->add_flag("--past-end", options.goes_past_end, "Continue after the model's end token");
-  add_no_cache(*command, arguments->no_cache);
+  add_cache_options(*command, arguments->cache);
   command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });
 }

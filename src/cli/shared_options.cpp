@@ -75,8 +75,21 @@ void add_task(Command& command, std::string& task) {
       ->type_name("NAME");
 }
 
-void add_no_cache(Command& command, bool& no_cache) {
-  command.add_flag("--no-cache", no_cache, "Recompute all keys and values for each token instead of caching them");
+std::optional<DType> CacheOptions::dtype(Device device) const {
+  if (type.empty()) return std::nullopt;
+  if (is_off) throw UsageError("--cache cannot be combined with --no-cache");
+  if (device == kCpu) throw UsageError("--cache needs a GPU: on the CPU, cached keys and values are f32");
+  return type == "bf16" ? DType::bf16 : DType::f32;
+}
+
+void add_cache_options(Command& command, CacheOptions& options) {
+  command.add_flag("--no-cache", options.is_off,
+                   "Recompute all keys and values for each token instead of caching them");
+  command
+      .add_option("--cache", options.type,
+                  "Type of cached keys and values on a GPU: f32 or bf16 (default: bf16 with --dtype bf16, else f32)")
+      ->check(one_of({"f32", "bf16"}))
+      ->type_name("NAME");
 }
 
 void add_whole_text(Command& command, bool& whole_text) {

@@ -40,8 +40,15 @@ void add_beam(Command& command, std::optional<int64_t>& beam, const std::string&
 void add_length_penalty(Command& command, std::optional<double>& penalty);
 /// --task.
 void add_task(Command& command, std::string& task);
-/// --no-cache.
-void add_no_cache(Command& command, bool& no_cache);
+/// The cache of keys and values in generation.
+struct CacheOptions {
+  bool is_off = false;
+  std::string type;  ///< "": the default
+  /// The type of the cache on the device; empty: the default. Throws a usage error if the option has no effect.
+  std::optional<DType> dtype(Device device) const;
+};
+/// --no-cache, --cache.
+void add_cache_options(Command& command, CacheOptions& options);
 /// --whole-text.
 void add_whole_text(Command& command, bool& whole_text);
 /// --batch; its help shows the current value of `tokens` as the default.

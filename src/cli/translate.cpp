@@ -32,10 +32,11 @@ The generation settings of a Hugging Face folder (beam, length, prefix, …) app
 
 struct TranslateArguments {
   CommonOptions common;
+  CacheOptions cache;
   SearchOptions search{.beam = 1};
   SamplingOptions sampling;
   AlignOptions align;
-  bool sample = false, scores = false, alignments = false, no_cache = false;
+  bool sample = false, scores = false, alignments = false;
   std::optional<int64_t> beam;
   std::optional<double> length_penalty;
   std::optional<std::string> prefix;
@@ -210,7 +211,8 @@ void run_translate(TranslateArguments& arguments) {
   if ((arguments.align.layer || arguments.align.head) && !arguments.alignments) {
     throw UsageError("--layer and --head require --alignments");
   }
-  search.use_cache = !arguments.no_cache;
+  search.use_cache = !arguments.cache.is_off;
+  search.cache_type = arguments.cache.dtype(device);
   TranslateCommand(arguments, device).run();
 }
 
@@ -237,7 +239,7 @@ void add_search_options(Command& command, TranslateArguments& arguments) {
   add_task(command, arguments.task);
   command.add_option("--prefix", arguments.prefix, "Text to put before every line (default: the prefix of the task)")
       ->type_name("TEXT");
-  add_no_cache(command, arguments.no_cache);
+  add_cache_options(command, arguments.cache);
 }
 
 }  // namespace

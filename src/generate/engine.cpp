@@ -283,6 +283,7 @@ Tensor Engine::first_logits(Group& group, std::span<const Slot* const> distinct)
     const auto& language = dynamic_cast<const LanguageModel&>(model_);
     group.decoding = options_.use_cache ? language.start() : start_rereading(language);
   }
+  if (options_.cache_type) group.decoding->set_cache_type(*options_.cache_type);
   return group.decoding->step(prompt.ids, prompt.lengths, group.pass());
 }
 

@@ -45,10 +45,11 @@ struct Sequence {
 };
 
 struct EngineOptions {
-  int64_t rows = 512;          ///< maximum number of rows in the batch; a single sequence may have more
-  int64_t tokens = INT64_MAX;  ///< maximum batch size in tokens: rows · longest source or prompt
-  bool use_cache = true;       ///< false: recompute all tokens in each step, as a reference
-  bool use_best = true;        ///< false: a GPU returns all logits even if the best suffice, as a reference
+  int64_t rows = 512;                 ///< maximum number of rows in the batch; a single sequence may have more
+  int64_t tokens = INT64_MAX;         ///< maximum batch size in tokens: rows · longest source or prompt
+  bool use_cache = true;              ///< false: recompute all tokens in each step, as a reference
+  std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
+  bool use_best = true;               ///< false: a GPU returns all logits even if the best suffice, as a reference
 };
 
 /// Generates sequences in a batch with one model, a PairModel or a LanguageModel, which must outlive the engine. The

@@ -87,7 +87,8 @@ using Prompts = std::vector<std::vector<int32_t>>;
 /// Samples each text token by token.
 void sample_texts(const Setting& setting, const Prompts& prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
-  Engine engine(setting.model, {.rows = options.batch_rows, .use_cache = options.use_cache});
+  Engine engine(setting.model,
+                {.rows = options.batch_rows, .use_cache = options.use_cache, .cache_type = options.cache_type});
   std::vector<TextWriter> writers;
   writers.reserve(results.size());
   for (GeneratedText& result : results) {
@@ -115,6 +116,7 @@ void search_texts(const Setting& setting, const Prompts& prompts, std::span<Gene
   search_options.n_best = options.copies;
   search_options.ends_at_limit = false;
   search_options.use_cache = options.use_cache;
+  search_options.cache_type = options.cache_type;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::span<GeneratedText> own = results.subspan(i * copies, copies);
     search_options.max_length = most_tokens(options, std::ssize(prompts[i]));

@@ -38,7 +38,10 @@ void run(Engine& engine, std::vector<Sequence> sequences, const SearchOptions& o
 }
 
 EngineOptions engine_options(const SearchOptions& options) {
-  return {.rows = kMostRows, .tokens = options.batch_tokens, .use_cache = options.use_cache};
+  return {.rows = kMostRows,
+          .tokens = options.batch_tokens,
+          .use_cache = options.use_cache,
+          .cache_type = options.cache_type};
 }
 
 /// The samples of one source. They are reported once all are finished.

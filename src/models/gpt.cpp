@@ -71,6 +71,8 @@ class GptDecoding final : public Decoding {
  public:
   explicit GptDecoding(const Gpt& model) : model_(model), caches_(model.layers.layers.size()) {}
 
+  void set_cache_type(DType dtype) override { step_.requested_type = dtype; }
+
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     if (step_.held.empty()) step_.held.assign(static_cast<size_t>(ids.dim(0)), 0);

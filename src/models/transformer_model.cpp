@@ -83,6 +83,8 @@ class TransformerDecoding final : public Decoding {
     step_.held.assign(static_cast<size_t>(source.dim(0)), 0);
   }
 
+  void set_cache_type(DType dtype) override { step_.requested_type = dtype; }
+
   Tensor step(const Tensor& ids, const Tensor& lengths, const ForwardPass& pass) override {
     const NoGrad scope;
     require<ShapeError>(!lengths, "transformer: all rows of a target must have the same length");

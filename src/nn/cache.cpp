@@ -78,7 +78,9 @@ Tensor CacheStep::positions() const {
   return tensor<int64_t>(result, {static_cast<int64_t>(held.size()), count});
 }
 
-void CacheStep::choose_cache_type() { cache_type = current_precision() == Precision::bf16 ? DType::bf16 : DType::f32; }
+void CacheStep::choose_cache_type() {
+  cache_type = requested_type.value_or(current_precision() == Precision::bf16 ? DType::bf16 : DType::f32);
+}
 
 void CacheStep::set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device) {
   const size_t rows = held.size();

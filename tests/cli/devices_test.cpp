@@ -74,6 +74,23 @@ TEST(Devices, EveryCommandThatComputesHasTheOption) {
   }
 }
 
+TEST(Devices, TheTypeOfACacheIsForGpus) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(train(job(folder, {"--quiet", "--device", "cpu"})).code, 0);
+  const auto translated = [&](const Words& more) {
+    return attend_command(Words{"translate", folder.file("m"), "1 2 3", "--device"} + more, with_gpus());
+  };
+  const Finished plain = translated({"cuda"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(translated({"cuda", "--cache", "f32"}).out, plain.out);
+  EXPECT_EQ(translated({"cuda", "--cache", "bf16"}).code, 0);
+  const Finished host = translated({"cpu", "--cache", "f32"});
+  expect_one_line(host, 2);
+  EXPECT_NE(host.err.find("--cache needs a GPU: on the CPU, cached keys and values are f32"), std::string::npos);
+  expect_one_line(translated({"cuda", "--cache", "bf16", "--no-cache"}), 2);
+  expect_one_line(translated({"cuda", "--cache", "int8"}), 2);
+}
+
 TEST(Devices, AutoNamesTheGpuOrTheFault) {
   const TemporaryFolder folder;
   const Finished found = train(job(folder, {"--quiet"}), with_gpus());

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "attend/backend/devices.h"
 #include "attend/ops/precision.h"
@@ -88,6 +89,37 @@ TEST_P(OnADevice, WithABf16Cache) {
     EXPECT_TRUE(std::isfinite(best[0].log_probability));
   }
   expect_same(once, written({.rows = 7}), 0);
+}
+
+TEST_P(OnADevice, TheCacheHasTheRequestedType) {
+  const auto ids = [](const std::vector<int64_t>& values, const Shape& shape) {
+    return from_span<int64_t>(values, shape, kCpu);
+  };
+  const auto logits = [&](std::optional<DType> type) {
+    const auto* pair = dynamic_cast<const PairModel*>(model_.get());
+    const auto decoding =
+        pair ? pair->start(ids({5, 6, 7, 8, 9, 4}, {2, 3}), {}) : dynamic_cast<const LanguageModel&>(*model_).start();
+    if (type) decoding->set_cache_type(*type);
+    decoding->step(ids({5, 6, 7, 8}, {2, 2}));
+    return decoding->step(ids({3, 4}, {2, 1})).to_vector<double>();
+  };
+  const auto difference = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double most = 0;
+    for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+    return most;
+  };
+  model_->to(device());
+  const auto exact = logits({});
+  EXPECT_EQ(logits(DType::f32), exact);
+  const double error = difference(logits(DType::bf16), exact);
+  EXPECT_GT(error, 0);
+  EXPECT_LT(error, 0.05);
+  if (!has_bf16(device())) return;
+  set_weight_format(*model_, WeightFormat::bf16);
+  const PrecisionScope scope(Precision::bf16, device());
+  const auto rounded = logits({});
+  EXPECT_EQ(logits(DType::bf16), rounded);
+  EXPECT_GT(difference(logits(DType::f32), rounded), 0);
 }
 
 TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {

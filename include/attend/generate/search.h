@@ -28,12 +28,13 @@ struct SearchOptions {
   SearchStop stop = SearchStop::best;
   bool ends_at_limit = true;  ///< force the end token at the maximum length; false: stop without an end token
   std::optional<SamplingOptions> sampling;  ///< sample instead of searching
-  int64_t max_length = 0;           ///< maximum target length in tokens; 0: 3 · source + 10. Never beyond the context
-  int64_t batch_tokens = 4096;      ///< maximum batch size in tokens: sources · longest length · hypotheses
-  bool use_cache = true;            ///< false: recompute all tokens in each step, as a reference
-  int64_t first_index = 0;          ///< index of the first source, which determines the random draws
-  GenerationRules rules{};          ///< generation settings of the model's folder; forced tokens have log p 0
-  std::function<void()> on_step{};  ///< called before each step of a batch; an exception ends the search
+  int64_t max_length = 0;       ///< maximum target length in tokens; 0: 3 · source + 10. Never beyond the context
+  int64_t batch_tokens = 4096;  ///< maximum batch size in tokens: sources · longest length · hypotheses
+  bool use_cache = true;        ///< false: recompute all tokens in each step, as a reference
+  std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
+  int64_t first_index = 0;            ///< index of the first source, which determines the random draws
+  GenerationRules rules{};            ///< generation settings of the model's folder; forced tokens have log p 0
+  std::function<void()> on_step{};    ///< called before each step of a batch; an exception ends the search
 };
 
 /// The options with the generation settings of a model's folder. The settings replace options that have their default

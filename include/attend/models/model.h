@@ -33,6 +33,9 @@ class Decoding {
  public:
   virtual ~Decoding() = default;
 
+  /// Sets the dtype of the cached keys and values on a GPU, f32 or bf16, before the first step. Default: bf16 under
+  /// PrecisionScope(bf16), else f32. Ignored by models without such a cache.
+  virtual void set_cache_type(DType) {}
   /// Appends ids (i64 [rows, count]) to the rows and returns the logits after each row's last token, [rows,
   /// vocab_size]. In the first step of a language model, rows may differ in length: ids from lengths[row] on (lengths:
   /// i64 [rows]) are padding. Throws ShapeError if lengths are given for another step.

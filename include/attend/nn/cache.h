@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,12 +21,13 @@ struct CacheStep {
   std::vector<int64_t> held;
   int64_t count = 1;
   Tensor bias{};  ///< added to every layer's self-attention scores, [1 or rows, heads, count, longest()]; may be empty
-  DType cache_type = DType::f32;  ///< of caches on a GPU: f32 or bf16; the first step decides
+  std::optional<DType> requested_type{};  ///< see choose_cache_type()
+  DType cache_type = DType::f32;          ///< of caches on a GPU: f32 or bf16; the first step decides
   /// Of a step of one token per row on a GPU: i64 [4, rows] on the device, the ids, the positions, the lengths and the
   /// cache rows of the new tokens. Then no kernel of the step depends on the numbers above. Empty otherwise.
   Tensor numbers{};
 
-  /// Chooses cache_type: bf16 where products round to bf16, too.
+  /// Chooses cache_type: requested_type, or by default bf16 where products round to bf16, too.
   void choose_cache_type();
   /// Fills `numbers` for new tokens `ids`. `capacity` is that of every layer's cache.
   void set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device);
