@@ -67,6 +67,13 @@ TEST(GoldenCases, TokenizersAndMetricsHaveThem) {
   EXPECT_TRUE(fs::exists(kCases / "metrics.json"));
 }
 
+TEST(GoldenCases, ChatTemplatesHaveThem) {
+  for (const char* name :
+       {"expressions", "filters", "small_chat", "statements", "text_methods", "undefined", "whitespace"}) {
+    EXPECT_TRUE(fs::exists(kCases / "chat_templates" / (std::string(name) + ".json"))) << name;
+  }
+}
+
 TEST(GoldenCases, AreAtMost2Megabytes) {
   uintmax_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kCases)) {

@@ -8,6 +8,7 @@
 #include "attend/backend/devices.h"
 #include "attend/tensor/creation.h"
 #include "backend/cpu/instruction_set.h"
+#include "chat_templates.h"
 #include "metrics.h"
 #include "model.h"
 #include "real_models.h"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 /// Whether a file is a reference case; weights are not.
 bool is_case(const fs::path& path) {
+  if (is_chat_template_case(path)) return true;
   if (is_tokenizer_case(path) || is_metrics_file(path.string()) || is_real_model(path)) return true;
   return path.extension() == ".safetensors" && path.filename() != "model.safetensors";
 }
@@ -44,6 +46,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& places) {
 /// Empty if the case passes, otherwise the error.
 std::string check(const std::string& path, const Registry& registry) {
   if (is_metrics_file(path)) return check_metrics_file(path);
+  if (is_chat_template_case(path)) return check_chat_template(path);
   if (is_tokenizer_case(path)) return check_tokenizer(path);
   if (is_real_model(path)) return check_real_model(path);
   if (fs::path(path).filename() == "golden.safetensors") return check_model(path);

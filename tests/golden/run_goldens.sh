@@ -11,7 +11,7 @@ fi
 places=("$source_dir/tests/golden/cases")
 shared=${ATTEND_SHARED:-$source_dir/../shared}
 more=(goldens/ops goldens/models goldens/metrics.json)
-[ "$quick" = quick ] || more+=(data/models data/tokenizers data/corpora/sacrebleu-golden)
+[ "$quick" = quick ] || more+=(goldens/chat_templates data/models data/tokenizers data/corpora/sacrebleu-golden)
 for place in "${more[@]}"; do
   [ ! -e "$shared/$place" ] || places+=("$shared/$place")
 done
