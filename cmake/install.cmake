@@ -22,7 +22,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/attendConfigVersion.cmake C
 install(FILES ${CMAKE_BINARY_DIR}/attendConfig.cmake ${CMAKE_BINARY_DIR}/attendConfigVersion.cmake
         DESTINATION ${config_folder} COMPONENT development)
 
-set(ATTEND_PC_REQUIRES "libhwy icu-i18n icu-uc zlib libpng libjpeg sentencepiece cpp-httplib freetype2 fontconfig")
+set(ATTEND_PC_REQUIRES "libhwy icu-i18n icu-uc zlib libpng libjpeg sentencepiece freetype2 fontconfig")
 set(prefix_of_pc /prefix)
 cmake_path(RELATIVE_PATH prefix_of_pc BASE_DIRECTORY /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig
            OUTPUT_VARIABLE ATTEND_PC_PREFIX)

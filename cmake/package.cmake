@@ -48,7 +48,7 @@ completions for bash, zsh and fish. It needs no Python and no network.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libattend-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 string(CONCAT CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS
-              "libhwy-dev, libicu-dev, zlib1g-dev, libpng-dev, libjpeg-dev, libsentencepiece-dev, libcpp-httplib-dev, "
+              "libhwy-dev, libicu-dev, zlib1g-dev, libpng-dev, libjpeg-dev, libsentencepiece-dev, "
               "libfreetype-dev, libfontconfig-dev, pkg-config")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Headers and static library for C++20 programs, found by
 find_package of CMake or by pkg-config.")

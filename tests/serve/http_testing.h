@@ -46,6 +46,12 @@ class Client {
     char byte = 0;
     return recv(file_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
+  /// The bytes of the next packet.
+  std::string receive_some() const {
+    char buffer[1 << 16];
+    const ssize_t count = recv(file_, buffer, sizeof buffer, 0);
+    return {buffer, count > 0 ? static_cast<size_t>(count) : 0};
+  }
   void finish() const { shutdown(file_, SHUT_WR); }
   /// Everything received until the server closes the connection or sends nothing for ten seconds.
   std::string receive() const {

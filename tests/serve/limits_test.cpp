@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "serve/http/http_server.h"
 #include "serve/http_testing.h"
-#include "serve/limited_server.h"
 
 namespace attend::testing {
 namespace {
@@ -109,8 +109,8 @@ TEST(Limits, TheBodyOfARefusedRequestIsNotParsedAsARequest) {
       {411, "POST /api/runs HTTP/1.1\r\n" + served.host() + "Transfer-Encoding: chunked\r\n"},
       {416, "POST /api/runs HTTP/1.1\r\n" + served.host() + "Range: bytes=0-\r\n" + length},
       {400, "POST /api/runs HTTP/1.1 x\r\n" + served.host() + length},
-      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + length},
-      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + "Connection: keep-alive\r\n"}};
+      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + "Connection: close\r\n" + length},
+      {200, "GET /api/info HTTP/1.1\r\n" + served.host() + "Connection: close\r\n"}};
   for (const auto& [status, head] : cases) {
     for (const int pause : {0, 200}) {
       const Client client(served.server.port());
@@ -148,48 +148,130 @@ TEST(Limits, SlowSendersDoNotKeepOthersWaiting) {
   expect_refused(slow[1]->receive(), 408, "the request took too long to arrive");
 }
 
-/// With two threads, a request is answered although many connections send nothing, send half a request, or do not read.
-TEST(Limits, SlowConnectionsTakeNoThreads) {
-  LimitedServer server(2, 1 << 20);
-  const std::string page(2 << 20, 'p');
-  server.Get("/",
-             [&](const httplib::Request&, httplib::Response& response) { response.set_content(page, "text/plain"); });
-  server.Get("/small",
-             [](const httplib::Request&, httplib::Response& response) { response.set_content("a", "text/plain"); });
-  const int port = server.bind_to_any_port("127.0.0.1");
-  server.lengthen_queue();
-  std::thread listener([&] { server.listen_after_bind(); });
-  std::vector<std::unique_ptr<Client>> slow;
-  for (int i = 0; i < 24; ++i) {
-    slow.push_back(std::make_unique<Client>(port));
-    const char* sent[] = {"", "GET / HT", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", "GET / HTTP/1.1\r\n\r\n"};
-    slow.back()->send(sent[i % 4]);
+/// A server whose handler answers in the event loop: /large with 2 MiB, other paths with their names.
+struct SmallServer {
+  explicit SmallServer(const HttpOptions& options = {})
+      : http({.check = {},
+              .refuse = [](const HttpRequest&, const Refusal& why) { return HttpResponse{.status = why.status}; },
+              .handle =
+                  [](const HttpRequest& request, Responder responder) {
+                    responder.send({.body = request.path == "/large" ? std::string(2 << 20, 'p') : request.path});
+                  }},
+             options),
+        port(http.listen("127.0.0.1", 0)) {
+    http.start();
   }
-  slow.push_back(std::make_unique<Client>(port));
-  EXPECT_EQ(status_of(exchange(port, "GET /small HTTP/1.1\r\n\r\n")), 200);
-  EXPECT_FALSE(slow.back()->has_answer()) << "its five seconds are not over";
-  server.stop();
-  listener.join();
+  HttpServer http;
+  int port;
+};
+
+/// A request is answered although many connections send nothing, send half a request, or do not read.
+TEST(Limits, SlowConnectionsTakeNoThreads) {
+  SmallServer server;
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 600; ++i) {
+    slow.push_back(std::make_unique<Client>(server.port));
+    const char* sent[] = {"", "GET / HT", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
+                          "GET /large HTTP/1.1\r\n\r\n"};
+    slow.back()->send(sent[i < 32 ? i % 4 : i % 3]);
+  }
+  const auto start = Clock::now();
+  EXPECT_EQ(status_of(exchange(server.port, "GET /small HTTP/1.1\r\nConnection: close\r\n\r\n")), 200);
+  EXPECT_LT(Clock::now() - start, seconds(2));
+  EXPECT_FALSE(slow[597]->has_answer()) << "its five seconds are not over";
 }
 
 TEST(Limits, TooManyConnectionsCloseTheOldest) {
-  WaitingRoom room([](const Arrival& request) { close(request.socket); }, {.largest_body = 100, .most_guests = 3});
-  std::array<std::array<int, 2>, 4> pairs{};
-  for (auto& pair : pairs) {
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
-    room.enter(pair[1]);
+  SmallServer server({.most_connections = 3});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port));
+    clients.back()->send("GET / HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(status_of(clients.back()->receive_some()), 200) << i;
   }
-  char byte = 0;
-  EXPECT_EQ(recv(pairs[0][0], &byte, 1, 0), 0) << "the other side was closed";
-  for (size_t i = 1; i < pairs.size(); ++i) EXPECT_EQ(recv(pairs[i][0], &byte, 1, MSG_DONTWAIT), -1);
-  for (const auto& pair : pairs) close(pair[0]);
+  EXPECT_EQ(clients[0]->receive(), "") << "closed";
+  for (size_t i = 1; i < clients.size(); ++i) EXPECT_FALSE(clients[i]->has_answer());
+}
+
+TEST(Limits, AConnectionCarriesSeveralRequests) {
+  SmallServer server;
+  const Client client(server.port);
+  for (const char* path : {"/a", "/b"}) {
+    client.send(std::string("GET ") + path + " HTTP/1.1\r\n\r\n");
+    const std::string answer = client.receive_some();
+    EXPECT_EQ(status_of(answer), 200);
+    EXPECT_EQ(body_of(answer), path);
+  }
+  // Two requests at once are answered in their order, then the connection ends as requested.
+  client.send("POST /c HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /d HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answers = client.receive();
+  EXPECT_EQ(count_of(answers, "HTTP/1.1 200 OK"), 2u);
+  EXPECT_LT(answers.find("/c"), answers.find("/d"));
+}
+
+TEST(Limits, AnIdleConnectionIsClosed) {
+  SmallServer server({.idle = milliseconds(100)});
+  const Client client(server.port);
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  const auto start = Clock::now();
+  EXPECT_EQ(status_of(client.receive()), 200);
+  EXPECT_LT(Clock::now() - start, seconds(2));
+}
+
+TEST(Limits, AHangUpIsNoticed) {
+  std::vector<Responder> held;
+  std::atomic<int> count = 0;
+  HttpServer http({.check = {},
+                   .refuse = {},
+                   .handle =
+                       [&](const HttpRequest&, Responder responder) {
+                         responder.start({});
+                         held.push_back(std::move(responder));
+                         ++count;
+                       }},
+                  {});
+  const int port = http.listen("127.0.0.1", 0);
+  http.start();
+  {
+    const Client client(port);
+    client.send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+    while (count == 0) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(held[0].write("a piece"));
+    EXPECT_EQ(http.running(), 1);
+  }
+  for (int i = 0; i < 1000 && !held[0].is_gone(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(held[0].is_gone());
+  EXPECT_FALSE(held[0].write("another piece"));
+  EXPECT_EQ(http.running(), 0);
+}
+
+/// A client that does not read gets no more than a MiB ahead of itself.
+TEST(Limits, AStreamIsNotBufferedWithoutEnd) {
+  std::atomic<int64_t> written = -1;
+  SmallServer server;
+  HttpServer http({.check = {},
+                   .refuse = {},
+                   .handle =
+                       [&](const HttpRequest&, Responder responder) {
+                         responder.start({});
+                         int64_t bytes = 0;
+                         while (responder.write(std::string(4096, 'a'))) bytes += 4096;
+                         written = bytes;
+                       }},
+                  {});
+  const int port = http.listen("127.0.0.1", 0);
+  http.start();
+  const Client client(port);
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  while (written < 0) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_LE(written, 1 << 20);
 }
 
 TEST(Limits, ALongAnswerArrivesLate) {
   const std::string page(8 << 20, 'p');
   Served served({.version = "1", .page = page});
   const Client client(served.server.port());
-  client.send("GET / HTTP/1.1\r\n" + served.host() + "Accept-Encoding: gzip\r\n\r\n");
+  client.send("GET / HTTP/1.1\r\n" + served.host() + "Connection: close\r\n\r\n");
   std::this_thread::sleep_for(milliseconds(500));
   EXPECT_EQ(body_of(client.receive()), page);
 }
@@ -207,7 +289,8 @@ TEST(Limits, Expect100ContinueIsAnswered) {
   Served served;
   const Client client(served.server.port());
   client.send("POST /api/runs HTTP/1.1\r\n" + served.host() +
-              "Expect: 100-continue\r\nContent-Length: " + std::to_string(std::string(kBody).size()) + "\r\n\r\n");
+              "Connection: close\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(std::string(kBody).size()) + "\r\n\r\n");
   while (!client.has_answer()) std::this_thread::sleep_for(milliseconds(5));
   client.send(kBody);
   const std::string answer = client.receive();

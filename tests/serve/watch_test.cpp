@@ -49,7 +49,7 @@ TEST(Watch, ATrainingIsFollowedOverHttp) {
       trained, WatchOptions{.server = {.port = 0}, .version = "1", .page = {}, .name = "m", .text = "123"});
   const int port = std::stoi(watch->address().substr(watch->address().rfind(':') + 1));
   const auto ask = [&](const std::string& line, const std::string& body = {}) {
-    return testing::exchange(port, line + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+    return testing::exchange(port, line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
                                        std::to_string(body.size()) + "\r\n\r\n" + body);
   };
   std::atomic<bool> is_over = false;
@@ -103,7 +103,8 @@ TEST(Watch, ASentenceWithoutATargetIsTranslated) {
   watch.finish();
   const int port = std::stoi(watch.address().substr(watch.address().rfind(':') + 1));
   const auto get = [&](const std::string& path) {
-    return Json::parse(body_of(testing::exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+    return Json::parse(
+        body_of(testing::exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")));
   };
   const Json training = get("/api/training");
   EXPECT_EQ(training["text"], "one");

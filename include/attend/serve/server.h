@@ -1,30 +1,38 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "attend/serve/api.h"
 
 namespace attend {
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";  ///< address to listen on
-  int port = 8757;                 ///< 0: any free port
-  bool other_port = true;          ///< use another port if this one is in use
+  std::string host = "127.0.0.1";           ///< address to listen on
+  int port = 8757;                          ///< 0: any free port
+  bool other_port = true;                   ///< use another port if this one is in use
+  std::vector<std::string> names{};         ///< further host names that requests may be addressed to
+  std::vector<std::string> cors_origins{};  ///< origins of other web pages that may use the models; "*": all
+  std::vector<std::string> api_keys{};      ///< if not empty, requests to the models need one of these keys
 };
 
-/// Serves an Api over HTTP to browsers on this machine. Rejects requests that come from a page of another origin, or
-/// are addressed to another host name.
+/// Serves the page of an Api over HTTP. Rejects requests that come from a page of another origin,
+/// or are addressed to another host name. One thread polls all connections, so that thousands may be open.
 class Server {
  public:
   /// Binds the port. Throws Error if the port is in use or the host is not a local address.
-  Server(Api& api, const ServerOptions& options);
+  Server(Api& page, const ServerOptions& options);
   ~Server();  ///< calls stop()
 
   int port() const;
   std::string address() const;  ///< http://127.0.0.1:8757/
   void start();                 ///< starts to serve, in background threads
-  void stop();                  ///< ends streams and waits for all threads
+  /// Rejects further requests with status 503 and waits until the running ones are answered. False if that takes
+  /// longer than `patience`.
+  bool drain(std::chrono::milliseconds patience);
+  void stop();  ///< ends streams and waits for all threads
 
  private:
   struct State;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/serve/server.h"
+#include "serve/http/request_parser.h"
+
+namespace attend {
+
+/// Decides by its head whether a request is answered.
+class Admission {
+ public:
+  Admission(const ServerOptions& options, bool has_page, bool has_models);
+
+  std::optional<Refusal> check(const HttpRequest& head) const;
+  /// The headers of every response to this request.
+  std::vector<HttpHeader> headers(const HttpRequest& head) const;
+  /// The response to a refused request. `head` may be empty.
+  HttpResponse refuse(const HttpRequest& head, const Refusal& refusal) const;
+  /// Whether the request is for the page rather than for the models.
+  bool is_for_page(const HttpRequest& head) const;
+  void close() { is_closed_ = true; }  ///< from now on, requests get status 503
+
+ private:
+  bool is_allowed_origin(std::string_view origin) const;
+  bool is_foreign(const HttpRequest& head) const;
+  bool has_key(const HttpRequest& head) const;
+
+  const ServerOptions& options_;
+  bool has_page_, has_models_;
+  std::atomic<bool> is_closed_{false};
+};
+
+/// Compares in a time that depends only on the length of `given`.
+bool is_same_secret(std::string_view given, std::string_view secret);
+
+}  // namespace attend
