@@ -45,7 +45,7 @@ class Sampler final : public Writer {
     const int64_t length = std::ssize(sample_.ids);
     if (rules_.forced(length) >= 0) return 1;
     const bool is_over = options.ends_at_limit && length == config_.limit;
-    if (is_over || ScoreRules::are_needed(options.rules) || sampling.repetition_penalty != 1) return 0;
+    if (is_over || ScoreRules::are_needed(options.rules) || sampling.has_adjustments()) return 0;
     if (static_cast<float>(sampling.temperature) != 0 && (sampling.top_k == 0 || sampling.top_k > kMostBest)) return 0;
     const int64_t count = kept(sampling) + std::ssize(config_.vocabulary.banned);
     return count <= kMostBest ? count : 0;
@@ -77,8 +77,8 @@ class Sampler final : public Writer {
       rules_.apply(scores_, sample_.ids);
       logits = scores_;
     }
-    return draw({.logits = logits, .history = history_, .banned = config_.vocabulary.banned}, *config_.options.sampling,
-                place());
+    return draw({.logits = logits, .history = history_, .written = sample_.ids, .banned = config_.vocabulary.banned},
+                *config_.options.sampling, place());
   }
 
   const WriterConfig config_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "attend/base/error.h"
 #include "attend/base/random.h"
@@ -32,6 +33,17 @@ std::vector<float> adjusted(const DrawInputs& inputs, const SamplingOptions& opt
       value = value > 0 ? value / penalty : value * penalty;
     }
   }
+  const auto add = [&](int32_t id, float amount) {
+    if (id >= 0 && id < std::ssize(values)) values[static_cast<size_t>(id)] += amount;
+  };
+  if (options.frequency_penalty != 0 || options.presence_penalty != 0) {
+    std::map<int32_t, int64_t> counts;
+    for (const int32_t id : inputs.written) ++counts[id];
+    for (const auto& [id, count] : counts) {
+      add(id, -static_cast<float>(options.frequency_penalty * static_cast<double>(count) + options.presence_penalty));
+    }
+  }
+  for (const auto& [id, bias] : options.logit_bias) add(id, bias);
   for (const int32_t id : inputs.banned) {
     if (id >= 0 && id < std::ssize(values)) values[static_cast<size_t>(id)] = kNever;
   }
@@ -129,6 +141,8 @@ void check_sampling(const SamplingOptions& options) {
   check("top_p", options.top_p, 0, 1, "from 0 to 1");
   check("min_p", options.min_p, 0, 1, "from 0 to 1");
   check("repetition_penalty", options.repetition_penalty, 1e-3, 1e3, "from 0.001 to 1000");
+  check("frequency_penalty", options.frequency_penalty, -100, 100, "from -100 to 100");
+  check("presence_penalty", options.presence_penalty, -100, 100, "from -100 to 100");
 }
 
 namespace {

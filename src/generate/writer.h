@@ -92,7 +92,7 @@ struct WriterConfig {
 size_t candidate_count(int64_t beam, const Vocabulary& vocabulary);
 
 /// draw() from logits of which `best`, in descending order, are the largest that are not banned. Gives the same token
-/// if the options keep none but those: with top_k, or with temperature 0. Without a repetition penalty.
+/// if the options keep none but those: with top_k, or with temperature 0. Without penalties and biases.
 int32_t draw_among(std::vector<Continuation> best, const SamplingOptions& options, DrawPlace place);
 
 std::unique_ptr<Writer> create_beam(const WriterConfig& config);

@@ -16,7 +16,7 @@ constexpr int kDraws = 20000;
 
 struct Inputs {
   std::vector<float> logits = kLogits;
-  std::vector<int32_t> history{}, banned{};
+  std::vector<int32_t> history{}, banned{}, written{};
 };
 
 std::vector<double> softmax_of(const std::vector<double>& z) {
@@ -35,6 +35,9 @@ std::vector<double> expected(const Inputs& inputs, const SamplingOptions& option
     if (std::ranges::find(inputs.history, static_cast<int32_t>(id)) != inputs.history.end()) {
       z[id] = z[id] > 0 ? z[id] / options.repetition_penalty : z[id] * options.repetition_penalty;
     }
+    const auto count = static_cast<double>(std::ranges::count(inputs.written, static_cast<int32_t>(id)));
+    z[id] -= options.frequency_penalty * count + (count > 0 ? options.presence_penalty : 0);
+    for (const auto& [token, bias] : options.logit_bias) z[id] += token == static_cast<int32_t>(id) ? bias : 0;
     if (std::ranges::find(inputs.banned, static_cast<int32_t>(id)) != inputs.banned.end()) z[id] = -INFINITY;
     z[id] /= options.temperature;
   }
@@ -58,7 +61,8 @@ void expect_distribution(const SamplingOptions& options, const Inputs& inputs = 
   const auto p = expected(inputs, options);
   std::vector<int> counts(p.size());
   for (uint32_t i = 0; i < kDraws; ++i) {
-    const DrawInputs all{.logits = inputs.logits, .history = inputs.history, .banned = inputs.banned};
+    const DrawInputs all{
+        .logits = inputs.logits, .history = inputs.history, .written = inputs.written, .banned = inputs.banned};
     ++counts[static_cast<size_t>(draw(all, options, {.text = 3, .position = i}))];
   }
   double chi_square = 0, freedom = -1;
@@ -87,6 +91,11 @@ TEST(Sampling, FollowsTheFormula) {
   const Inputs seen{.history = {2, 2, 1, 5, 2}};
   expect_distribution({.repetition_penalty = 1.7}, seen);
   expect_distribution({.top_k = 5, .repetition_penalty = 2}, seen);
+  const Inputs written{.written = {2, 2, 1, 5, 2}};
+  expect_distribution({.frequency_penalty = 0.6}, written);
+  expect_distribution({.frequency_penalty = -0.3, .presence_penalty = 1.1}, written);
+  expect_distribution({.top_k = 6, .presence_penalty = -1.5, .logit_bias = {{5, 4.0f}, {2, -100.0f}, {99, 5.0f}}},
+                      written);
   expect_distribution({.top_p = 0.9}, {.banned = {2, 4}});
   expect_distribution({}, {.banned = {0, 10}});
 }
@@ -134,6 +143,8 @@ TEST(Sampling, RefusesNumbersOutOfRange) {
   EXPECT_THROW(check_sampling({.top_p = 1.5}), ShapeError);
   EXPECT_THROW(check_sampling({.min_p = -0.1}), ShapeError);
   EXPECT_THROW(check_sampling({.repetition_penalty = 0}), ShapeError);
+  EXPECT_THROW(check_sampling({.frequency_penalty = 101}), ShapeError);
+  EXPECT_THROW(check_sampling({.presence_penalty = NAN}), ShapeError);
   const std::vector<float> nothing{-INFINITY, NAN};
   EXPECT_THROW(draw({.logits = nothing}, {}, {}), ShapeError);
 }

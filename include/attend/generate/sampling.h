@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace attend {
@@ -9,6 +10,8 @@ namespace attend {
 /// How the next token is sampled from logits z. The steps, in this order:
 /// 1. repetition_penalty r: the logit of every token in the history becomes z / r if positive, and z · r if negative
 ///    (Keskar et al. 2019);
+///    then frequency_penalty · n and, if n > 0, presence_penalty are subtracted from the logit of a token that occurs n
+///    times in the generated text, and logit_bias is added;
 /// 2. temperature T: z / T; T = 0 selects the largest logit;
 /// 3. top_k: keep the k largest logits;
 /// 4. top_p: keep the smallest set of the most probable tokens whose probabilities sum to at least p, with the softmax
@@ -22,7 +25,14 @@ struct SamplingOptions {
   double top_p = 1;
   double min_p = 0;
   double repetition_penalty = 1;
+  double frequency_penalty = 0, presence_penalty = 0;
+  std::vector<std::pair<int32_t, float>> logit_bias{};  ///< token id and the number added to its logit
   uint64_t seed = 0;
+
+  /// Whether step 1 changes logits.
+  bool has_adjustments() const {
+    return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || !logit_bias.empty();
+  }
 };
 
 /// Throws a ShapeError that names the option if an option is out of range.
@@ -39,6 +49,7 @@ struct DrawPlace {
 struct DrawInputs {
   std::span<const float> logits;
   std::span<const int32_t> history{};  ///< tokens of the prompt and the generated text, in any order
+  std::span<const int32_t> written{};  ///< tokens of the generated text, in any order
   std::span<const int32_t> banned{};   ///< tokens that are treated as if their logit were −∞
 };
 /// Samples a token id. Throws ShapeError if all tokens are banned.
