@@ -30,14 +30,26 @@ ScoreRules WriterConfig::rules() const {
           {.before = before, .source = source, .last = options.ends_at_limit ? limit : limit - 1}};
 }
 
-std::vector<float> SequenceStep::attention_of(const AttentionTrace& trace, int64_t from) const {
+SequenceStep::TracePlace SequenceStep::place_of(const AttentionTrace& trace, int64_t from) const {
   const int64_t own = trace_rows == 1 ? 0 : from;  // before the first token, all hypotheses share one row
   // If each row has its own keys, it is a batch entry. If the hypotheses of a source share keys, they are its queries.
   const bool is_row = trace.q.dim(0) == batch_rows;
-  const int64_t entry = is_row ? trace_row + own : trace_row / trace_rows;
-  const int64_t query = is_row ? newest : own;
+  return {.entry = is_row ? trace_row + own : trace_row / trace_rows, .query = is_row ? newest : own};
+}
+
+std::vector<float> SequenceStep::attention_of(const AttentionTrace& trace, int64_t from) const {
+  const auto [entry, query] = place_of(trace, from);
   const Tensor weights = trace.weights({.heads = {}, .rows = {query}}).values;  // [batch, heads, 1, keys]
   return select(mean(weights, 1), 0, entry).to_vector<float>();
+}
+
+AttentionWeights SequenceStep::weights_of(const AttentionTrace& trace, int64_t from, const std::vector<int64_t>& heads,
+                                          int64_t top) const {
+  const auto [entry, query] = place_of(trace, from);
+  const int64_t count = std::min(top, trace.k.dim(2));
+  const AttentionWeights all =
+      trace.weights({.heads = heads, .rows = {query}, .top = count});  // [batch, heads, 1, top]
+  return {.values = select(select(all.values, 0, entry), 1, 0), .places = select(select(all.places, 0, entry), 1, 0)};
 }
 
 /// A sequence and its state.

@@ -24,6 +24,15 @@ struct SequenceStep {
 
   /// Mean over heads of the attention weights of one trace, from the newest token of row `from`: [keys].
   std::vector<float> attention_of(const AttentionTrace& trace, int64_t from) const;
+  /// The `top` largest of these weights for each of the heads, or all: values and places [heads, top].
+  AttentionWeights weights_of(const AttentionTrace& trace, int64_t from, const std::vector<int64_t>& heads,
+                              int64_t top) const;
+
+ private:
+  struct TracePlace {
+    int64_t entry = 0, query = 0;
+  };
+  TracePlace place_of(const AttentionTrace& trace, int64_t from) const;
 };
 
 /// A text to generate.
