@@ -34,6 +34,8 @@ void add_inspect(Command& app);
 void add_manual(Command& app);
 /// `attend score MODEL`: computes the log-probability of texts or pairs.
 void add_score(Command& app);
+/// `attend serve MODEL…`: serves models over HTTP.
+void add_serve(Command& app);
 /// `attend tokenize`: converts text to tokens and back, and trains tokenizers.
 void add_tokenize(Command& app);
 /// `attend train ARCHITECTURE FILE… -o MODEL`: trains a model.

@@ -27,8 +27,8 @@ void take_example(InspectedModel& model, const Dataset& data) {
 
 }  // namespace
 
-InspectedModel open_inspected(const std::string& path, Device device) {
-  ModelFolder folder = open_model(path, {}, device);
+InspectedModel open_inspected(const std::string& path, Device device, const WeightOptions& weights) {
+  ModelFolder folder = open_model(path, weights, device);
   std::filesystem::path place = std::filesystem::weakly_canonical(path);
   if (place.filename().empty()) place = place.parent_path();
   InspectedModel result{.name = place.filename().string(),

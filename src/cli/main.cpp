@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   attend::cli::add_compare(app);
   attend::cli::add_info(app);
   attend::cli::add_convert(app);
+  attend::cli::add_serve(app);
   attend::cli::add_view(app);
   attend::cli::add_inspect(app);
   attend::cli::add_explain(app);

@@ -5,17 +5,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
-#include "attend/serve/server.h"
 #include "cli/command_line.h"
 #include "cli/inspected.h"
 #include "cli/page.h"
+#include "cli/serving.h"
 #include "cli/shared_options.h"
 #include "cli/signals.h"
 #include "cli/text_files.h"
@@ -41,18 +39,6 @@ struct ViewArguments {
   bool no_open = false;
   Option* port_option = nullptr;
 };
-
-/// Stops the server. A forward pass cannot be interrupted: after two seconds, exits without waiting for it.
-void end_soon(Server& server) {
-  constexpr auto kPatience = std::chrono::seconds(2);
-  std::promise<void> ended;
-  std::thread guard([kPatience, done = ended.get_future()] {
-    if (done.wait_for(kPatience) == std::future_status::timeout) std::_Exit(0);
-  });
-  server.stop();
-  ended.set_value();
-  guard.join();
-}
 
 bool reads_pictures(const InspectedModel& model) { return model.model->kind() == ModelKind::pictures; }
 
@@ -81,26 +67,33 @@ void open_browser(const std::string& address) {
 void run_view(ViewArguments& arguments) {
   const Device device = use(arguments.compute);
   arguments.text = text_or_input(arguments.text);
-  std::vector<InspectedModel> models;
+  std::vector<InspectedModel> inspected;
+  std::vector<ServedModel> served;
   for (const std::string& path : arguments.models) {
-    models.push_back(open_inspected(path, device));
-    begin_with(models.back(), arguments);
+    ServingModel model = open_serving(path, {}, device);
+    begin_with(model.inspected, arguments);
+    model.served.name += std::ranges::count(served, model.served.name, &ServedModel::name) > 0
+                             ? "-" + std::to_string(served.size())
+                             : "";
+    inspected.push_back(std::move(model.inspected));
+    served.push_back(std::move(model.served));
   }
-  if (!arguments.picture.empty() && std::ranges::none_of(models, reads_pictures)) {
+  if (!arguments.picture.empty() && std::ranges::none_of(inspected, reads_pictures)) {
     throw UsageError("--picture applies only to image classifiers; none of the models is one");
   }
-  Api api(std::move(models), {.version = ATTEND_VERSION, .page = packed_page()});
+  Api api(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
   api.set_training(TrainingFeed::from_log(arguments.models[0]));
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
-  Server server(api, {.host = arguments.host,
-                      .port = static_cast<int>(arguments.port),
-                      .other_port = arguments.port_option->count() == 0});
+  ModelApi models(std::move(served), {.version = ATTEND_VERSION});
+  Server server(&api, models,
+                {.host = arguments.host,
+                 .port = static_cast<int>(arguments.port),
+                 .other_port = arguments.port_option->count() == 0});
   server.start();
   std::cout << server.address() << std::endl;
   std::cerr << "Press Ctrl-C to stop.\n";
   if (!arguments.no_open) open_browser(server.address());
-  while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  end_soon(server);
+  serve_until_signal(server, models, stop, {});
 }
 
 }  // namespace

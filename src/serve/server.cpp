@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "attend/base/error.h"
+#include "attend/serve/model_api.h"
 #include "serve/admission.h"
 #include "serve/http/http_server.h"
 #include "serve/http/worker_pool.h"
@@ -32,10 +33,11 @@ void answer(Api& page, HttpRequest request, Responder responder) {
 }  // namespace
 
 struct Server::State {
-  State(Api* the_page, ServerOptions given)
+  State(Api* the_page, ModelApi* the_models, ServerOptions given)
       : options(std::move(given)),
         page(the_page),
-        admission(options, page != nullptr, false),
+        models(the_models),
+        admission(options, page != nullptr, models != nullptr),
         pool(kPageThreads),
         http({.check = [this](const HttpRequest& head) { return admission.check(head); },
               .refuse = [this](const HttpRequest& head, const Refusal& why) { return admission.refuse(head, why); },
@@ -50,6 +52,7 @@ struct Server::State {
       responder.add_header(std::move(header.name), std::move(header.value));
     }
     if (request.method == "OPTIONS") return responder.send({.status = 204, .type = {}});
+    if (!admission.is_for_page(request)) return models->handle(std::move(request), std::move(responder));
     const auto shared = std::make_shared<std::pair<HttpRequest, Responder>>(std::move(request), std::move(responder));
     pool.add([this, shared] {
       try {
@@ -72,6 +75,7 @@ struct Server::State {
 
   ServerOptions options;
   Api* page;
+  ModelApi* models;
   Admission admission;
   WorkerPool pool;
   HttpServer http;
@@ -79,7 +83,10 @@ struct Server::State {
   bool is_started = false;
 };
 
-Server::Server(Api& page, const ServerOptions& options) : state_(std::make_unique<State>(&page, options)) {}
+Server::Server(Api& page, const ServerOptions& options) : state_(std::make_unique<State>(&page, nullptr, options)) {}
+
+Server::Server(Api* page, ModelApi& models, const ServerOptions& options)
+    : state_(std::make_unique<State>(page, &models, options)) {}
 
 Server::~Server() { stop(); }
 

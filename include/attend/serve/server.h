@@ -9,6 +9,8 @@
 
 namespace attend {
 
+class ModelApi;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";           ///< address to listen on
   int port = 8757;                          ///< 0: any free port
@@ -18,12 +20,14 @@ struct ServerOptions {
   std::vector<std::string> api_keys{};      ///< if not empty, requests to the models need one of these keys
 };
 
-/// Serves the page of an Api over HTTP. Rejects requests that come from a page of another origin,
+/// Serves the page of an Api, a ModelApi, or both over HTTP. Rejects requests that come from a page of another origin,
 /// or are addressed to another host name. One thread polls all connections, so that thousands may be open.
 class Server {
  public:
   /// Binds the port. Throws Error if the port is in use or the host is not a local address.
   Server(Api& page, const ServerOptions& options);
+  /// `page` may be null. With API keys, the page is not served, because it has no key.
+  Server(Api* page, ModelApi& models, const ServerOptions& options);
   ~Server();  ///< calls stop()
 
   int port() const;

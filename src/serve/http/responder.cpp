@@ -133,6 +133,7 @@ Responder::~Responder() {
 
 void Responder::begin(HttpResponse& response, std::optional<size_t> length) {
   is_started_ = true;
+  if (notice_) notice_(response.status);
   if (!length && is_http10_) keeps_alive_ = false;
   if (response.status >= 400) keeps_alive_ = false;
   std::ranges::move(headers_, std::back_inserter(response.headers));

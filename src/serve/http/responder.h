@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -95,6 +96,9 @@ class Responder {
   void finish();  ///< ends the pieces
   bool is_gone() const { return channel_->is_gone(); }
   bool is_started() const { return is_started_; }
+  bool is_valid() const { return channel_ != nullptr; }  ///< false after a move
+  /// Calls `notice` with the status of the response.
+  void on_status(std::function<void(int)> notice) { notice_ = std::move(notice); }
   /// Headers added to the response.
   void add_header(std::string name, std::string value) { headers_.push_back({std::move(name), std::move(value)}); }
 
@@ -104,6 +108,7 @@ class Responder {
 
   std::shared_ptr<Channel> channel_;
   std::vector<HttpHeader> headers_;
+  std::function<void(int)> notice_;
   bool is_http10_ = false, is_head_ = false, keeps_alive_ = true, is_started_ = false, is_finished_ = false;
 };
 

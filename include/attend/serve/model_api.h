@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/models/generation_rules.h"
+#include "attend/models/model.h"
+#include "attend/models/text_pooling.h"
+#include "attend/ops/precision.h"
+#include "attend/text/tokenizer.h"
+
+namespace attend {
+
+struct HttpRequest;
+class Responder;
+
+/// A model that requests refer to by name.
+struct ServedModel {
+  std::string name;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for an image model
+  GenerationRules rules{};                     ///< generation settings of the model's folder
+  SentenceSettings sentence{};                 ///< pooling of embeddings
+  std::string prompt{};                        ///< text put before each text that is embedded
+  std::string folder{};                        ///< where the chat template is
+  Precision precision = Precision::f32;        ///< of matrix products
+};
+
+struct ModelApiOptions {
+  /// Maximum number of tokens in the running requests of a model: prompts, and the most that may be generated.
+  int64_t tokens_in_flight = 65536;
+  int64_t most_waiting = 1024;  ///< maximum number of waiting requests of a model; more get status 429
+  std::string version{};
+};
+
+/// Answers requests to models over HTTP: OpenAI's API, LibreTranslate's, and classification. Each model has a thread of
+/// its own, in which the requests to that model run together as one batch. docs/serving.md describes the requests.
+class ModelApi {
+ public:
+  ModelApi(std::vector<ServedModel> models, const ModelApiOptions& options);
+  ~ModelApi();
+  ModelApi(const ModelApi&) = delete;
+  ModelApi& operator=(const ModelApi&) = delete;
+
+  /// Answers a request, later and from another thread. Never throws.
+  void handle(HttpRequest request, Responder responder);
+  /// Ends all requests and joins the threads.
+  void stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attend

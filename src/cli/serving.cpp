@@ -1,0 +1,53 @@
+#include "cli/serving.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <thread>
+
+#include "attend/hub/sentence_transformers.h"
+#include "cli/inspected.h"
+
+namespace attend::cli {
+
+ServingModel open_serving(const std::string& argument, const WeightOptions& weights, Device device) {
+  const size_t equals = argument.find('=');
+  const bool is_named = equals != std::string::npos && !std::filesystem::exists(argument);
+  const std::string folder = is_named ? argument.substr(equals + 1) : argument;
+  if (is_named && equals == 0) throw UsageError("expected NAME=FOLDER, got '" + argument + "'");
+  ServingModel result{.inspected = open_inspected(folder, device, weights), .served = {}};
+  InspectedModel& inspected = result.inspected;
+  if (is_named) inspected.name = argument.substr(0, equals);
+  result.served = {.name = inspected.name,
+                   .model = inspected.model,
+                   .tokenizer = inspected.tokenizer,
+                   .rules = inspected.rules,
+                   .folder = folder,
+                   .precision = weights.precision(device)};
+  if (std::filesystem::is_directory(folder) && is_sentence_folder(folder)) {
+    const SentenceFolder sentence = read_sentence_folder(folder);
+    result.served.sentence = sentence.settings;
+    result.served.prompt = sentence.prompt;
+  }
+  return result;
+}
+
+void serve_until_signal(Server& server, ModelApi& models, const std::atomic<bool>& stop, const ServingLimits& limits) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (limits.drain_seconds > 0 && !server.drain(std::chrono::seconds(limits.drain_seconds))) {
+    std::cerr << "attend: stopped before all requests were finished\n";
+  }
+  std::promise<void> ended;
+  std::thread guard([kPatience, done = ended.get_future()] {
+    if (done.wait_for(kPatience) == std::future_status::timeout) std::_Exit(0);
+  });
+  server.stop();
+  models.stop();
+  ended.set_value();
+  guard.join();
+}
+
+}  // namespace attend::cli

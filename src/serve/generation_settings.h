@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/generate/sampling.h"
+#include "serve/model_entry.h"
+#include "serve/request_fields.h"
+
+namespace attend {
+
+/// Which attention weights a response contains: the field "attend".
+struct LookSettings {
+  std::vector<int64_t> layers{}, heads{};  ///< empty: all
+  int64_t top = 5;                         ///< number of largest weights for each head
+};
+
+/// The fields of a generating request that OpenAI's completions and chat completions share.
+struct GenerationSettings {
+  int64_t n = 1;
+  std::optional<int64_t> max_tokens{};
+  SamplingOptions sampling{};
+  bool is_sampling_given = false;  ///< a field of sampling was given
+  std::optional<int64_t> beam{};
+  std::vector<std::string> stop{};
+  bool ignores_end = false, streams = false, includes_usage = false, echoes = false;
+  std::optional<int64_t> logprobs{};  ///< number of alternatives; empty: no log-probabilities
+  std::optional<LookSettings> look{};
+  std::string user{};  ///< users take turns in the queue
+};
+
+/// Reads and checks the shared fields. Throws RequestError.
+GenerationSettings read_generation(RequestFields& fields, const ModelEntry& model);
+LookSettings read_look(RequestFields fields);
+
+/// The most alternatives for each token that a request may ask for.
+constexpr int64_t kMostLogprobs = 20;
+
+}  // namespace attend

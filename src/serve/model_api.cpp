@@ -1,0 +1,164 @@
+#include "attend/serve/model_api.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "io/printable.h"
+#include "serve/http/worker_pool.h"
+#include "serve/model_routes.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kThreads = 4;  // to parse and tokenize requests
+
+struct Route {
+  const char* path;
+  const char* method;
+  void (*answer)(RouteContext&, const HttpRequest&, Responder&);
+};
+
+constexpr Route kRoutes[] = {
+    {"/v1/models", "GET", answer_models},
+    {"/v1/completions", "POST", answer_completions},
+    {"/health", "GET", answer_health},
+    {"/metrics", "GET", answer_metrics},
+};
+
+const Route& route_of(const HttpRequest& request) {
+  constexpr std::string_view kModel = "/v1/models/";
+  const auto found = std::ranges::find_if(kRoutes, [&](const Route& route) {
+    return request.path == route.path || (route.answer == answer_models && request.path.starts_with(kModel));
+  });
+  if (found == std::end(kRoutes)) throw RequestError(404, "no such path: " + in_quotes(request.path));
+  const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  if (method != found->method) {
+    throw RequestError(405, request.path + " takes " + found->method + ", not " + in_quotes(request.method));
+  }
+  return *found;
+}
+
+Vocabulary vocabulary_of(const ServedModel& served) {
+  if (!served.tokenizer) return {};
+  return Vocabulary::of(*served.tokenizer, served.model->vocab_size(), served.rules);
+}
+
+/// The job of a request waits for its turn with those of the same key, or else of the same address.
+std::string client_of(const HttpRequest& request, const std::string& user) {
+  const std::string_view key = request.header("authorization");
+  return (key.empty() ? request.client : std::string(key)) + "/" + user;
+}
+
+void add(const std::shared_ptr<ModelEntry>& model, Job job) {
+  if (!model->scheduler.add(std::move(job))) {
+    throw RequestError(429, "too many requests are waiting for the model; try again later", {}, "queue_full");
+  }
+}
+
+}  // namespace
+
+ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, ModelMetrics& figures)
+    : own(std::move(served)),
+      metrics(figures),
+      vocabulary(vocabulary_of(own)),
+      created(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+                  .count()),
+      scheduler(own, options, metrics) {}
+
+struct ModelApi::State {
+  State(std::vector<ServedModel> models, const ModelApiOptions& options) : context{.options = options} {
+    for (ServedModel& model : models) {
+      ModelMetrics& figures = context.metrics.of(model.name);
+      context.models.push_back(std::make_shared<ModelEntry>(std::move(model), options, figures));
+    }
+  }
+
+  void answer(const HttpRequest& request, Responder responder) {
+    try {
+      const Route& route = route_of(request);
+      responder.on_status(
+          [this, path = std::string(route.path)](int status) { context.metrics.answered(path, status); });
+      route.answer(context, request, responder);
+    } catch (const RequestError& error) {
+      if (responder.is_valid()) responder.send(error_response(error));
+    } catch (const std::bad_alloc&) {
+      if (responder.is_valid()) responder.send(error_response({503, "out of memory for this request"}));
+    } catch (const std::exception& error) {
+      if (responder.is_valid()) responder.send(error_response({400, error.what()}));
+    }
+  }
+
+  RouteContext context;
+  WorkerPool pool{kThreads};
+};
+
+ModelApi::ModelApi(std::vector<ServedModel> models, const ModelApiOptions& options)
+    : state_(std::make_unique<State>(std::move(models), options)) {}
+
+ModelApi::~ModelApi() { stop(); }
+
+void ModelApi::handle(HttpRequest request, Responder responder) {
+  const auto shared = std::make_shared<std::pair<HttpRequest, Responder>>(std::move(request), std::move(responder));
+  state_->pool.add([this, shared] { state_->answer(shared->first, std::move(shared->second)); });
+}
+
+void ModelApi::stop() {
+  state_->pool.stop();
+  for (const auto& model : state_->context.models) model->scheduler.stop();
+}
+
+std::shared_ptr<ModelEntry> RouteContext::model(RequestFields& fields) const {
+  const auto name = fields.text("model");
+  if (!name && models.size() == 1) return models[0];
+  if (!name) fields.fail("model", "is missing");
+  const auto found = std::ranges::find(models, *name, [](const auto& model) { return model->own.name; });
+  if (found == models.end()) {
+    throw RequestError(404, "there is no model " + in_quotes(*name), "model", "model_not_found");
+  }
+  return *found;
+}
+
+void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder) {
+  parts.version = context.options.version;
+  const std::shared_ptr<ModelEntry> model = parts.model;
+  const std::string client = client_of(request, parts.settings.user);
+  const auto task = std::make_shared<GenerationTask>(std::move(parts), std::move(responder));
+  try {
+    Job job = task->job();
+    job.client = client;
+    add(model, std::move(job));
+  } catch (const RequestError& error) {
+    task->fail(error);
+  }
+}
+
+void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest& request, Responder& responder,
+                     std::function<Json()> compute) {
+  const auto own = std::make_shared<Responder>(std::move(responder));
+  const auto start = std::chrono::steady_clock::now();
+  Job job{.client = client_of(request, {})};
+  job.run = [own, model, start, compute = std::move(compute)] {
+    own->send({.body = compute().dump()});
+    model->metrics.request.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  };
+  job.is_wanted = [own] { return !own->is_gone(); };
+  job.on_failed = [own](const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const RequestError& known) {
+      own->send(error_response(known));
+    } catch (const Error& known) {
+      own->send(error_response({400, known.what()}));
+    } catch (const std::exception& other) {
+      own->send(error_response({500, other.what()}));
+    }
+  };
+  try {
+    add(model, std::move(job));
+  } catch (const RequestError& error) {
+    own->send(error_response(error));
+  }
+}
+
+}  // namespace attend

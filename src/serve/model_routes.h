@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/generation_task.h"
+#include "serve/http/message.h"
+#include "serve/http/responder.h"
+#include "serve/metrics.h"
+#include "serve/model_entry.h"
+#include "serve/request_fields.h"
+
+// The handlers of ModelApi, one for each path. They run in a pool of threads. Each sends a response, hands the
+// responder over to a job, or throws RequestError.
+namespace attend {
+
+struct RouteContext {
+  ModelApiOptions options;
+  Metrics metrics{};
+  std::vector<std::shared_ptr<ModelEntry>> models{};
+
+  /// The model that the field "model" names. It may be omitted if only one model is served.
+  std::shared_ptr<ModelEntry> model(RequestFields& fields) const;
+};
+
+void answer_completions(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_models(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_health(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_metrics(RouteContext& context, const HttpRequest& request, Responder& responder);
+
+/// Runs a generating request.
+void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder);
+/// Runs `compute` in the model's thread and sends the JSON that it returns.
+void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest& request, Responder& responder,
+                     std::function<Json()> compute);
+
+}  // namespace attend

@@ -1,0 +1,119 @@
+// POST /v1/completions
+#include <algorithm>
+
+#include "serve/model_routes.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kMostPrompts = 256;
+constexpr int64_t kUsualTokens = 16;  // as OpenAI documents
+
+int64_t characters_in(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+class CompletionShape final : public AnswerShape {
+ public:
+  explicit CompletionShape(std::shared_ptr<ModelEntry> model) : model_(std::move(model)) {}
+
+  const char* id_prefix() const override { return "cmpl-"; }
+  const char* object(bool) const override { return "text_completion"; }
+
+  Json choice(const TextPart& part, bool, const ShapeOptions& options) const override {
+    Json result{{"text", part.text},
+                {"index", part.index},
+                {"logprobs", options.has_logprobs ? logprobs(part) : Json()},
+                {"finish_reason", part.finish != nullptr ? Json(part.finish) : Json()}};
+    if (options.has_look) result["attend"] = looks_json(part, model_->tokenizer());
+    return result;
+  }
+
+ private:
+  Json logprobs(const TextPart& part) const {
+    Json tokens = Json::array(), values = Json::array(), alternatives = Json::array(), offsets = Json::array();
+    auto offset = static_cast<int64_t>(part.offset);
+    for (const TokenRecord& token : part.tokens) {
+      const std::string text = shown_token(model_->tokenizer(), token.id).text;
+      tokens.push_back(text);
+      values.push_back(token.has_log_probability ? Json(token.log_probability) : Json());
+      Json top = token.has_log_probability ? Json::object() : Json();
+      for (const auto& [id, value] : token.top) top[shown_token(model_->tokenizer(), id).text] = value;
+      alternatives.push_back(std::move(top));
+      offsets.push_back(offset);
+      offset += characters_in(text);
+    }
+    return {{"tokens", std::move(tokens)},
+            {"token_logprobs", std::move(values)},
+            {"top_logprobs", std::move(alternatives)},
+            {"text_offset", std::move(offsets)}};
+  }
+
+  std::shared_ptr<ModelEntry> model_;
+};
+
+std::vector<int32_t> read_ids(RequestFields& fields, const Json& list, const ModelEntry& model) {
+  std::vector<int32_t> ids;
+  for (const Json& item : list) {
+    if (!item.is_number_integer() || item.number() < 0 || item.number() >= static_cast<double>(model.vocabulary.size)) {
+      fields.fail("prompt", "must have token ids from 0 to " + std::to_string(model.vocabulary.size - 1));
+    }
+    ids.push_back(static_cast<int32_t>(item.integer()));
+  }
+  if (ids.empty()) fields.fail("prompt", "is empty");
+  return ids;
+}
+
+/// A string, an array of strings, an array of token ids, or an array of such arrays.
+std::vector<PreparedPrompt> read_prompts(RequestFields& fields, const ModelEntry& model,
+                                         std::optional<int64_t> max_tokens) {
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) fields.fail("prompt", "is missing");
+  std::vector<PreparedPrompt> result;
+  const auto add_text = [&](const Json& text) {
+    result.push_back(prepare_prompt(model, text.string(), {}, max_tokens));
+  };
+  const auto add_ids = [&](const Json& list) {
+    std::vector<int32_t> ids = read_ids(fields, list, model);
+    const std::string text = model.tokenizer().decode(ids);
+    result.push_back(prepare_prompt(model, text, std::move(ids), max_tokens));
+  };
+  if (prompt->is_string()) {
+    add_text(*prompt);
+  } else if (prompt->is_array() && !prompt->empty() && prompt->front().is_number()) {
+    add_ids(*prompt);
+  } else if (prompt->is_array() && prompt->size() >= 1 && prompt->size() <= kMostPrompts) {
+    for (const Json& item : *prompt) {
+      if (!item.is_string() && !item.is_array()) fields.fail("prompt", "must have strings or arrays of token ids");
+      item.is_string() ? add_text(item) : add_ids(item);
+    }
+  } else {
+    fields.fail("prompt", "must be a string, an array of token ids, or an array of 1 to 256 of these");
+  }
+  return result;
+}
+
+}  // namespace
+
+void answer_completions(RouteContext& context, const HttpRequest& request, Responder& responder) {
+  RequestFields fields(request.body);
+  const std::shared_ptr<ModelEntry> model = context.model(fields);
+  if (!model->writes()) fields.fail("model", "does not generate text");
+  GenerationSettings settings = read_generation(fields, *model);
+  settings.logprobs = fields.whole("logprobs", 0, kMostLogprobs);
+  settings.echoes = fields.flag("echo").value_or(false);
+  if (settings.echoes && model->is_pair()) fields.fail("echo", "is not supported by translation models");
+  if (!model->is_pair() && !settings.max_tokens) settings.max_tokens = kUsualTokens;
+  std::vector<PreparedPrompt> prompts = read_prompts(fields, *model, settings.max_tokens);
+  fields.refuse_others();
+  auto shape = std::make_unique<CompletionShape>(model);
+  submit(context,
+         {.model = model,
+          .settings = std::move(settings),
+          .prompts = std::move(prompts),
+          .shape = std::move(shape),
+          .version = {}},
+         request, responder);
+}
+
+}  // namespace attend

@@ -1,0 +1,161 @@
+#include "serve/request_fields.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "io/json_depth.h"
+#include "io/printable.h"
+
+namespace attend {
+namespace {
+
+const char* type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+std::string shown(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+}  // namespace
+
+std::string error_json(const RequestError& error) {
+  std::string message = error.what();
+  std::ranges::replace(message, '\n', ' ');
+  return Json{{"error",
+               {{"message", message},
+                {"type", type_of(error.status)},
+                {"param", or_null(error.param)},
+                {"code", or_null(error.code)}}}}
+      .dump();
+}
+
+HttpResponse error_response(const RequestError& error) {
+  HttpResponse response{.status = error.status, .body = error_json(error)};
+  if (error.status == 429 || error.status == 503) response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
+RequestFields::RequestFields(const std::string& body) {
+  if (!is_shallow_json(body)) throw RequestError(400, "the JSON is nested too deep");
+  json_ = Json::parse_or_null(body);
+  if (!json_.is_object()) throw RequestError(400, "expected a JSON object in the request's body");
+}
+
+RequestFields::RequestFields(Json object, std::string name) : json_(std::move(object)), prefix_(std::move(name)) {
+  if (!json_.is_object()) throw RequestError(400, "expected an object for '" + prefix_ + "'", prefix_);
+  prefix_ += '.';
+}
+
+void RequestFields::fail(const std::string& name, const std::string& message) const {
+  throw RequestError(400, "'" + full(name) + "' " + message, full(name));
+}
+
+const Json* RequestFields::find(const std::string& name) {
+  known_.insert(name);
+  const auto found = json_.find(name);
+  return found == json_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::string> RequestFields::text(const std::string& name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) fail(name, "must be a string");
+  return value->string();
+}
+
+std::string RequestFields::required_text(const std::string& name) {
+  auto value = text(name);
+  if (!value) fail(name, "is missing");
+  return *std::move(value);
+}
+
+std::optional<bool> RequestFields::flag(const std::string& name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) fail(name, "must be true or false");
+  return value->boolean();
+}
+
+std::optional<double> RequestFields::number(const std::string& name, NumberRange range) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number()) fail(name, "must be a number");
+  const double number = value->number();
+  if (!(number >= range.least && number <= range.most)) {
+    fail(name, "must be from " + shown(range.least) + " to " + shown(range.most) + ", got " + shown(number));
+  }
+  return number;
+}
+
+std::optional<int64_t> RequestFields::whole(const std::string& name, int64_t least, int64_t most) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const bool is_huge = value->is_number_unsigned() && value->number() > static_cast<double>(INT64_MAX);
+  if (!value->is_number_integer() || is_huge) fail(name, "must be a whole number");
+  const int64_t number = value->integer();
+  if (number < least || number > most) {
+    fail(name,
+         "must be from " + std::to_string(least) + " to " + std::to_string(most) + ", got " + std::to_string(number));
+  }
+  return number;
+}
+
+std::vector<std::string> RequestFields::texts(const std::string& name, size_t most) {
+  const Json* value = find(name);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->string()};
+  if (!value->is_array()) fail(name, "must be a string or an array of strings");
+  if (value->size() > most) fail(name, "may have at most " + std::to_string(most) + " strings");
+  std::vector<std::string> result;
+  for (const Json& item : *value) {
+    if (!item.is_string()) fail(name, "must be a string or an array of strings");
+    result.push_back(item.string());
+  }
+  return result;
+}
+
+std::vector<int64_t> RequestFields::places(const std::string& name, int64_t most) {
+  constexpr size_t kMost = 4096;
+  const Json* value = find(name);
+  if (value == nullptr || (value->is_string() && value->string() == "all")) return {};
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  if (list.size() > kMost) fail(name, "has too many numbers");
+  std::vector<int64_t> result;
+  for (const Json& item : list) {
+    if (!item.is_number_integer()) fail(name, "must be \"all\", a whole number or an array of whole numbers");
+    if (item.number() < 0 || item.number() > static_cast<double>(most)) {
+      fail(name, "must be from 0 to " + std::to_string(most) + ", got " + item.dump());
+    }
+    result.push_back(item.integer());
+  }
+  if (result.empty()) fail(name, "is empty");
+  std::ranges::sort(result);
+  result.erase(std::ranges::unique(result).begin(), result.end());
+  return result;
+}
+
+void RequestFields::refuse_others() const {
+  for (const auto& [name, value] : json_.items()) {
+    if (value.is_null() || known_.contains(name)) continue;
+    const std::string shown_name = in_quotes(full(name));
+    throw RequestError(400, shown_name + " is not supported", full(name), "unsupported_parameter");
+  }
+}
+
+}  // namespace attend

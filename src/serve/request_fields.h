@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "attend/io/json.h"
+#include "serve/http/message.h"
+
+// Reads and checks the JSON bodies of requests to models.
+namespace attend {
+
+/// An error in a request, answered in OpenAI's shape.
+struct RequestError : Error {
+  RequestError(int http, const std::string& message, std::string field = {}, std::string kind = {})
+      : Error(message), status(http), param(std::move(field)), code(std::move(kind)) {}
+  int status;
+  std::string param;  ///< the field at fault; may be empty
+  std::string code;   ///< a word for programs; may be empty
+};
+
+/// {"error": {"message": …, "type": …, "param": …, "code": …}}
+HttpResponse error_response(const RequestError& error);
+/// The same as JSON text, for an error in a stream.
+std::string error_json(const RequestError& error);
+
+struct NumberRange {
+  double least = 0, most = 0;
+};
+
+/// The fields of a JSON object. Each function checks the type of one field; null means absent.
+class RequestFields {
+ public:
+  /// Throws RequestError if the body is not a JSON object.
+  explicit RequestFields(const std::string& body);
+  /// The fields of an inner object, whose name is part of the messages.
+  RequestFields(Json object, std::string name);
+
+  /// The value; null if it is absent.
+  const Json* find(const std::string& name);
+  std::optional<std::string> text(const std::string& name);
+  std::string required_text(const std::string& name);
+  std::optional<bool> flag(const std::string& name);
+  std::optional<double> number(const std::string& name, NumberRange range);
+  std::optional<int64_t> whole(const std::string& name, int64_t least, int64_t most);
+  /// A string, or an array of at most `most` strings.
+  std::vector<std::string> texts(const std::string& name, size_t most);
+  /// "all" or absent: empty; otherwise a whole number or an array of them, each from 0 to `most`.
+  std::vector<int64_t> places(const std::string& name, int64_t most);
+  /// Throws RequestError for the first field that no function above has asked for.
+  void refuse_others() const;
+
+  [[noreturn]] void fail(const std::string& name, const std::string& message) const;
+
+ private:
+  std::string full(const std::string& name) const { return prefix_ + name; }
+
+  Json json_;
+  std::string prefix_;
+  std::set<std::string, std::less<>> known_;
+};
+
+}  // namespace attend

@@ -1,0 +1,183 @@
+#include "serve/scheduler.h"
+
+#include <algorithm>
+
+#include "attend/base/error.h"
+
+namespace attend {
+
+struct Scheduler::Running {
+  int64_t tokens = 0;
+  int64_t sequences = 0;  // not finished
+  bool has_failed = false;
+  std::function<bool()> is_wanted;
+  std::function<void(std::exception_ptr)> on_failed;
+
+  void fail(const std::exception_ptr& error) {
+    if (!std::exchange(has_failed, true) && on_failed) on_failed(error);
+  }
+};
+
+Scheduler::Scheduler(const ServedModel& model, const ModelApiOptions& options, ModelMetrics& metrics)
+    : model_(model), options_(options), metrics_(metrics), engine_(new_engine()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Scheduler::~Scheduler() { stop(); }
+
+std::unique_ptr<Engine> Scheduler::new_engine() const {
+  const ModelKind kind = model_.model->kind();
+  if (kind != ModelKind::translation && kind != ModelKind::language) return nullptr;
+  return std::make_unique<Engine>(*model_.model, EngineOptions{});
+}
+
+bool Scheduler::add(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_ || waiting_ >= options_.most_waiting) {
+      ++metrics_.rejected;
+      return false;
+    }
+    auto line = std::ranges::find(lines_, job.client, &Line::client);
+    if (line == lines_.end()) line = lines_.insert(lines_.end(), {.client = job.client, .jobs = {}});
+    line->jobs.push_back(std::move(job));
+    metrics_.waiting = ++waiting_;
+  }
+  changed_.notify_one();
+  return true;
+}
+
+void Scheduler::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<Job> Scheduler::take_waiting() {
+  std::vector<Job> jobs;
+  int64_t tokens = tokens_;
+  while (!lines_.empty()) {
+    Line& line = lines_.front();
+    const bool is_wanted = !line.jobs.front().is_wanted || line.jobs.front().is_wanted();
+    const bool is_alone = jobs.empty() && running_.empty();
+    if (is_wanted && !is_alone && tokens + line.jobs.front().tokens > options_.tokens_in_flight) break;
+    if (is_wanted) {
+      tokens += line.jobs.front().tokens;
+      jobs.push_back(std::move(line.jobs.front()));
+    } else {
+      ++metrics_.cancelled;
+    }
+    line.jobs.pop_front();
+    metrics_.waiting = --waiting_;
+    if (line.jobs.empty()) {
+      lines_.pop_front();
+    } else {
+      lines_.splice(lines_.end(), lines_, lines_.begin());
+    }
+  }
+  return jobs;
+}
+
+void Scheduler::run() {
+  const PrecisionScope precision(model_.precision, model_.model->device());
+  for (;;) {
+    std::vector<Job> fresh;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return is_stopped_ || !lines_.empty() || !running_.empty(); });
+      if (is_stopped_) break;
+      fresh = take_waiting();
+    }
+    for (Job& job : fresh) start(std::move(job));
+    step();
+  }
+  const auto stopped = std::make_exception_ptr(Error("the server is stopping"));
+  fail_all(stopped);
+  std::list<Line> rest;
+  {
+    const std::lock_guard lock(mutex_);
+    rest = std::move(lines_);
+  }
+  for (Line& line : rest) {
+    for (Job& job : line.jobs) {
+      if (job.on_failed) job.on_failed(stopped);
+    }
+  }
+}
+
+void Scheduler::start(Job job) {
+  // Shared with the callbacks: if one sequence cannot be added, the engine still holds those before it.
+  const auto running = std::make_shared<Running>(Running{.tokens = job.tokens,
+                                                         .sequences = std::ssize(job.sequences),
+                                                         .is_wanted = std::move(job.is_wanted),
+                                                         .on_failed = std::move(job.on_failed)});
+  running_.push_back(running);
+  tokens_ += running->tokens;
+  metrics_.running = std::ssize(running_);
+  metrics_.tokens_in_flight = tokens_;
+  try {
+    if (job.run) job.run();
+    for (Sequence& sequence : job.sequences) {
+      // The engine may not be used after an exception from a callback.
+      sequence.on_step = [this, running, inner = std::move(sequence.on_step)](const SequenceStep& step) {
+        bool goes_on = !running->has_failed && (!running->is_wanted || running->is_wanted());
+        try {
+          goes_on = goes_on && (!inner || inner(step));
+        } catch (...) {
+          running->fail(std::current_exception());
+          goes_on = false;
+        }
+        metrics_.generated_tokens += 1;
+        if (!goes_on) --running->sequences;
+        return goes_on;
+      };
+      sequence.on_done = [running, inner = std::move(sequence.on_done)](std::vector<Hypothesis> best) {
+        --running->sequences;
+        try {
+          if (inner) inner(std::move(best));
+        } catch (...) {
+          running->fail(std::current_exception());
+        }
+      };
+      engine_->add(std::move(sequence));
+    }
+  } catch (...) {
+    running->fail(std::current_exception());
+    running->sequences = 0;
+  }
+}
+
+void Scheduler::step() {
+  try {
+    if (engine_ && std::ranges::any_of(running_, [](const auto& one) { return one->sequences > 0; })) {
+      engine_->step();
+    }
+  } catch (...) {  // damaged weights, or out of memory: no sequence of this batch can continue
+    fail_all(std::current_exception());
+    engine_ = new_engine();
+  }
+  for (auto it = running_.begin(); it != running_.end();) {
+    const Running& one = **it;
+    if (one.sequences > 0) {
+      ++it;
+      continue;
+    }
+    if (one.is_wanted && !one.is_wanted()) ++metrics_.cancelled;
+    tokens_ -= one.tokens;
+    it = running_.erase(it);
+  }
+  metrics_.running = std::ssize(running_);
+  metrics_.tokens_in_flight = tokens_;
+}
+
+void Scheduler::fail_all(const std::exception_ptr& error) {
+  for (const auto& running : running_) {
+    running->fail(error);
+    running->sequences = 0;
+  }
+}
+
+}  // namespace attend
