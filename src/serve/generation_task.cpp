@@ -5,6 +5,7 @@
 
 #include "generate/limits.h"
 #include "serve/look.h"
+#include "serve/model_routes.h"
 #include "serve/prompt_scores.h"
 #include "text/framing.h"
 
@@ -108,17 +109,10 @@ Job GenerationTask::job() {
       const bool is_empty = self->prompts_[i / static_cast<size_t>(self->settings_.n)].limit == 0;
       if (is_empty) self->finish(*self->choices_[i], "length");
     }
+    return false;
   };
   job.is_wanted = [self] { return !self->is_gone_ && !self->responder_.is_gone(); };
-  job.on_failed = [self](const std::exception_ptr& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const RequestError& known) {
-      self->fail(known);
-    } catch (const std::exception& other) {
-      self->fail({500, other.what()});
-    }
-  };
+  job.on_failed = [self](const std::exception_ptr& error) { self->fail(error_of(error)); };
   return job;
 }
 

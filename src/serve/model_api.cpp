@@ -22,6 +22,12 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"/v1/models", "GET", answer_models},
     {"/v1/completions", "POST", answer_completions},
+    {"/v1/embeddings", "POST", answer_embeddings},
+    {"/translate", "POST", answer_translate},
+    {"/languages", "GET", answer_languages},
+    {"/classify", "POST", answer_classify},
+    {"/tokenize", "POST", answer_tokenize},
+    {"/detokenize", "POST", answer_detokenize},
     {"/health", "GET", answer_health},
     {"/metrics", "GET", answer_metrics},
 };
@@ -48,12 +54,6 @@ Vocabulary vocabulary_of(const ServedModel& served) {
 std::string client_of(const HttpRequest& request, const std::string& user) {
   const std::string_view key = request.header("authorization");
   return (key.empty() ? request.client : std::string(key)) + "/" + user;
-}
-
-void add(const std::shared_ptr<ModelEntry>& model, Job job) {
-  if (!model->scheduler.add(std::move(job))) {
-    throw RequestError(429, "too many requests are waiting for the model; try again later", {}, "queue_full");
-  }
 }
 
 }  // namespace
@@ -122,14 +122,31 @@ std::shared_ptr<ModelEntry> RouteContext::model(RequestFields& fields) const {
 void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder) {
   parts.version = context.options.version;
   const std::shared_ptr<ModelEntry> model = parts.model;
-  const std::string client = client_of(request, parts.settings.user);
+  const std::string user = parts.settings.user;
   const auto task = std::make_shared<GenerationTask>(std::move(parts), std::move(responder));
   try {
-    Job job = task->job();
-    job.client = client;
-    add(model, std::move(job));
+    add_job(*model, request, user, task->job());
   } catch (const RequestError& error) {
     task->fail(error);
+  }
+}
+
+void add_job(ModelEntry& model, const HttpRequest& request, const std::string& user, Job job) {
+  job.client = client_of(request, user);
+  if (!model.scheduler.add(std::move(job))) {
+    throw RequestError(429, "too many requests are waiting for the model; try again later", {}, "queue_full");
+  }
+}
+
+RequestError error_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RequestError& known) {
+    return known;
+  } catch (const FormatError& known) {  // a text that is not UTF-8, for example
+    return {400, known.what()};
+  } catch (const std::exception& other) {
+    return {500, other.what()};
   }
 }
 
@@ -137,25 +154,18 @@ void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest
                      std::function<Json()> compute) {
   const auto own = std::make_shared<Responder>(std::move(responder));
   const auto start = std::chrono::steady_clock::now();
-  Job job{.client = client_of(request, {})};
+  Job job;
   job.run = [own, model, start, compute = std::move(compute)] {
-    own->send({.body = compute().dump()});
+    const Json result = compute();
+    if (result.is_null()) return true;
+    own->send({.body = result.dump()});
     model->metrics.request.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return false;
   };
   job.is_wanted = [own] { return !own->is_gone(); };
-  job.on_failed = [own](const std::exception_ptr& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const RequestError& known) {
-      own->send(error_response(known));
-    } catch (const Error& known) {
-      own->send(error_response({400, known.what()}));
-    } catch (const std::exception& other) {
-      own->send(error_response({500, other.what()}));
-    }
-  };
+  job.on_failed = [own](const std::exception_ptr& error) { own->send(error_response(error_of(error))); };
   try {
-    add(model, std::move(job));
+    add_job(*model, request, {}, std::move(job));
   } catch (const RequestError& error) {
     own->send(error_response(error));
   }

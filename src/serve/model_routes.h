@@ -25,14 +25,25 @@ struct RouteContext {
 };
 
 void answer_completions(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_embeddings(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_translate(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_languages(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_classify(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_tokenize(RouteContext& context, const HttpRequest& request, Responder& responder);
+void answer_detokenize(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_models(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_health(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_metrics(RouteContext& context, const HttpRequest& request, Responder& responder);
 
 /// Runs a generating request.
 void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder);
-/// Runs `compute` in the model's thread and sends the JSON that it returns.
+/// Calls `compute` in the model's thread until it returns JSON, then sends it. A request with much work returns null
+/// after a part of it, so that other requests have their turn.
 void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest& request, Responder& responder,
                      std::function<Json()> compute);
+/// Adds a job for a request. Throws RequestError with status 429 if the queue is full.
+void add_job(ModelEntry& model, const HttpRequest& request, const std::string& user, Job job);
+/// The response to an exception of a job.
+RequestError error_of(const std::exception_ptr& error);
 
 }  // namespace attend

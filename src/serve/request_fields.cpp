@@ -57,6 +57,21 @@ RequestFields::RequestFields(const std::string& body) {
   if (!json_.is_object()) throw RequestError(400, "expected a JSON object in the request's body");
 }
 
+RequestFields RequestFields::json_or_form(const HttpRequest& request) {
+  const std::string& body = request.body;
+  const size_t begin = body.find_first_not_of(" \t\r\n");
+  const bool is_form = request.header("content-type").starts_with("application/x-www-form-urlencoded");
+  if (!is_form || begin == std::string::npos || body[begin] == '{') return RequestFields(body);
+  RequestFields fields;
+  fields.json_ = Json::object();
+  for (const auto& [name, value] : read_form(body)) {
+    const bool is_number =
+        !value.empty() && value.size() < 10 && std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; });
+    fields.json_[name] = is_number && name != "q" ? Json(std::stoll(value)) : Json(value);
+  }
+  return fields;
+}
+
 RequestFields::RequestFields(Json object, std::string name) : json_(std::move(object)), prefix_(std::move(name)) {
   if (!json_.is_object()) throw RequestError(400, "expected an object for '" + prefix_ + "'", prefix_);
   prefix_ += '.';

@@ -35,6 +35,8 @@ class RequestFields {
  public:
   /// Throws RequestError if the body is not a JSON object.
   explicit RequestFields(const std::string& body);
+  /// The fields of a JSON object or, as curl -d a=b sends them, of a form.
+  static RequestFields json_or_form(const HttpRequest& request);
   /// The fields of an inner object, whose name is part of the messages.
   RequestFields(Json object, std::string name);
 
@@ -55,6 +57,7 @@ class RequestFields {
   [[noreturn]] void fail(const std::string& name, const std::string& message) const;
 
  private:
+  RequestFields() = default;
   std::string full(const std::string& name) const { return prefix_ + name; }
 
   Json json_;

@@ -10,6 +10,7 @@ struct Scheduler::Running {
   int64_t tokens = 0;
   int64_t sequences = 0;  // not finished
   bool has_failed = false;
+  std::function<bool()> run;  // the rest of a computation
   std::function<bool()> is_wanted;
   std::function<void(std::exception_ptr)> on_failed;
 
@@ -91,6 +92,7 @@ void Scheduler::run() {
       if (is_stopped_) break;
       fresh = take_waiting();
     }
+    compute();
     for (Job& job : fresh) start(std::move(job));
     step();
   }
@@ -119,7 +121,7 @@ void Scheduler::start(Job job) {
   metrics_.running = std::ssize(running_);
   metrics_.tokens_in_flight = tokens_;
   try {
-    if (job.run) job.run();
+    if (job.run && job.run()) running->run = std::move(job.run);
     for (Sequence& sequence : job.sequences) {
       // The engine may not be used after an exception from a callback.
       sequence.on_step = [this, running, inner = std::move(sequence.on_step)](const SequenceStep& step) {
@@ -150,6 +152,20 @@ void Scheduler::start(Job job) {
   }
 }
 
+/// Continues the computations of jobs without sequences.
+void Scheduler::compute() {
+  for (const auto& running : running_) {
+    if (!running->run) continue;
+    try {
+      const bool is_wanted = !running->is_wanted || running->is_wanted();
+      if (!is_wanted || !running->run()) running->run = nullptr;
+    } catch (...) {
+      running->run = nullptr;
+      running->fail(std::current_exception());
+    }
+  }
+}
+
 void Scheduler::step() {
   try {
     if (engine_ && std::ranges::any_of(running_, [](const auto& one) { return one->sequences > 0; })) {
@@ -161,7 +177,7 @@ void Scheduler::step() {
   }
   for (auto it = running_.begin(); it != running_.end();) {
     const Running& one = **it;
-    if (one.sequences > 0) {
+    if (one.sequences > 0 || one.run) {
       ++it;
       continue;
     }
@@ -177,6 +193,7 @@ void Scheduler::fail_all(const std::exception_ptr& error) {
   for (const auto& running : running_) {
     running->fail(error);
     running->sequences = 0;
+    running->run = nullptr;
   }
 }
 

@@ -17,13 +17,14 @@
 
 namespace attend {
 
-/// The work of one request: sequences to generate, or another computation with the model. All functions are called in
-/// the scheduler's thread.
+/// The work of one request: sequences to generate, another computation with the model, or both. All functions are
+/// called in the scheduler's thread.
 struct Job {
   std::string client{};  ///< clients take turns
   int64_t tokens = 0;    ///< tokens that the sequences may have in all; see ModelApiOptions
   std::vector<Sequence> sequences{};
-  std::function<void()> run{};                          ///< instead of sequences
+  /// A computation: before the sequences, or without them. True: call it again after the next step of the others.
+  std::function<bool()> run{};
   std::function<bool()> is_wanted{};                    ///< false: nobody waits for the result any more
   std::function<void(std::exception_ptr)> on_failed{};  ///< called at most once
 };
@@ -52,6 +53,7 @@ class Scheduler {
   /// The jobs that start now, in turn of their clients.
   std::vector<Job> take_waiting();
   void start(Job job);
+  void compute();
   void step();
   void fail_all(const std::exception_ptr& error);
   std::unique_ptr<Engine> new_engine() const;

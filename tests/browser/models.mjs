@@ -52,14 +52,15 @@ export function watchWords(corpus, folder, settings = {}) {
 }
 
 /** The folder of each model by name. Trains a model unless its folder is newer than this file. */
-export async function trainModels(attend, folder) {
+export async function trainModels(attend, folder, names = Object.keys(kPlans)) {
   mkdirSync(folder, { recursive: true });
   const write = (name, lines) => writeFileSync(join(folder, name), lines.join("\n") + "\n");
   write("dates.tsv", dates(3000));
   write("reviews.tsv", reviews(400));
   write("prose.txt", prose(3000));
   const models = {};
-  for (const [name, [architecture, corpus, settings]] of Object.entries(kPlans)) {
+  for (const name of names) {
+    const [architecture, corpus, settings] = kPlans[name];
     models[name] = join(folder, name);
     const made = join(models[name], "model.safetensors");
     if (existsSync(made) && statSync(made).mtimeMs > statSync(new URL("models.mjs", import.meta.url)).mtimeMs) continue;

@@ -6,7 +6,15 @@ import { promisify } from "node:util";
 const call = promisify(execFile);
 
 export async function view(attend, models, more = []) {
-  const child = spawn(attend, ["view", ...models, "--no-open", "--port", "0", ...more], { stdio: ["ignore", "pipe", "pipe"] });
+  return serving(attend, ["view", ...models, "--no-open", "--port", "0", ...more]);
+}
+
+export async function serve(attend, models, more = []) {
+  return serving(attend, ["serve", ...models, "--port", "0", ...more]);
+}
+
+async function serving(attend, words) {
+  const child = spawn(attend, words, { stdio: ["ignore", "pipe", "pipe"] });
   return { address: await addressOf(child), child, stop: () => stopped(child) };
 }
 

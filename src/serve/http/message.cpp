@@ -101,4 +101,17 @@ std::string url_decoded(std::string_view text, bool is_query) {
   return result;
 }
 
+std::map<std::string, std::string> read_form(std::string_view text) {
+  std::map<std::string, std::string> fields;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    if (one.empty()) continue;
+    const size_t equals = std::min(one.find('='), one.size());
+    const std::string_view value = one.substr(std::min(equals + 1, one.size()));
+    fields.emplace(url_decoded(one.substr(0, equals), true), url_decoded(value, true));
+  }
+  return fields;
+}
+
 }  // namespace attend

@@ -48,5 +48,7 @@ std::string response_head(const HttpResponse& response, const HeadOptions& optio
 
 /// Decodes %XX, and + as a space if `is_query`. Malformed escapes stay as they are.
 std::string url_decoded(std::string_view text, bool is_query);
+/// The fields of a form or a query, name=value&…; the first value of each name.
+std::map<std::string, std::string> read_form(std::string_view text);
 
 }  // namespace attend

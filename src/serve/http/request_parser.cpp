@@ -34,19 +34,6 @@ std::string_view trimmed(std::string_view text) {
 
 Refusal malformed() { return {400, "the request is malformed"}; }
 
-std::map<std::string, std::string> read_query(std::string_view text) {
-  std::map<std::string, std::string> query;
-  while (!text.empty()) {
-    const std::string_view one = text.substr(0, text.find('&'));
-    text.remove_prefix(std::min(one.size() + 1, text.size()));
-    if (one.empty()) continue;
-    const size_t equals = std::min(one.find('='), one.size());
-    const std::string_view value = one.substr(std::min(equals + 1, one.size()));
-    query.emplace(url_decoded(one.substr(0, equals), true), url_decoded(value, true));
-  }
-  return query;
-}
-
 /// Whether a comma-separated header lists a word.
 bool lists(const HttpRequest& request, std::string_view name, std::string_view word) {
   return std::ranges::any_of(request.headers, [&](const HttpHeader& header) {
@@ -151,7 +138,7 @@ std::optional<Refusal> RequestParser::read_request_line(std::string_view line) {
   request_.is_http10 = version == "HTTP/1.0";
   const size_t question = std::min(target.find('?'), target.size());
   request_.path = url_decoded(target.substr(0, question), false);
-  request_.query = read_query(target.substr(std::min(question + 1, target.size())));
+  request_.query = read_form(target.substr(std::min(question + 1, target.size())));
   return std::nullopt;
 }
 
