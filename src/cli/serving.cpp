@@ -7,6 +7,7 @@
 #include <iostream>
 #include <thread>
 
+#include "attend/chat/chat_template.h"
 #include "attend/hub/sentence_transformers.h"
 #include "cli/inspected.h"
 
@@ -24,8 +25,12 @@ ServingModel open_serving(const std::string& argument, const WeightOptions& weig
                    .model = inspected.model,
                    .tokenizer = inspected.tokenizer,
                    .rules = inspected.rules,
-                   .folder = folder,
                    .precision = weights.precision(device)};
+  if (inspected.model->kind() == ModelKind::language && std::filesystem::is_directory(folder)) {
+    if (auto chat = chat_template_of(folder)) {
+      result.served.chat = std::make_shared<const ChatTemplate>(*std::move(chat));
+    }
+  }
   if (std::filesystem::is_directory(folder) && is_sentence_folder(folder)) {
     const SentenceFolder sentence = read_sentence_folder(folder);
     result.served.sentence = sentence.settings;

@@ -138,7 +138,8 @@ Sequence GenerationTask::sequence(const PreparedPrompt& prompt) const {
 void GenerationTask::add_sequences(std::vector<Sequence>& sequences, size_t prompt) {
   const auto self = shared_from_this();
   const size_t first = prompt * static_cast<size_t>(settings_.n);
-  const Sequence one = sequence(prompts_[prompt]);
+  Sequence one = sequence(prompts_[prompt]);
+  one.index = prompt;
   if (!samples_ && rows_ > 1) {
     sequences.push_back(one);
     sequences.back().on_done = [self, first](const std::vector<Hypothesis>& best) { self->take_best(first, best); };

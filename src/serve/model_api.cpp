@@ -21,6 +21,7 @@ struct Route {
 
 constexpr Route kRoutes[] = {
     {"/v1/models", "GET", answer_models},
+    {"/v1/chat/completions", "POST", answer_chat},
     {"/v1/completions", "POST", answer_completions},
     {"/v1/embeddings", "POST", answer_embeddings},
     {"/translate", "POST", answer_translate},

@@ -24,6 +24,7 @@ struct RouteContext {
   std::shared_ptr<ModelEntry> model(RequestFields& fields) const;
 };
 
+void answer_chat(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_completions(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_embeddings(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_translate(RouteContext& context, const HttpRequest& request, Responder& responder);

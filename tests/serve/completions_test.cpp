@@ -69,7 +69,7 @@ TEST(Completions, SeveralPromptsAndTexts) {
   }
   EXPECT_EQ(texts.size(), 4u);
   EXPECT_EQ(answer["choices"][2]["text"],
-            served.text({{"prompt", "bc"}, {"seed", 1}, {"max_tokens", 8}, {"temperature", 90}}));
+            generated({.tokens = 8, .sampling = {.temperature = 90, .seed = 1}, .first_index = 1}, "bc"));
   EXPECT_EQ(answer["usage"]["prompt_tokens"], 3);
   EXPECT_EQ(answer["usage"]["completion_tokens"], 32);
   const Json ids = served.post("/tokenize", {{"model", "gpt"}, {"text", "bc"}})["tokens"];

@@ -13,6 +13,8 @@ const OpenAI = require("openai").default;
 const [attend, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const models = await trainModels(attend, folder, ["language", "classifier"]);
+const template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+writeFileSync(join(models.language, "chat_template.jinja"), template);
 const keys = join(folder, "keys");
 writeFileSync(keys, "# the tests' key\nsecret-key\n");
 const server = await serve(attend, [`novel=${models.language}`, `reviews=${models.classifier}`], ["--api-key-file", keys]);
@@ -53,6 +55,23 @@ const tests = {
     assert.equal(text, whole.choices[0].text);
     assert.deepEqual(usage, whole.usage);
     assert.equal(tokens, whole.choices[0].logprobs.tokens.length);
+  },
+
+  async chat() {
+    const messages = [
+      { role: "system", content: "Answer briefly." },
+      { role: "user", content: "你好" },
+    ];
+    const request = { model: "novel", messages, max_completion_tokens: 20, seed: 2 };
+    const whole = await client.chat.completions.create({ ...request, logprobs: true, top_logprobs: 3 });
+    assert.equal(whole.choices[0].message.role, "assistant");
+    assert.equal(whole.choices[0].logprobs.content[0].top_logprobs.length, 3);
+    const prompt = "system: Answer briefly.\nuser: 你好\nassistant:";
+    const same = await client.completions.create({ model: "novel", prompt, max_tokens: 20, seed: 2 });
+    assert.equal(whole.choices[0].message.content, same.choices[0].text);
+    assert.deepEqual(whole.usage, same.usage);
+    const stream = client.chat.completions.stream(request);
+    assert.equal(await stream.finalContent(), whole.choices[0].message.content);
   },
 
   async cancelling() {

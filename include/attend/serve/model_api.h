@@ -13,6 +13,7 @@
 
 namespace attend {
 
+class ChatTemplate;
 struct HttpRequest;
 class Responder;
 
@@ -24,7 +25,7 @@ struct ServedModel {
   GenerationRules rules{};                     ///< generation settings of the model's folder
   SentenceSettings sentence{};                 ///< pooling of embeddings
   std::string prompt{};                        ///< text put before each text that is embedded
-  std::string folder{};                        ///< where the chat template is
+  std::shared_ptr<const ChatTemplate> chat{};  ///< null: the model does not chat
   Precision precision = Precision::f32;        ///< of matrix products
 };
 
