@@ -135,8 +135,14 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
   return 2.0 * kSums * 32 * static_cast<double>(steps);
 }
 
-constexpr Bf16Unit kAvx512{"avx512_bf16", round_avx512,    round_pairs_avx512, nothing,
-                           nothing,       multiply_avx512, spin_avx512};
+constexpr Bf16Unit kAvx512{.name = "avx512_bf16",
+                           .round = round_avx512,
+                           .round_pairs = round_pairs_avx512,
+                           .begin = nothing,
+                           .end = nothing,
+                           .multiply = multiply_avx512,
+                           .spin = spin_avx512,
+                           .multiply_lines = multiply_lines_avx512};
 
 /// Shapes of the eight tile registers: 16 rows of 64 bytes each.
 struct alignas(64) TileShapes {

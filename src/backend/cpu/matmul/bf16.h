@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "attend/base/dtype.h"
+
 // Products of bfloat16 with sums in f32. Each instruction set has a table of functions, Bf16Unit.
 namespace attend::cpu {
 
@@ -22,6 +24,21 @@ struct Bf16Block {
   int64_t c_row = 0;
 };
 
+/// y(i, j) = bias[j] + Σ_p x(i, p) w(j, p) for a few rows of x and any number of lines of weights, with the sums of
+/// `Bf16Unit::multiply`.
+struct Bf16Lines {
+  int64_t rows = 0, lines = 0, depth = 0;  ///< rows of x, 1 to kBf16FewRows; rows of weights; length of a row
+  const uint32_t* x = nullptr;             ///< rounded pairs, padded with zeros to a multiple of 32 elements
+  int64_t x_row = 0;                       ///< in words
+  const BFloat16* weights = nullptr;
+  int64_t weight_row = 0;
+  const float* bias = nullptr;  ///< null: 0
+  float* y = nullptr;
+  int64_t y_row = 0;
+  bool fetches_ahead = true;  ///< prefetch the weights that follow
+};
+inline constexpr int64_t kBf16FewRows = 8;
+
 /// The functions of one instruction set.
 struct Bf16Unit {
   const char* name;
@@ -36,7 +53,12 @@ struct Bf16Unit {
   /// `steps` rounds of the arithmetic of `multiply`, in registers, between begin and end. Returns the number of
   /// operations, to measure the machine's peak.
   double (*spin)(int64_t steps, float* sink);
+  void (*multiply_lines)(const Bf16Lines& lines) = nullptr;  ///< null: there is none; `multiply` takes whole blocks
 };
+
+#if defined(__x86_64__)
+void multiply_lines_avx512(const Bf16Lines& lines);
+#endif
 
 /// The fastest unit that instruction_set() allows; null if none is faster than f32.
 const Bf16Unit* bf16_unit();

@@ -23,6 +23,8 @@ namespace attend::cpu::HWY_NAMESPACE {
 
 void MultiplyFewF32(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<PlainRows>(x, products); }
 void MultiplyFewBf16(ConstRows x, std::span<const WeightProduct> products) { MultiplyFew<Bf16Rows>(x, products); }
+/// Up to this many rows of x, MultiplyFew is faster than sums in lanes of x.
+int64_t MostFewRows() { return 2 * kFewAtOnce; }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -33,8 +35,9 @@ namespace {
 
 HWY_EXPORT(MultiplyFewF32);
 HWY_EXPORT(MultiplyFewBf16);
+HWY_EXPORT(MostFewRows);
 
-constexpr int64_t kSomeRows = 256;  // upper limit of multiply_some; its lower limit is kDotRows
+constexpr int64_t kSomeRows = 256;  // upper limit of multiply_some; its lower limit is MostFewRows
 
 const float* as_float(const void* data) { return static_cast<const float*>(data); }
 
@@ -47,7 +50,7 @@ struct Operand {
   const BFloat16* bf16;
 };
 
-/// The product for more than kDotRows but fewer than kSomeRows rows: yᵀ = weight · xᵀ. It packs x and reads the weights
+/// The product for more than MostFewRows but fewer than kSomeRows rows: yᵀ = weight · xᵀ. It packs x and reads the weights
 /// in place; with 32 rows, packing the weights took half of the time.
 void multiply_some(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
@@ -89,22 +92,29 @@ MatrixProduct<float> many_rows(ConstRows x, const WeightProduct& product) {
           .b_bf16 = held.bf16};
 }
 
-/// The product from packed panels. The order of each sum does not depend on the number of rows.
-void multiply_panels(ConstRows x, const WeightProduct& product, bool bf16) {
+/// The product of rows rounded to bf16. Returns false, without computing anything, if f32 is used instead.
+bool multiply_rounded(ConstRows x, const WeightProduct& product) {
   MatrixProduct<float> many = many_rows(x, product);
-  many.bf16 = bf16;
-  if (bf16 && multiply_bf16(many)) return;
-  if (x.rows < kSomeRows && x.cols > 0) return multiply_some(x, product);
-  many.bf16 = false;
-  multiply_f32(many);
+  many.bf16 = true;
+  return multiply_bf16(many);
 }
 
+/// Every sum is cut by the length of a row of x alone: a row's bits do not depend on the number of rows.
 void multiply_format(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (format == DType::i8) return multiply_int8(x, products);
-  if (x.rows > kDotRows || options.batch_invariant) {
-    const bool bf16 = options.bf16 && format == DType::bf16;
-    for (const WeightProduct& product : products) multiply_panels(x, product, bf16);
+  if (options.bf16 && format == DType::bf16) {
+    if (multiply_few_bf16(x, products)) return;
+    for (const WeightProduct& product : products) {
+      if (!multiply_rounded(x, product)) multiply_format(x, {&product, 1}, {});
+    }
+  } else if (x.rows > HWY_DYNAMIC_DISPATCH(MostFewRows)()) {
+    for (const WeightProduct& product : products) {
+      if (x.rows < kSomeRows && x.cols > 0)
+        multiply_some(x, product);
+      else
+        multiply_f32(many_rows(x, product));
+    }
   } else if (format == DType::bf16) {
     HWY_DYNAMIC_DISPATCH(MultiplyFewBf16)(x, products);
   } else {

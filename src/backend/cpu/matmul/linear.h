@@ -10,11 +10,11 @@
 // Products with weights in place, [out, in] with contiguous rows, for inference.
 namespace attend::cpu {
 
-/// Up to this many rows of x, dot products with rows of weights are faster than packing: the weights are read once, in
-/// order.
+/// Up to this many rows of x, dot products with rows of i8 weights are faster than packing: the weights are read once,
+/// in order.
 inline constexpr int64_t kDotRows = 16;
 
-/// Number of rows of x that are multiplied in one pass over the weights.
+/// Number of rows of x that are multiplied in one pass over i8 weights.
 inline constexpr int64_t kRowsAtOnce = 4;
 
 /// Limits on the bytes of weights that a thread claims at a time, which is half of the rest of its stretch. A claim is
@@ -75,6 +75,10 @@ void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& 
 
 /// y = x · weightᵀ + bias with i8 weights, for any number of rows of x.
 void multiply_int8(ConstRows x, std::span<const WeightProduct> products);
+
+/// The product of a few rows of x, rounded to bf16, with bf16 weights. Gives the bits of multiply_bf16(). Returns false,
+/// without computing anything, if the processor has no kernel for it or if multiply_bf16() would refuse a product.
+bool multiply_few_bf16(ConstRows x, std::span<const WeightProduct> products);
 
 /// multiply_weights() for products without a norm, an activation, a residual or places.
 void multiply_formats(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);

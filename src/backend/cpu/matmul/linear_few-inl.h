@@ -9,149 +9,196 @@
 
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "backend/cpu/matmul/fetch_ahead.h"
 #include "backend/cpu/matmul/linear.h"
-#include "backend/cpu/matmul/tile-inl.h"
+#include "backend/cpu/matmul/matmul_cuts-inl.h"
+#include "backend/cpu/matmul/matmul_tile-inl.h"
+#include "backend/cpu/matmul/transpose-inl.h"
 
+// Each sum has the order of BlockedProduct with `invariant`, hence the same bits: one chain of FMAs along k, cut at the
+// same places. Lanes are rows of weights. A square of weights is transposed in registers, which takes less time than
+// reading it from memory.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
+inline constexpr int64_t kGroup = HWY_LANES(float);  // rows of weights that are multiplied together
 
-/// f32 weights, loaded unchanged.
+/// f32 weights: a word is one element.
 struct PlainRows {
   using Element = float;
-  static HWY_INLINE hn::Vec<F32> Load(const Element* from) { return hn::LoadU(F32(), from); }
-  static HWY_INLINE float Value(Element element) { return element; }
+  static constexpr int64_t kPerWord = 1;
+  /// sum += x · word, for each lane.
+  static HWY_INLINE hn::Vec<F32> AddWord(const float* x, int64_t, hn::Vec<F32> word, hn::Vec<F32> sum) {
+    return hn::MulAdd(hn::Set(F32(), x[0]), word, sum);
+  }
 };
 
-/// bf16 weights. bf16 is the upper half of an f32; widening keeps the order, so that sums have the same bits as with
-/// f32 weights. Separating even and odd positions by a shift and a mask would save one instruction in six, but the loop
-/// waits for memory anyway.
+/// bf16 weights, the upper halves of f32: a word is two neighbours along k. They are widened, which is exact, so that
+/// sums have the same bits as with f32 weights.
 struct Bf16Rows {
   using Element = BFloat16;
-  static HWY_INLINE hn::Vec<F32> Load(const Element* from) {
-    const auto halves = hn::LoadU(hn::Rebind<uint16_t, F32>(), &from->bits);
-    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<F32>(), halves)));
-  }
-  static HWY_INLINE float Value(Element element) {
-    const uint32_t bits = static_cast<uint32_t>(element.bits) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
+  static constexpr int64_t kPerWord = 2;
+  static HWY_INLINE hn::Vec<F32> AddWord(const float* x, int64_t present, hn::Vec<F32> word, hn::Vec<F32> sum) {
+    const hn::RebindToUnsigned<F32> words;
+    const auto bits = hn::BitCast(words, word);
+    sum = hn::MulAdd(hn::Set(F32(), x[0]), hn::BitCast(F32(), hn::ShiftLeft<16>(bits)), sum);
+    if (present < 2) return sum;
+    return hn::MulAdd(hn::Set(F32(), x[1]), hn::BitCast(F32(), hn::And(bits, hn::Set(words, 0xffff0000u))), sum);
   }
 };
 
 /// A few rows of x.
 struct FewRows {
   const float* data;
-  int64_t stride, depth, count;
+  int64_t stride, depth;
 };
 
-/// sum[s][i] = x_i · weights[s] over whole vectors, as unreduced lanes, for kFew rows of x and one row of each stream
-/// of weights. Rows of one stream are read one after the other: reading neighbours side by side has two thirds of the
-/// rate.
-template <class Format, int kFew, int kStreams>
-HWY_INLINE void DotRow(const FewRows& x, const typename Format::Element* const (&weights)[kStreams], int64_t whole,
-                       StreamAhead ahead, hn::Vec<F32> (&sum)[kStreams][kFew]) {
-  constexpr int kChains = kFew > 2 ? 1 : kFew > 1 ? 2 : 4;
-  constexpr int64_t kBlock = HWY_LANES(float), kBytes = sizeof(typename Format::Element);
+/// kGroup rows of weights, or fewer at the end of a matrix.
+template <class Element>
+struct WeightGroup {
+  const Element* data;
+  int64_t stride, rows;
+};
+
+/// Prefetches weights while a group is multiplied: the next group in order of memory, or, if groups are too large for
+/// L2, the same rows further on.
+struct GroupAhead {
+  static constexpr int64_t kMostBytes = 192 << 10, kRowBytes = 1024;
+  int64_t bytes;  // of a group; 0: prefetch nothing
+  // Forced inline: GCC treats a function that only prefetches as free of effects and drops its calls.
+  [[gnu::always_inline]] void fetch(const void* group, const void* at, int64_t stride_bytes, int64_t square) const {
+    if (bytes == 0) return;
+    if (bytes <= kMostBytes) {
+      const char* next = static_cast<const char*>(group) + bytes + square * kGroup * (4 * kGroup);
+      for (int64_t line = 0; line < 4 * kGroup * kGroup; line += 64) __builtin_prefetch(next + line, 0, 2);
+    } else if (square % (16 / kGroup) == 0) {
+      const char* further = static_cast<const char*>(at) + kRowBytes;
+      for (int64_t row = 0; row < kGroup; ++row) __builtin_prefetch(further + row * stride_bytes, 0, 2);
+    }
+  }
+};
+
+/// sum[i] += Σ_{p < count} x(i, p) · weights(lane, p), for a whole square of words or, if not `kWhole`, a part of it.
+template <class Format, int kFew, bool kWhole>
+HWY_INLINE void AddSquare(const float* x, int64_t x_stride, const WeightGroup<typename Format::Element>& weights,
+                          int64_t count, hn::Vec<F32> (&sum)[kFew]) {
   const F32 d;
-  hn::Vec<F32> part[kStreams][kChains][kFew];
-  HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
-    HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
-      HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) part[s][c][i] = hn::Zero(d);
+  hn::Vec<F32> word[kGroup];
+  if constexpr (kWhole) {
+    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) {
+      word[r] = hn::LoadU(d, reinterpret_cast<const float*>(weights.data + r * weights.stride));
     }
-  }
-  int64_t p = 0;
-  for (; p + kChains * kBlock <= whole; p += kChains * kBlock) {
-    HWY_UNROLL(4) for (int c = 0; c < kChains; ++c) {
-      const int64_t at = p + c * kBlock;
-      HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
-        if (c * kBlock * kBytes % 64 == 0) ahead.fetch(weights[s] + at);
-        const auto weight = Format::Load(weights[s] + at);
-        HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-          part[s][c][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + at), weight, part[s][c][i]);
-        }
+    TransposeSquare(d, word);
+    HWY_UNROLL(16) for (int64_t c = 0; c < kGroup; ++c) {
+      HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) {
+        sum[i] = Format::AddWord(x + i * x_stride + c * Format::kPerWord, Format::kPerWord, word[c], sum[i]);
       }
     }
-  }
-  for (; p < whole; p += kBlock) {
-    HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
-      const auto weight = Format::Load(weights[s] + p);
-      HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-        part[s][0][i] = hn::MulAdd(hn::LoadU(d, x.data + i * x.stride + p), weight, part[s][0][i]);
-      }
+  } else {
+    HWY_ALIGN float square[kGroup * kGroup] = {};
+    for (int64_t r = 0; r < weights.rows; ++r) {
+      std::memcpy(square + r * kGroup, weights.data + r * weights.stride,
+                  static_cast<size_t>(count) * sizeof(typename Format::Element));
     }
-  }
-  HWY_UNROLL(2) for (int s = 0; s < kStreams; ++s) {
-    HWY_UNROLL(4) for (int i = 0; i < kFew; ++i) {
-      sum[s][i] = part[s][0][i];
-      HWY_UNROLL(4) for (int c = 1; c < kChains; ++c) sum[s][i] = hn::Add(sum[s][i], part[s][c][i]);
+    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) word[r] = hn::Load(d, square + r * kGroup);
+    TransposeSquare(d, word);
+    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) hn::Store(word[r], d, square + r * kGroup);
+    for (int64_t p = 0; p < count; p += Format::kPerWord) {
+      const auto one = hn::Load(d, square + p / Format::kPerWord * kGroup);
+      for (int i = 0; i < kFew; ++i) sum[i] = Format::AddWord(x + i * x_stride + p, count - p, one, sum[i]);
     }
   }
 }
 
-/// Multiplies kFew rows of x, from `row` on, with rows [first, last) of a product's weights and, for stream s, with the
-/// rows s · `apart` further on. Writes the results to y.
-template <class Format, int kFew, int kStreams>
-void DotStreams(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last,
-                int64_t apart) {
-  const auto* weights = static_cast<const typename Format::Element*>(product.weight.values.data);
-  const auto* bias = static_cast<const float*>(product.bias.data);
-  auto* y = static_cast<float*>(product.y.data) + row * product.y.stride;
-  const FewRows rows{x.data + row * x.stride, x.stride, x.depth, kFew};
-  const int64_t whole = x.depth / HWY_LANES(float) * HWY_LANES(float);
-  const StreamAhead ahead = stream_ahead(product.weight.values.dtype, x.count <= kRowsAtOnce);
-  for (int64_t j = first; j < last; ++j) {
-    const typename Format::Element* lines[kStreams];
-    for (int s = 0; s < kStreams; ++s) lines[s] = weights + (j + s * apart) * product.weight.values.stride;
-    hn::Vec<F32> sum[kStreams][kFew];
-    DotRow<Format, kFew, kStreams>(rows, lines, whole, ahead, sum);
-    for (int s = 0; s < kStreams; ++s) {
-      const int64_t column = j + s * apart;
-      for (int i = 0; i < kFew; ++i) {
-        float total = hn::GetLane(hn::SumOfLanes(F32(), sum[s][i]));
-        for (int64_t p = whole; p < x.depth; ++p) {
-          total = AddProduct(rows.data[i * x.stride + p], Format::Value(lines[s][p]), total);
-        }
-        y[i * product.y.stride + column] = total + (bias != nullptr ? bias[column] : 0);
-      }
-    }
-  }
-}
-
+/// The products of kFew rows of x with a group of weights, without bias: total[i] has one lane for each row of weights.
 template <class Format, int kFew>
-void DotWeights(const FewRows& x, int64_t row, const WeightProduct& product, int64_t first, int64_t last) {
-  const int64_t row_bytes = product.weight.values.stride * static_cast<int64_t>(sizeof(typename Format::Element));
-  const int64_t apart = lines_apart(last - first, row_bytes, 1);
-  DotStreams<Format, kFew, 2>(x, row, product, first, first + apart, apart);
-  DotStreams<Format, kFew, 1>(x, row, product, first + 2 * apart, last, 0);
+HWY_INLINE void MultiplyGroup(const FewRows& x, const WeightGroup<typename Format::Element>& group, GroupAhead ahead,
+                              hn::Vec<F32> (&total)[kFew]) {
+  constexpr int64_t kSquare = kGroup * Format::kPerWord;  // elements of k in a square
+  constexpr int64_t kBytes = sizeof(typename Format::Element);
+  const F32 d;
+  const Blocks parts(x.depth, kMostDepth, 8);
+  HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) total[i] = hn::Zero(d);
+  for (int64_t part = 0; part < parts.count; ++part) {
+    const int64_t begin = parts.begin(part), end = parts.end(part), chain = Blocks(end - begin, kChain, 8).size;
+    hn::Vec<F32> before[kFew];  // the sum of the part's earlier chains
+    HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) before[i] = hn::Zero(d);
+    for (int64_t first = begin; first < end; first += chain) {
+      const int64_t last = HWY_MIN(first + chain, end);
+      hn::Vec<F32> sum[kFew];
+      HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) sum[i] = hn::Zero(d);
+      for (int64_t p = first; p < last; p += kSquare) {
+        const WeightGroup<typename Format::Element> square{group.data + p, group.stride, group.rows};
+        ahead.fetch(group.data, square.data, group.stride * kBytes, p / kSquare);
+        if (p + kSquare <= last && group.rows == kGroup) {
+          AddSquare<Format, kFew, true>(x.data + p, x.stride, square, kSquare, sum);
+        } else {
+          AddSquare<Format, kFew, false>(x.data + p, x.stride, square, HWY_MIN(kSquare, last - p), sum);
+        }
+      }
+      HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) before[i] = first == begin ? sum[i] : hn::Add(sum[i], before[i]);
+    }
+    HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) total[i] = part == 0 ? before[i] : hn::Add(before[i], total[i]);
+  }
+}
+
+/// Multiplies kFew rows of x, from `row` on, with rows [first, last) of a product's weights. Writes the results to y.
+template <class Format, int kFew>
+void MultiplyLines(ConstRows x, int64_t row, const WeightProduct& product, int64_t first, int64_t last) {
+  using Element = typename Format::Element;
+  const F32 d;
+  const ConstRows& values = product.weight.values;
+  const auto* bias = static_cast<const float*>(product.bias.data);
+  const FewRows few{static_cast<const float*>(x.data) + row * x.stride, x.stride, x.cols};
+  const GroupAhead ahead{row > 0 ? 0 : kGroup * values.stride * static_cast<int64_t>(sizeof(Element))};
+  for (int64_t j = first; j < last; j += kGroup) {
+    const WeightGroup<Element> group{static_cast<const Element*>(values.data) + j * values.stride, values.stride,
+                                     HWY_MIN(kGroup, last - j)};
+    hn::Vec<F32> total[kFew];
+    MultiplyGroup<Format, kFew>(few, group, ahead, total);
+    auto* y = static_cast<float*>(product.y.data) + row * product.y.stride + j;
+    if (group.rows == kGroup) {
+      const auto more = bias != nullptr ? hn::LoadU(d, bias + j) : hn::Zero(d);
+      for (int i = 0; i < kFew; ++i) {
+        hn::StoreU(bias != nullptr ? hn::Add(total[i], more) : total[i], d, y + i * product.y.stride);
+      }
+      continue;
+    }
+    for (int i = 0; i < kFew; ++i) {
+      HWY_ALIGN float lanes[kGroup];
+      hn::Store(total[i], d, lanes);
+      for (int64_t r = 0; r < group.rows; ++r) {
+        y[i * product.y.stride + r] = bias != nullptr ? lanes[r] + bias[j + r] : lanes[r];
+      }
+    }
+  }
+}
+
+/// Rows of x that are multiplied at once: their sums and a square of weights fill the registers.
+inline constexpr int kFewAtOnce = kGroup == 16 ? 8 : 4;
+
+/// MultiplyLines for a number of rows known only at run time, up to kFew.
+template <class Format, int kFew>
+void MultiplyLinesOf(int64_t rows, ConstRows x, int64_t row, const WeightProduct& product, int64_t first,
+                     int64_t last) {
+  if constexpr (kFew > 1) {
+    if (rows < kFew) return MultiplyLinesOf<Format, kFew - 1>(rows, x, row, product, first, last);
+  }
+  MultiplyLines<Format, kFew>(x, row, product, first, last);
 }
 
 template <class Format>
 void MultiplyFew(ConstRows x, std::span<const WeightProduct> products) {
-  const FewRows rows{static_cast<const float*>(x.data), x.stride, x.cols, x.rows};
-  for_weight_rows(products, 12, [&](const WeightProduct& product, int64_t begin, int64_t end) {
-    const int64_t step = x.rows > kRowsAtOnce ? 12 : end - begin;  // 12 rows of weights stay in cache for all of x
+  for_weight_rows(products, kGroup, [&](const WeightProduct& product, int64_t begin, int64_t end) {
+    const int64_t step = x.rows > kFewAtOnce ? kGroup : end - begin;  // a group stays in cache for all of x
     for (int64_t first = begin; first < end; first += step) {
-      const int64_t last = std::min(first + step, end);
-      int64_t row = 0;
-      for (; row + kRowsAtOnce <= x.rows; row += kRowsAtOnce)
-        DotWeights<Format, kRowsAtOnce>(rows, row, product, first, last);
-      switch (x.rows - row) {
-        case 3:
-          DotWeights<Format, 3>(rows, row, product, first, last);
-          break;
-        case 2:
-          DotWeights<Format, 2>(rows, row, product, first, last);
-          break;
-        case 1:
-          DotWeights<Format, 1>(rows, row, product, first, last);
-          break;
-        default:
-          break;
+      for (int64_t row = 0; row < x.rows; row += kFewAtOnce) {
+        MultiplyLinesOf<Format, kFewAtOnce>(std::min<int64_t>(kFewAtOnce, x.rows - row), x, row, product, first,
+                                            std::min(first + step, end));
       }
     }
   });
