@@ -9,6 +9,7 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/precision.h"
 #include "attend/ops/weight_format.h"
+#include "attend/tensor/creation.h"
 #include "backend/cpu/matmul/bf16.h"
 #include "testing/gradients.h"
 #include "testing/values.h"
@@ -148,20 +149,70 @@ TEST(Bf16Weights, RoundTheInputOnRequest) {
   EXPECT_EQ(bits_of(linear(x, held)), bits_of(exact));
 }
 
+/// Compares the last `count` queries alone with the same queries among all.
+void expect_queries_alone(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                          std::initializer_list<int64_t> counts) {
+  const int64_t all = q.dim(2), width = v.dim(3);
+  const auto whole = bits_of(attention(q, k, v, options));
+  for (const int64_t count : counts) {
+    for (const int64_t last : {all, all - 3}) {
+      const auto part = [&](const Tensor& x, int64_t first) {
+        return x.as_strided({1, x.dim(1), last - first, x.dim(3)}, x.strides(), first * x.dim(3)).clone();
+      };
+      const auto some = bits_of(attention(part(q, last - count), part(k, 0), part(v, 0), options));
+      for (int64_t head = 0; head < q.dim(1); ++head) {
+        const auto first = some.begin() + head * count * width;
+        EXPECT_TRUE(std::equal(first, first + count * width, whole.begin() + (head * all + last - count) * width))
+            << count << " queries up to " << last << ", head " << head;
+      }
+    }
+  }
+}
+
 TEST(BatchInvariance, AQueryDoesNotDependOnItsNeighbours) {
   on_every_target([] {
-    const int64_t all = 130, dim = 20;
-    const Tensor q = host_values({1, 3, all, dim}, 1, DType::f32), k = host_values({1, 3, all, dim}, 2, DType::f32),
-                 v = host_values({1, 3, all, dim}, 3, DType::f32);
-    const BatchInvariantScope scope;
-    const auto whole = bits_of(attention(q, k, v, {.causal = true}));
-    for (const int64_t count : {1, 2, 5, 6, 7, 48, 65, 129}) {
-      const auto part = [&](const Tensor& x) { return x.as_strided({1, 3, count, dim}, x.strides(), 0).clone(); };
-      const auto some = bits_of(attention(part(q), part(k), part(v), {.causal = true}));
-      for (int64_t head = 0; head < 3; ++head) {
-        const auto first = some.begin() + head * count * dim;
-        EXPECT_TRUE(std::equal(first, first + count * dim, whole.begin() + head * all * dim)) << count << ' ' << head;
-      }
+    for (const int64_t dim : {20, 64, 3}) {
+      const int64_t all = 203;
+      const Tensor q = host_values({1, 6, all, dim}, 1, DType::f32), k = host_values({1, 2, all, dim}, 2, DType::f32),
+                   v = host_values({1, 2, all, dim + 1}, 3, DType::f32);
+      const AttentionOptions causal{.causal = true, .alignment = Alignment::bottom_right};
+      const auto expect = [&](auto change) {
+        AttentionOptions options = causal;
+        change(options);
+        expect_queries_alone(q, k, v, options, {1, 2, 5, 6, 7, 48, 65, 129});
+      };
+      expect([](AttentionOptions&) {});
+      expect([](AttentionOptions& options) { options.window = 70; });
+      expect([](AttentionOptions& options) { options.softcap = 2; });
+      expect([](AttentionOptions& options) { options.alibi = host_values({6}, 4, DType::f32); });
+    }
+  });
+}
+
+TEST(BatchInvariance, HoldsForKeysInSeveralChunks) {
+  const int64_t all = 4200, dim = 16;
+  const Tensor q = host_values({1, 1, all, dim}, 1, DType::f32), k = host_values({1, 1, all, dim}, 2, DType::f32),
+               v = host_values({1, 1, all, dim}, 3, DType::f32);
+  AttentionOptions options{.causal = true, .alignment = Alignment::bottom_right};
+  expect_queries_alone(q, k, v, options, {1, 4, 100});
+  options.window = 2500;
+  expect_queries_alone(q, k, v, options, {1, 4, 100});
+}
+
+TEST(BatchInvariance, AMaskedKeyChangesNothing) {
+  on_every_target([] {
+    const int64_t keys = 150, dim = 24;
+    const Tensor q = host_values({1, 2, 1, dim}, 1, DType::f32);
+    const auto run = [&](int64_t padded, int64_t queries) {
+      const Tensor k = host_values({1, 2, 400, dim}, 2, DType::f32), v = host_values({1, 2, 400, dim}, 3, DType::f32);
+      const auto cut = [&](const Tensor& x) { return x.as_strided({1, 2, padded, dim}, x.strides(), 0).clone(); };
+      const Tensor many = q.as_strided({1, 2, queries, dim}, {2 * dim, dim, 0, 1}, 0).clone();
+      const auto bits = bits_of(attention(many, cut(k), cut(v), {.lengths = tensor<int64_t>({keys}, {1})}));
+      return std::vector<uint32_t>(bits.begin(), bits.begin() + dim);
+    };
+    for (const int64_t queries : {1, 3, 40}) {
+      EXPECT_EQ(run(keys, 1), run(400, queries)) << queries;
+      EXPECT_EQ(run(keys, queries), run(180, 1)) << queries;
     }
   });
 }

@@ -25,21 +25,51 @@ inline constexpr int64_t kPanelsPerTask = 8;
 /// Working memory that the tasks of a thread reuse.
 template <class T>
 struct ForwardScratch {
-  ForwardScratch(int64_t dim, int64_t value_dim, int64_t width)
+  ForwardScratch(int64_t dim, int64_t value_dim, int64_t keys, int64_t width)
       : packed(kPanelsPerTask * dim * width),
         output(kPanelsPerTask * value_dim * width),
+        earlier(keys > kKeyChunk ? kPanelsPerTask * value_dim * width : 0),
         block(3 * kKeyBlock * width),
-        rows(3 * kPanelsPerTask * width) {}
-  Scratch<T> packed, output, block, rows;
+        rows(5 * kPanelsPerTask * width) {}
+  Scratch<T> packed, output, earlier, block, rows;
 };
 
 /// The state of one panel. Points into the scratch memory.
 template <class T>
 struct PanelState {
-  int64_t first = 0, count = 0;
+  int64_t first = 0, count = 0, width = 0;
   T *packed = nullptr, *output = nullptr;  ///< [dim][width], [value_dim][width]
   T *max = nullptr, *sum = nullptr, *decay = nullptr;
+  T *earlier_output = nullptr, *earlier_max = nullptr, *earlier_sum = nullptr;  ///< of the chunks before
+  bool has_earlier = false;
+
+  void clear(int64_t value_dim) const {
+    std::fill_n(output, value_dim * width, T{0});
+    std::fill_n(max, width, kHidden<T>);
+    std::fill_n(sum, width, T{0});
+  }
 };
+
+/// Joins the result of a chunk of keys to that of the chunks before it. Begins the next chunk.
+template <class T>
+HWY_NOINLINE void EndChunk(PanelState<T>& panel, int64_t value_dim) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t n = 0; n < panel.width && panel.has_earlier; n += lanes) {
+    const auto shares = SharesOf(d, hn::LoadU(d, panel.earlier_max + n), hn::LoadU(d, panel.max + n));
+    hn::StoreU(shares.max, d, panel.max + n);
+    hn::StoreU(shares.joined(hn::LoadU(d, panel.earlier_sum + n), hn::LoadU(d, panel.sum + n)), d, panel.sum + n);
+    for (int64_t at = n; at < value_dim * panel.width; at += panel.width) {
+      const auto before = hn::LoadU(d, panel.earlier_output + at), more = hn::LoadU(d, panel.output + at);
+      hn::StoreU(shares.joined(before, more), d, panel.output + at);
+    }
+  }
+  std::swap(panel.output, panel.earlier_output);
+  std::swap(panel.max, panel.earlier_max);
+  std::swap(panel.sum, panel.earlier_sum);
+  panel.has_earlier = true;
+  panel.clear(value_dim);
+}
 
 /// Replaces scores by e^(score − max) and updates the sums and the factor by which the earlier output must shrink.
 /// Returns true if that factor is not 1 for every query.
@@ -139,7 +169,7 @@ template <class T>
 void FinishPanel(const HeadSlice<T>& head, const PanelState<T>& panel, T* y, int64_t y_row, T* lse, int64_t lse_step) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t width = PanelVectors<T>(panel.count) * lanes;
+  const int64_t width = panel.width;
   for (int64_t n = 0; n < width; n += lanes) {
     const auto sum = hn::LoadU(d, panel.sum + n);
     hn::StoreU(hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), sum)), d, panel.decay + n);
@@ -175,28 +205,40 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
   for (int64_t i = first; i < end; i += full, ++panel_count) {
     PanelState<T>& panel = panels[panel_count];
     const int64_t p = panel_count;
-    panel = {i,
-             std::min(full, end - i),
-             scratch.packed.data() + p * head.dim * full,
-             scratch.output.data() + p * head.value_dim * full,
-             scratch.rows.data() + 3 * p * full,
-             scratch.rows.data() + (3 * p + 1) * full,
-             scratch.rows.data() + (3 * p + 2) * full};
-    const int64_t width = PanelVectors<T>(panel.count) * (full / kTileVectors);
-    PackQueries(head, i, panel.count, width, panel.packed);
-    std::fill_n(panel.output, head.value_dim * width, T{0});
-    std::fill_n(panel.max, width, kHidden<T>);
-    std::fill_n(panel.sum, width, T{0});
+    const auto row = [&](int64_t n) { return scratch.rows.data() + (5 * p + n) * full; };
+    panel = {.first = i,
+             .count = std::min(full, end - i),
+             .packed = scratch.packed.data() + p * head.dim * full,
+             .output = scratch.output.data() + p * head.value_dim * full,
+             .max = row(0),
+             .sum = row(1),
+             .decay = row(2),
+             .earlier_output = scratch.earlier.data() + p * head.value_dim * full,
+             .earlier_max = row(3),
+             .earlier_sum = row(4)};
+    panel.width = PanelVectors<T>(panel.count) * (full / kTileVectors);
+    PackQueries(head, i, panel.count, panel.width, panel.packed);
+    panel.clear(head.value_dim);
   }
   const KeyRange seen = head.visible_to_any(first, end);
-  for (int64_t begin = seen.begin; begin < seen.end; begin += kKeyBlock) {
+  for (int64_t begin = block_begin(seen.begin); begin < seen.end; begin += kKeyBlock) {
+    const bool is_next_chunk = begin % kKeyChunk == 0 && begin > seen.begin;
     for (int64_t p = 0; p < panel_count; ++p) {
+      if (is_next_chunk) EndChunk(panels[p], head.value_dim);
       const KeyRange mine = head.visible_to_any(panels[p].first, panels[p].first + panels[p].count);
       const KeyRange keys{std::max(begin, mine.begin), std::min({begin + kKeyBlock, seen.end, mine.end})};
       if (keys.begin < keys.end) StepOfAnyWidth(head, panels[p], keys, values_finite, scratch.block.data());
     }
   }
-  for (int64_t p = 0; p < panel_count; ++p) FinishPanel(head, panels[p], out.y, out.y_row, out.lse, out.lse_step);
+  for (int64_t p = 0; p < panel_count; ++p) {
+    if (panels[p].has_earlier) {
+      EndChunk(panels[p], head.value_dim);
+      std::swap(panels[p].output, panels[p].earlier_output);
+      std::swap(panels[p].max, panels[p].earlier_max);
+      std::swap(panels[p].sum, panels[p].earlier_sum);
+    }
+    FinishPanel(head, panels[p], out.y, out.y_row, out.lse, out.lse_step);
+  }
 }
 
 template <class T>
@@ -234,7 +276,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
   const int64_t pairs = std::max<int64_t>(1, std::min(problem.q.shape[2], rows_per_task) * problem.k.shape[2]);
   parallel_ranges(static_cast<int64_t>(tasks.size()), kKeyBlock * kKeyBlock / pairs, [&](int64_t begin, int64_t end) {
     const FlushTinyNumbers flush;
-    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], PanelWidth<T>());
+    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], problem.k.shape[2], PanelWidth<T>());
     for (int64_t t = begin; t < end; ++t) run(tasks[static_cast<size_t>(t)], scratch);
   });
 }
@@ -271,8 +313,8 @@ void forward_converted(AttentionProblem problem, View y, View lse) {
 
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
   if (problem.k.dtype != problem.q.dtype) return forward_converted(problem, y, lse);
-  constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode reads k and v from memory faster
-  const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && !problem.batch_invariant;
+  constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode gives the same bits and wastes no lanes
+  const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && problem.q.dtype == DType::f32;
   if (is_decoding) return attention_decode(problem, y, lse);
   ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, y, lse);
 }

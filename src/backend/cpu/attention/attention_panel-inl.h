@@ -23,9 +23,6 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys in a block. Its values (64 × 64 floats), the scores and the panel's output fit into L1 together.
-inline constexpr int64_t kKeyBlock = 64;
-
 template <class T>
 constexpr T kHidden = -std::numeric_limits<T>::infinity();
 
@@ -73,6 +70,22 @@ HWY_INLINE hn::Vec<D> WeightExp(D d, hn::Vec<D> x) {
     p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
     return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
   }
+}
+
+/// Two results over different keys become one: value = before · shares.before + more · shares.more, relative to a
+/// common maximum. A side that has seen no key has a maximum of −inf and gets a share of 0.
+template <class D>
+struct Shares {
+  hn::Vec<D> max, before, more;
+  HWY_INLINE hn::Vec<D> joined(hn::Vec<D> value, hn::Vec<D> other) const {
+    return hn::MulAdd(other, more, hn::Mul(value, before));
+  }
+};
+template <class D>
+HWY_INLINE Shares<D> SharesOf(D d, hn::Vec<D> before, hn::Vec<D> more) {
+  const auto max = hn::Max(before, more);
+  const auto shift = hn::IfThenElse(hn::Eq(max, hn::Set(d, kHidden<hn::TFromD<D>>)), hn::Zero(d), max);
+  return {max, WeightExp(d, hn::Sub(before, shift)), WeightExp(d, hn::Sub(more, shift))};
 }
 
 /// tanh computed from e^(-2|x|): sign and limits are exact.

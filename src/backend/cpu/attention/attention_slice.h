@@ -13,6 +13,15 @@ struct KeyRange {
   int64_t begin = 0, end = 0;
 };
 
+/// Keys in a block. The softmax of a query runs over blocks that begin at multiples of this, wherever the visible keys
+/// begin, so that its sums have one order for any neighbours and any number of queries at a time. The values of a block
+/// (64 × 64 floats), the scores and a panel's output fit into L1 together.
+inline constexpr int64_t kKeyBlock = 64;
+/// The same for parts of long sequences, which threads may share. The results of the parts are joined in order.
+inline constexpr int64_t kKeyChunk = 2048;
+
+inline int64_t block_begin(int64_t key) { return key / kKeyBlock * kKeyBlock; }
+
 template <class T>
 struct HeadSlice {
   const T *q = nullptr, *k = nullptr, *v = nullptr;

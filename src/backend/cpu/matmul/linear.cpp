@@ -50,8 +50,8 @@ struct Operand {
   const BFloat16* bf16;
 };
 
-/// The product for more than MostFewRows but fewer than kSomeRows rows: yᵀ = weight · xᵀ. It packs x and reads the weights
-/// in place; with 32 rows, packing the weights took half of the time.
+/// The product for more than MostFewRows but fewer than kSomeRows rows: yᵀ = weight · xᵀ. It packs x and reads the
+/// weights in place; with 32 rows, packing the weights took half of the time.
 void multiply_some(ConstRows x, const WeightProduct& product) {
   const ConstRows& weights = product.weight.values;
   const Operand held(weights);

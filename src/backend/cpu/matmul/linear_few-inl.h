@@ -9,13 +9,11 @@
 
 #include <hwy/highway.h>
 
-#include <cstring>
-
 #include "backend/cpu/matmul/fetch_ahead.h"
 #include "backend/cpu/matmul/linear.h"
 #include "backend/cpu/matmul/matmul_cuts-inl.h"
 #include "backend/cpu/matmul/matmul_tile-inl.h"
-#include "backend/cpu/matmul/transpose-inl.h"
+#include "backend/cpu/matmul/square-inl.h"
 
 // Each sum has the order of BlockedProduct with `invariant`, hence the same bits: one chain of FMAs along k, cut at the
 // same places. Lanes are rows of weights. A square of weights is transposed in registers, which takes less time than
@@ -24,44 +22,10 @@ HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
-inline constexpr int64_t kGroup = HWY_LANES(float);  // rows of weights that are multiplied together
-
-/// f32 weights: a word is one element.
-struct PlainRows {
-  using Element = float;
-  static constexpr int64_t kPerWord = 1;
-  /// sum += x · word, for each lane.
-  static HWY_INLINE hn::Vec<F32> AddWord(const float* x, int64_t, hn::Vec<F32> word, hn::Vec<F32> sum) {
-    return hn::MulAdd(hn::Set(F32(), x[0]), word, sum);
-  }
-};
-
-/// bf16 weights, the upper halves of f32: a word is two neighbours along k. They are widened, which is exact, so that
-/// sums have the same bits as with f32 weights.
-struct Bf16Rows {
-  using Element = BFloat16;
-  static constexpr int64_t kPerWord = 2;
-  static HWY_INLINE hn::Vec<F32> AddWord(const float* x, int64_t present, hn::Vec<F32> word, hn::Vec<F32> sum) {
-    const hn::RebindToUnsigned<F32> words;
-    const auto bits = hn::BitCast(words, word);
-    sum = hn::MulAdd(hn::Set(F32(), x[0]), hn::BitCast(F32(), hn::ShiftLeft<16>(bits)), sum);
-    if (present < 2) return sum;
-    return hn::MulAdd(hn::Set(F32(), x[1]), hn::BitCast(F32(), hn::And(bits, hn::Set(words, 0xffff0000u))), sum);
-  }
-};
-
 /// A few rows of x.
 struct FewRows {
   const float* data;
   int64_t stride, depth;
-};
-
-/// kGroup rows of weights, or fewer at the end of a matrix.
-template <class Element>
-struct WeightGroup {
-  const Element* data;
-  int64_t stride, rows;
 };
 
 /// Prefetches weights while a group is multiplied: the next group in order of memory, or, if groups are too large for
@@ -81,38 +45,6 @@ struct GroupAhead {
     }
   }
 };
-
-/// sum[i] += Σ_{p < count} x(i, p) · weights(lane, p), for a whole square of words or, if not `kWhole`, a part of it.
-template <class Format, int kFew, bool kWhole>
-HWY_INLINE void AddSquare(const float* x, int64_t x_stride, const WeightGroup<typename Format::Element>& weights,
-                          int64_t count, hn::Vec<F32> (&sum)[kFew]) {
-  const F32 d;
-  hn::Vec<F32> word[kGroup];
-  if constexpr (kWhole) {
-    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) {
-      word[r] = hn::LoadU(d, reinterpret_cast<const float*>(weights.data + r * weights.stride));
-    }
-    TransposeSquare(d, word);
-    HWY_UNROLL(16) for (int64_t c = 0; c < kGroup; ++c) {
-      HWY_UNROLL(8) for (int i = 0; i < kFew; ++i) {
-        sum[i] = Format::AddWord(x + i * x_stride + c * Format::kPerWord, Format::kPerWord, word[c], sum[i]);
-      }
-    }
-  } else {
-    HWY_ALIGN float square[kGroup * kGroup] = {};
-    for (int64_t r = 0; r < weights.rows; ++r) {
-      std::memcpy(square + r * kGroup, weights.data + r * weights.stride,
-                  static_cast<size_t>(count) * sizeof(typename Format::Element));
-    }
-    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) word[r] = hn::Load(d, square + r * kGroup);
-    TransposeSquare(d, word);
-    HWY_UNROLL(16) for (int64_t r = 0; r < kGroup; ++r) hn::Store(word[r], d, square + r * kGroup);
-    for (int64_t p = 0; p < count; p += Format::kPerWord) {
-      const auto one = hn::Load(d, square + p / Format::kPerWord * kGroup);
-      for (int i = 0; i < kFew; ++i) sum[i] = Format::AddWord(x + i * x_stride + p, count - p, one, sum[i]);
-    }
-  }
-}
 
 /// The products of kFew rows of x with a group of weights, without bias: total[i] has one lane for each row of weights.
 template <class Format, int kFew>
