@@ -6,7 +6,6 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/nn/cache.h"
-#include "attend/ops/reduce.h"
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
@@ -19,6 +18,19 @@ namespace {
 
 /// Finished sequences are dropped once they are an eighth of the batch: dropping moves the memory of all rows.
 constexpr int64_t kDropShare = 8;
+
+/// The number of keys up to the last that a query may see; the rest is padding of longer rows.
+int64_t visible_keys(const AttentionTrace& trace, int64_t entry, int64_t query) {
+  const AttentionOptions& options = trace.options;
+  int64_t keys = options.lengths ? options.lengths.to_vector<int64_t>()[static_cast<size_t>(entry)] : trace.k.dim(2);
+  if (options.mask && options.mask.rank() == 4 && options.mask.dim(1) == 1 && options.mask.dim(2) == 1) {
+    const Tensor own = contiguous(to(select(options.mask, 0, std::min(entry, options.mask.dim(0) - 1)), kCpu));
+    const auto seen = own.data<const bool>();
+    while (keys > 0 && !seen[static_cast<size_t>(keys - 1)]) --keys;
+  }
+  if (!options.causal) return keys;
+  return std::min(keys, query + 1 + (options.alignment == Alignment::bottom_right ? keys - trace.q.dim(2) : 0));
+}
 
 int64_t rows_of(const Sequence& sequence) { return sequence.options.sampling ? 1 : sequence.options.beam; }
 
@@ -39,14 +51,22 @@ SequenceStep::TracePlace SequenceStep::place_of(const AttentionTrace& trace, int
 
 std::vector<float> SequenceStep::attention_of(const AttentionTrace& trace, int64_t from) const {
   const auto [entry, query] = place_of(trace, from);
-  const Tensor weights = trace.weights({.heads = {}, .rows = {query}}).values;  // [batch, heads, 1, keys]
-  return select(mean(weights, 1), 0, entry).to_vector<float>();
+  const Tensor all = to(trace.weights({.heads = {}, .rows = {query}}).values, kCpu);  // [batch, heads, 1, keys]
+  const std::vector<float> weights = select(all, 0, entry).to_vector<float>();
+  const int64_t heads = all.dim(1), padded = all.dim(3);
+  std::vector<float> result(static_cast<size_t>(visible_keys(trace, entry, query)));
+  for (size_t key = 0; key < result.size(); ++key) {
+    float sum = 0;  // in order of the heads, whatever the length of other rows
+    for (int64_t head = 0; head < heads; ++head) sum += weights[static_cast<size_t>(head * padded) + key];
+    result[key] = sum / static_cast<float>(heads);
+  }
+  return result;
 }
 
 AttentionWeights SequenceStep::weights_of(const AttentionTrace& trace, int64_t from, const std::vector<int64_t>& heads,
                                           int64_t top) const {
   const auto [entry, query] = place_of(trace, from);
-  const int64_t count = std::min(top, trace.k.dim(2));
+  const int64_t count = std::min(top, visible_keys(trace, entry, query));
   const AttentionWeights all =
       trace.weights({.heads = heads, .rows = {query}, .top = count});  // [batch, heads, 1, top]
   return {.values = select(select(all.values, 0, entry), 1, 0), .places = select(select(all.places, 0, entry), 1, 0)};

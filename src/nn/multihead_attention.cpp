@@ -159,8 +159,7 @@ Tensor turn(const Tensor& x, RopeOptions options, const CacheStep& step) {
   return transpose(rope(transpose(x, 0, 2), options), 0, 2);
 }
 
-/// The masks of a step. With one new token per row, the causal mask is equal to the row's length. ALiBi needs no
-/// correction, because a shift of all positions of a row cancels out in the softmax.
+/// The masks of a step. With one new token per row, the causal mask is equal to the row's length.
 MaskOptions cached_masks(const MultiheadAttentionConfig& config, const CacheStep& step) {
   if (step.is_even()) return {.causal = true, .alignment = Alignment::bottom_right};
   if (config.window == 0) return {.alignment = Alignment::bottom_right, .lengths = step.lengths()};
@@ -168,7 +167,9 @@ MaskOptions cached_masks(const MultiheadAttentionConfig& config, const CacheStep
   for (const int64_t held : step.held) {
     for (int64_t j = 0; j < step.longest(); ++j) seen.push_back(j <= held && j > held - config.window);
   }
-  return {.keys = bool_tensor(seen, {static_cast<int64_t>(step.held.size()), step.longest()})};
+  return {.alignment = Alignment::bottom_right,
+          .keys = bool_tensor(seen, {static_cast<int64_t>(step.held.size()), step.longest()}),
+          .lengths = step.lengths()};
 }
 
 }  // namespace
