@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+namespace attend {
+
+namespace grammar {
+struct Rules;
+}
+
+/// A language of texts: context-free rules over bytes. Copies are cheap and share the rules.
+class Grammar {
+ public:
+  explicit Grammar(std::shared_ptr<const grammar::Rules> rules) : rules_(std::move(rules)) {}
+
+  /// Whether the whole text is in the language.
+  bool matches(std::string_view text) const;
+  const std::shared_ptr<const grammar::Rules>& rules() const { return rules_; }
+
+ private:
+  std::shared_ptr<const grammar::Rules> rules_;
+};
+
+}  // namespace attend
