@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "attend/base/error.h"
+#include "generate/constrained.h"
 #include "generate/numbers.h"
 #include "generate/writer.h"
 
@@ -15,6 +16,7 @@ struct Live {
   std::vector<int32_t> ids;
   double log_probability = 0, counted = 0;  // see WrittenNode
   int64_t row = 0;
+  Constrained constrained;
 };
 
 struct Candidate {
@@ -38,8 +40,8 @@ class Beam final : public Writer {
         vocabulary_(config.vocabulary),
         rules_(config.rules()),
         has_rules_(ScoreRules::are_needed(config.options.rules)),
-        limit_(config.limit),
-        live_(1) {
+        limit_(config.limit) {
+    live_.push_back({.ids = {}, .constrained = Constrained(options_)});
     kept_ = options_.stop == SearchStop::likely ? options_.beam : options_.n_best;
     parents_.resize(static_cast<size_t>(options_.beam));
     std::iota(parents_.begin(), parents_.end(), 0);
@@ -61,7 +63,7 @@ class Beam final : public Writer {
                         .id = one.id,
                         .log_probability = one.log_probability,
                         .counted = one.counted});
-      if (!is_last && !vocabulary_.is_end(one.id)) {
+      if (!is_last && !ends(one)) {
         if (next.size() < width) next.push_back(one), places.push_back(rank);
       } else if (rank < width) {
         nodes_.back().is_cut = finish(one);
@@ -75,7 +77,7 @@ class Beam final : public Writer {
 
   int64_t best_needed() const override {
     if (rules_.forced(length_) >= 0) return 1;
-    if (has_rules_ || length_ == limit_) return 0;
+    if (has_rules_ || options_.constraint || length_ == limit_) return 0;
     const int64_t count =
         static_cast<int64_t>(candidate_count(options_.beam, vocabulary_)) + std::ssize(vocabulary_.banned);
     return count <= kMostBest ? count : 0;
@@ -124,7 +126,7 @@ class Beam final : public Writer {
   /// The best continuations of a hypothesis, with their scores after the generation rules.
   const std::vector<Continuation>& best_of(const Live& live, const StepRows& step) {
     const auto count = static_cast<int64_t>(candidate_count(options_.beam, vocabulary_));
-    if (!has_rules_) {
+    if (!has_rules_ && !live.constrained) {
       step.best_of(live.row, count, vocabulary_, best_);
       return best_;
     }
@@ -134,9 +136,22 @@ class Beam final : public Writer {
     } else {
       step.log_probabilities_of(live.row, vocabulary_.size, scores_);
     }
-    rules_.apply(scores_, live.ids);
+    if (has_rules_) rules_.apply(scores_, live.ids);
+    live.constrained.apply(scores_, vocabulary_);
     top_values(scores_, count, best_);
+    if (live.constrained) std::erase_if(best_, [](const Continuation& c) { return c.value == -INFINITY; });
     return best_;
+  }
+
+  /// Whether a candidate completes its text.
+  bool ends(const Candidate& candidate) const { return vocabulary_.is_end(candidate.id) || is_whole(candidate); }
+
+  /// Whether a candidate completes its text without an end token: the vocabulary has none.
+  bool is_whole(const Candidate& candidate) const {
+    if (!options_.constraint || !vocabulary_.ends.empty()) return false;
+    Constrained next = live_[candidate.parent].constrained;
+    next.push(candidate.id);
+    return next.ends_itself(vocabulary_);
   }
 
   /// Finishes a hypothesis. Returns whether it was truncated at the limit.
@@ -146,7 +161,7 @@ class Beam final : public Writer {
     Hypothesis hypothesis{.ids = live_[candidate.parent].ids,
                           .log_probability = candidate.log_probability,
                           .score = hypothesis_score(candidate.counted, length_, options_.length_penalty),
-                          .is_cut = length_ == limit_ || !has_end || rules_.is_forced_last(length_)};
+                          .is_cut = length_ == limit_ || !ends(candidate) || rules_.is_forced_last(length_)};
     if (!has_end) hypothesis.ids.push_back(candidate.id);
     const bool is_cut = hypothesis.is_cut;
     finished_.insert(std::ranges::upper_bound(finished_, hypothesis, ranks_before), std::move(hypothesis));
@@ -177,8 +192,9 @@ class Beam final : public Writer {
         if (!is_first) parents_[free] = parent.row;
       }
       ids_[static_cast<size_t>(rows[i])] = next[i].id;
-      live.push_back({parent.ids, next[i].log_probability, next[i].counted, rows[i]});
+      live.push_back({parent.ids, next[i].log_probability, next[i].counted, rows[i], parent.constrained});
       live.back().ids.push_back(next[i].id);
+      live.back().constrained.push(next[i].id);
     }
     live_ = std::move(live);
     ++length_;

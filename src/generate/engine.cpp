@@ -1,6 +1,7 @@
 #include "generate/engine.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
@@ -77,6 +78,7 @@ struct Engine::Slot {
   std::unique_ptr<Sequence> sequence;  // the writer refers to it
   std::unique_ptr<Writer> writer;
   std::vector<int32_t> window;  // of a sliding sequence: the tokens that the decoder has read or reads next
+  std::optional<Error> error;   // of the last step
   bool is_over = false;         // finished, cancelled by its callback, or waiting to be read again
   int64_t held = 0;             // number of tokens that its rows have read
 
@@ -158,7 +160,7 @@ struct Engine::Group {
   void advance() {
     const auto write = [&](int64_t s) {
       Slot& slot = slots[static_cast<size_t>(s)];
-      if (!slot.is_over) slot.writer->advance(rows_of_slot(static_cast<size_t>(s)));
+      if (!slot.is_over) advance(slot, rows_of_slot(static_cast<size_t>(s)));
     };
     // The best logits alone take less time than waking a thread.
     if (best_count > 0) {
@@ -171,8 +173,21 @@ struct Engine::Group {
     }
   }
 
+  static void advance(Slot& slot, const StepRows& rows) {
+    try {
+      slot.writer->advance(rows);
+    } catch (const Error& error) {
+      if (!slot.sequence->on_error) throw;
+      slot.error = error;
+    }
+  }
+
   void report(Slot& slot, size_t s, const StepRows& rows) {
     const Sequence& sequence = *slot.sequence;
+    if (slot.error) {
+      slot.is_over = true;
+      return sequence.on_error(*slot.error);
+    }
     const SequenceStep step{.nodes = slot.writer->nodes(),
                             .rows = rows,
                             .traces = sequence.is_traced ? &recorder.traces : nullptr,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "attend/base/error.h"
 #include "attend/generate/search.h"
 #include "generate/writer.h"
 
@@ -51,6 +52,9 @@ struct Sequence {
   std::function<bool(const SequenceStep&)> on_step{};
   /// Called once, with the hypotheses best first.
   std::function<void(std::vector<Hypothesis>)> on_done{};
+  /// Called instead of on_done if no token can be chosen: the model computed NaN, or a constraint is too large. Without
+  /// it, Engine::step() throws the error.
+  std::function<void(const Error&)> on_error{};
 };
 
 struct EngineOptions {

@@ -96,7 +96,10 @@ void sample_texts(const Setting& setting, const Prompts& prompts, std::span<Gene
     TextWriter& writer = writers.emplace_back(setting, result, prompt);
     engine.add({.prompt = prompt,
                 .vocabulary = setting.vocabulary,
-                .options = {.ends_at_limit = false, .sampling = options.sampling, .rules = options.rules},
+                .options = {.ends_at_limit = false,
+                            .sampling = options.sampling,
+                            .rules = options.rules,
+                            .constraint = options.constraint},
                 .limit = most_tokens(options, std::ssize(prompt)),
                 .index = static_cast<uint64_t>(options.first_index + result.prompt),
                 .copy = static_cast<uint32_t>(result.copy),
@@ -117,6 +120,7 @@ void search_texts(const Setting& setting, const Prompts& prompts, std::span<Gene
   search_options.ends_at_limit = false;
   search_options.use_cache = options.use_cache;
   search_options.cache_type = options.cache_type;
+  search_options.constraint = options.constraint;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::span<GeneratedText> own = results.subspan(i * copies, copies);
     search_options.max_length = most_tokens(options, std::ssize(prompts[i]));

@@ -1,3 +1,4 @@
+#include "generate/constrained.h"
 #include "generate/numbers.h"
 #include "generate/writer.h"
 
@@ -7,7 +8,7 @@ namespace {
 /// Samples one text token by token.
 class Sampler final : public Writer {
  public:
-  explicit Sampler(const WriterConfig& config) : config_(config), rules_(config.rules()) {
+  explicit Sampler(const WriterConfig& config) : config_(config), rules_(config.rules()), constrained_(config.options) {
     if (config.counts_prompt) history_.assign(config.before.begin(), config.before.end());
     parents_ = {0};
     ids_ = {config.vocabulary.begin};
@@ -23,8 +24,10 @@ class Sampler final : public Writer {
     if (forced < 0) sample_.log_probability += step.log_probability(0, id);
     require_number(sample_.log_probability, "generate");  // NaN only if a logit is infinite
     const bool is_end = config_.vocabulary.is_end(id), is_last = !options.ends_at_limit && length + 1 == config_.limit;
-    is_finished_ = is_end || is_last;
-    sample_.is_cut = is_over || (is_last && !is_end) || rules_.is_forced_last(length);
+    if (!is_end) constrained_.push(id);
+    const bool is_whole = is_end || constrained_.ends_itself(config_.vocabulary);
+    is_finished_ = is_whole || is_last;
+    sample_.is_cut = is_over || (is_last && !is_whole) || rules_.is_forced_last(length);
     sample_.score = hypothesis_score(sample_.log_probability, length, options.length_penalty);
     nodes_ = {{.from = 0,
                .row = is_finished_ ? -1 : 0,
@@ -45,7 +48,7 @@ class Sampler final : public Writer {
     const int64_t length = std::ssize(sample_.ids);
     if (rules_.forced(length) >= 0) return 1;
     const bool is_over = options.ends_at_limit && length == config_.limit;
-    if (is_over || ScoreRules::are_needed(options.rules) || sampling.has_adjustments()) return 0;
+    if (is_over || has_rules() || sampling.has_adjustments()) return 0;
     if (static_cast<float>(sampling.temperature) != 0 && (sampling.top_k == 0 || sampling.top_k > kMostBest)) return 0;
     const int64_t count = kept(sampling) + std::ssize(config_.vocabulary.banned);
     return count <= kMostBest ? count : 0;
@@ -56,6 +59,9 @@ class Sampler final : public Writer {
   std::vector<Hypothesis> take() override { return {std::move(sample_)}; }
 
  private:
+  /// Whether logits are changed before a token is drawn.
+  bool has_rules() const { return ScoreRules::are_needed(config_.options.rules) || constrained_; }
+
   /// The number of best tokens from which one is drawn; only with top_k or with temperature 0.
   static int64_t kept(const SamplingOptions& sampling) {
     return static_cast<float>(sampling.temperature) == 0 ? 1 : sampling.top_k;
@@ -72,9 +78,10 @@ class Sampler final : public Writer {
       return draw_among(std::move(best), *config_.options.sampling, place());
     }
     std::span<const float> logits = step.logits_of(0, config_.vocabulary.size);
-    if (ScoreRules::are_needed(config_.options.rules)) {
+    if (has_rules()) {
       scores_.assign(logits.begin(), logits.end());
-      rules_.apply(scores_, sample_.ids);
+      if (ScoreRules::are_needed(config_.options.rules)) rules_.apply(scores_, sample_.ids);
+      constrained_.apply(scores_, config_.vocabulary);
       logits = scores_;
     }
     return draw({.logits = logits, .history = history_, .written = sample_.ids, .banned = config_.vocabulary.banned},
@@ -83,6 +90,7 @@ class Sampler final : public Writer {
 
   const WriterConfig config_;
   ScoreRules rules_;
+  Constrained constrained_;
   std::vector<int32_t> history_;  // tokens that the repetition penalty counts
   std::vector<float> scores_;     // logits after the rules
   Hypothesis sample_;

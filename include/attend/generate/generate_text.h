@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@
 
 namespace attend {
 
+class Constraint;
+
 struct GenerateOptions {
   std::optional<int64_t> tokens{};    ///< maximum number of new tokens per prompt; default: see most_tokens
   SamplingOptions sampling;           ///< temperature 0: greedy
@@ -27,6 +30,8 @@ struct GenerateOptions {
   std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
   int64_t first_index = 0;            ///< index of the first prompt, which determines the random draws
   GenerationRules rules{};            ///< generation settings of the model's folder
+  /// Limits the texts to a grammar, until `tokens` or a stop string ends them; see attend/grammar/constraint.h
+  std::shared_ptr<const Constraint> constraint{};
 };
 
 /// Maximum number of new tokens after a prompt of `prompt_tokens`: the `tokens` option, else the rules' max_new, else

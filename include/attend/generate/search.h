@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,6 +14,8 @@
 
 // Greedy search, beam search and sampling on token ids. attend/generate/translate.h has the interface for text.
 namespace attend {
+
+class Constraint;
 
 /// When the search for a source stops.
 enum class SearchStop {
@@ -34,7 +37,10 @@ struct SearchOptions {
   std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
   int64_t first_index = 0;            ///< index of the first source, which determines the random draws
   GenerationRules rules{};            ///< generation settings of the model's folder; forced tokens have log p 0
-  std::function<void()> on_step{};    ///< called before each step of a batch; an exception ends the search
+  /// Limits the texts to a grammar; see attend/grammar/constraint.h. Log-probabilities are still those of the model
+  /// among all tokens. A forced token or the maximum length may cut a text.
+  std::shared_ptr<const Constraint> constraint{};
+  std::function<void()> on_step{};  ///< called before each step of a batch; an exception ends the search
 };
 
 /// The options with the generation settings of a model's folder. The settings replace options that have their default
