@@ -84,8 +84,14 @@ __device__ __forceinline__ void subtract_distances(float (&s)[kCount], float slo
   const float step = kFlipped ? slope : -slope;
   const float first[2] = {slope * static_cast<float>(distance),
                           slope * static_cast<float>(distance + (kFlipped ? -8 : 8))};
+  const auto size = [&](int i) { return fabsf(fmaf(static_cast<float>(i / 4 * 8 + i % 2), step, first[i / 2 % 2])); };
+  if (slope >= 0) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) s[i] -= fabsf(fmaf(static_cast<float>(i / 4 * 8 + i % 2), step, first[i / 2 % 2]));
+    for (int i = 0; i < kCount; ++i) s[i] -= size(i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) s[i] += size(i);
+  }
 }
 
 // --- bias and mask ---------------------------------------------------------------------------------------------------
