@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "backend/cuda/attention/hopper_common.h"
 
 // The options of attention on scores in the registers of warpgroup products, with the meaning that score.cuh gives
@@ -25,22 +27,30 @@ __device__ __forceinline__ void scale_scores(float (&s)[kCount], float scale) {
 struct CapOptions {
   float cap = 0;      ///< 0: no softcap
   float inverse = 0;  ///< scale / cap
-  float series[6] = {};
+  float limit = 0;    ///< of |q · k| for the short series
+  float shorter[3] = {};
+  float longer[6] = {};
 };
-/// cap · tanh(x) = x · Σ series[n] x^2n for |x| ≤ 1, with relative error below 7e-7: tanh(x) / x in x², interpolated at
-/// Chebyshev's nodes.
+/// Series in x², for x = scale · q·k / cap: tanh(x) / x, interpolated at Chebyshev's nodes. That of three terms serves
+/// |x| ≤ 0.3 and is in q · k instead of x, that of six serves |x| ≤ 1. Absolute errors are below 5e-7 · cap.
 inline CapOptions cap_options(double scale, double cap) {
-  constexpr double kSeries[6] = {0.9999993948006496,    -0.3332895137021663, 0.13280720645983404,
+  constexpr double kShorter[3] = {0.9999988351337197, -0.33309988804318214, 0.12633582391595513};
+  constexpr double kLonger[6] = {0.9999993948006496,    -0.3332895137021663, 0.13280720645983404,
                                  -0.051585988404166776, 0.0167208551795165,  -0.0030582290375727058};
-  CapOptions options{static_cast<float>(cap), cap > 0 ? static_cast<float>(scale / cap) : 0.f};
-  for (int n = 0; n < 6; ++n) options.series[n] = static_cast<float>(cap * kSeries[n]);
+  const double inverse = cap > 0 ? scale / cap : 0;
+  CapOptions options{.cap = static_cast<float>(cap), .inverse = static_cast<float>(inverse)};
+  options.limit = static_cast<float>(0.3 / std::abs(inverse));
+  for (int n = 0; n < 3; ++n) options.shorter[n] = static_cast<float>(cap * kShorter[n] * std::pow(inverse, 2 * n + 1));
+  for (int n = 0; n < 6; ++n) options.longer[n] = static_cast<float>(cap * kLonger[n]);
   return options;
 }
-__device__ __forceinline__ float small_tanh(float x, const CapOptions& cap) {
+/// x · Σ series[n] x^2n
+template <int kTerms>
+__device__ __forceinline__ float odd_series(float x, const float (&series)[kTerms]) {
   const float w = x * x;
-  float sum = cap.series[5];
+  float sum = series[kTerms - 1];
 #pragma unroll
-  for (int n = 4; n >= 0; --n) sum = fmaf(sum, w, cap.series[n]);
+  for (int n = kTerms - 2; n >= 0; --n) sum = fmaf(sum, w, series[n]);
   return __fmul_rn(x, sum);
 }
 /// cap · tanh(x) for |x| > 1, with absolute error below 2e-7 · cap.
@@ -50,23 +60,31 @@ __device__ __forceinline__ float large_tanh(float x, const CapOptions& cap) {
   return __fmul_rn(cap.cap, fmaf(-2.f, inverse, 1.f));
 }
 
-/// Replaces q · k by cap · tanh(scale · q·k / cap). The series needs no special functions, whose unit is busy with the
-/// weights. A warp without large scores skips the other formula; both ways give an element the same bits.
+/// Replaces q · k by cap · tanh(scale · q·k / cap). The series need no special functions, whose unit is busy with the
+/// weights. A warp skips the formulas that none of its scores needs; all ways give an element the same bits.
 template <int kCount>
 __device__ __forceinline__ void cap_scores(float (&s)[kCount], const CapOptions& cap) {
   float most = 0;
 #pragma unroll
   for (const float x : s) most = fmaxf(most, fabsf(x));
-  if (__all_sync(0xffffffff, most * fabsf(cap.inverse) < 0.999f)) {
+  const auto formula = [&](float x, bool is_large) {
+    const float angle = __fmul_rn(x, cap.inverse);
+    float y = odd_series(angle, cap.longer);
+    if (is_large) {
+      const float large = large_tanh(angle, cap);
+      y = fabsf(angle) <= 1 ? y : large;
+    }
+    return fabsf(x) <= cap.limit ? odd_series(x, cap.shorter) : y;
+  };
+  if (__all_sync(0xffffffff, most <= cap.limit)) {
 #pragma unroll
-    for (float& x : s) x = small_tanh(__fmul_rn(x, cap.inverse), cap);
+    for (float& x : s) x = odd_series(x, cap.shorter);
+  } else if (__all_sync(0xffffffff, most * fabsf(cap.inverse) < 0.999f)) {
+#pragma unroll
+    for (float& x : s) x = formula(x, false);
   } else {
 #pragma unroll
-    for (float& x : s) {
-      const float angle = __fmul_rn(x, cap.inverse);
-      const float small = small_tanh(angle, cap), large = large_tanh(angle, cap);
-      x = fabsf(angle) <= 1 ? small : large;
-    }
+    for (float& x : s) x = formula(x, true);
   }
 }
 /// The derivative of cap · tanh(x / cap) from its value.
