@@ -45,7 +45,7 @@ __device__ __forceinline__ void hide_by_bias(float (&s)[kCount], const void* til
   for (int n = 0; n < kCount / 4; n += 2) {
     uint32_t words[4];
     const int query = 8 * n + lane / 16 * 8 + lane % 8, chunk = row / 8 + lane / 8 % 2;
-    read_matrices<true>(words, shared_address(tile) + pair_chunk<uint16_t>(query, chunk));
+    read_matrices<true>(words, shared_address(tile) + pair_chunk<2 * kCount>(query, chunk));
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const float2 bias = unpack<T>(words[e]);

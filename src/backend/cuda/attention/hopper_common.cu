@@ -4,7 +4,7 @@ namespace attend::cuda {
 
 namespace {
 
-/// A map of 16-bit elements in the 128-byte swizzle, or empty. Sizes are in elements, strides in bytes.
+/// A map of 16-bit elements or bytes in the 128-byte swizzle, or empty. Sizes are in elements, strides in bytes.
 template <int kAxes>
 std::optional<CUtensorMap> make_map(const ConstView& view, const cuuint64_t (&sizes)[kAxes],
                                     const cuuint64_t (&strides)[kAxes - 1], const cuuint32_t (&box)[kAxes]) {
@@ -23,7 +23,10 @@ std::optional<CUtensorMap> make_map(const ConstView& view, const cuuint64_t (&si
   const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
   CUtensorMap map;
   const CUresult status =
-      encode(&map, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      encode(&map,
+             view.dtype == DType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+             : view.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_UINT8,
              kAxes, const_cast<void*>(view.data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) return std::nullopt;
@@ -47,10 +50,15 @@ std::optional<CUtensorMap> tile_map(const ConstView& view, int rows) {
 }
 
 std::optional<CUtensorMap> pair_map(const ConstView& view, int rows) {
-  const auto size = [&](int axis) { return size_of_axis(view, axis); };
-  const auto bytes = [&](int axis) { return bytes_of_axis(view, axis); };
-  return make_map<4>(view, {size(3), size(2), size(1), size(0)}, {bytes(2), bytes(1), bytes(0)},
-                     {64, static_cast<cuuint32_t>(rows), 1, 1});
+  const auto element = static_cast<cuuint64_t>(size_of(view.dtype));
+  const auto is_one = [&](int axis) { return view.shape[axis] == 1 || view.strides[axis] == 0; };
+  if (view.shape[2] > 1 && view.strides[2] == 0) return std::nullopt;
+  const auto size = [&](int axis) { return is_one(axis) ? 1 : size_of_axis(view, axis); };
+  const auto bytes = [&](int axis) {
+    return is_one(axis) ? 128 : element * static_cast<cuuint64_t>(view.strides[axis]);
+  };
+  return make_map<4>(view, {size_of_axis(view, 3), size(2), size(1), size(0)}, {bytes(2), bytes(1), bytes(0)},
+                     {static_cast<cuuint32_t>(128 / element), static_cast<cuuint32_t>(rows), 1, 1});
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {

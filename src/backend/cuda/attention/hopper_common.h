@@ -16,7 +16,8 @@ namespace attend::cuda {
 /// copy engine cannot read the tensor: an address or a stride is not a multiple of 16 bytes.
 std::optional<CUtensorMap> tile_map(const ConstView& view, int rows);
 
-/// A map of a [batch, heads, queries, keys] tensor for boxes of `rows` queries and 64 keys, or empty.
+/// A map of a [batch, heads, queries, keys] tensor of 16-bit elements or bytes, for boxes of `rows` queries and 128
+/// bytes of keys, or empty. A batch or head axis of stride 0 has one element in the map.
 std::optional<CUtensorMap> pair_map(const ConstView& view, int rows);
 
 /// The element strides of a [batch, heads, length(, dim)] tensor.

@@ -19,6 +19,8 @@ enum ForwardOption {
 
 struct ForwardArguments {
   CUtensorMap q, k, v;
+  CUtensorMap bias, mask;
+  bool has_bias_map, has_mask_map;  ///< else copies are made without maps
   void* y;
   float* lse;
   RowStrides y_strides, lse_strides;

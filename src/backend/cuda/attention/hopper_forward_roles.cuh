@@ -154,7 +154,8 @@ struct QueryOptions {
 /// thread's first query.
 template <class T, int kOptions, class Shared>
 __device__ __forceinline__ void change_scores(const ForwardArguments& args, Shared& shared, const QueryOptions& query,
-                                              int position, int key, uint32_t& parity, float (&s)[64]) {
+                                              int position, int key, StageCount<Shared::Pairs::kStages>& pair_at,
+                                              float (&s)[64]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, group = threadIdx.x / 128 - 1, row = threadIdx.x / 32 % 4 * 16;
   float scale = args.score.scale;
   if (has<kOptions>(args, kOddScale) && !has<kOptions>(args, kSoftcap | kAlibi | kBias)) scale_scores(s, scale);
@@ -169,12 +170,13 @@ __device__ __forceinline__ void change_scores(const ForwardArguments& args, Shar
   }
   if constexpr (Shared::kHasPairs) {
     if (!has<kOptions>(args, kBias | kMask)) return;
-    barrier_wait(&shared.pairs.full[group], parity);
-    if (has<kOptions>(args, kBias)) add_bias<T, false>(s, scale, shared.pairs.bias[group], row);
-    if (has<kOptions>(args, kMask)) hide_masked<false>(s, shared.pairs.mask[group], row);
+    const uint32_t stage = pair_at.stage();
+    barrier_wait(&shared.pairs.full[stage][group], pair_at.parity());
+    if (has<kOptions>(args, kBias)) add_bias<T, false>(s, scale, shared.pairs.bias(stage, group), row);
+    if (has<kOptions>(args, kMask)) hide_masked<false>(s, shared.pairs.mask(stage, group), row);
     __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.pairs.empty[group]);
-    parity ^= 1;
+    if (lane == 0) barrier_arrive(&shared.pairs.empty[stage][group]);
+    pair_at.advance();
   }
 }
 
@@ -193,8 +195,9 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
   constexpr int kRows = Shared::kRows, kTurn = 2, kRound = 2 + kGroups;  // numbers of named barriers
   const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   const int turn = kTurn + group, next_turn = kTurn + (group + 1) % kGroups;
-  StagePair k_at, v_at;
-  uint32_t q_parity = 0, pair_parity = 0;
+  StageCount<Shared::kStages> k_at, v_at;
+  StageCount<Shared::Pairs::kStages> pair_at;
+  uint32_t q_parity = 0;
   if (group == kGroups - 1) named_arrive(kTurn, 256);  // the first group begins
 
   float o[kDim / 2], s[kKeys / 2];
@@ -255,7 +258,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
     const auto query = QueryOptions::of<T, kOptions>(args, tile, i);
     const auto finish_scores = [&](int block) {
       if constexpr (kOptions != 0)
-        change_scores<T, kOptions>(args, shared, query, i + visible.shift, block * kKeys, pair_parity, s);
+        change_scores<T, kOptions>(args, shared, query, i + visible.shift, block * kKeys, pair_at, s);
       const int key = block * kKeys, column = key + 2 * (lane % 4);
       if (key >= visible.begin(first + 15) && key + kKeys <= visible.end(first)) return;  // all see the whole block
       const int begin[2] = {visible.begin(i) - column, visible.begin(i + 8) - column};
@@ -326,9 +329,9 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
 
 template <class T, int kDim, int kKeys, int kGroups, int kOptions>
 struct ForwardKernel {
-  static constexpr bool kPairs = (kOptions & (kBias | kMask)) != 0;
   static constexpr int kThreads = 128 * (kGroups + 1);
-  using Shared = ForwardShared<kDim, kKeys, kGroups, kPairs>;
+  using Shared = ForwardShared<kDim, kKeys, kGroups, kOptions>;
+  static constexpr bool kPairs = Shared::kHasPairs;
 };
 
 template <class T, int kDim, int kKeys, int kGroups, int kOptions>
@@ -356,9 +359,13 @@ __global__ void __launch_bounds__(128 * (kGroups + 1), 1)
       barrier_init(&shared.v_empty[stage], 4 * kGroups);
     }
     if constexpr (Kernel::kPairs) {
-      for (int group = 0; group < kGroups; ++group) {
-        barrier_init(&shared.pairs.full[group], 32);
-        barrier_init(&shared.pairs.empty[group], 4);
+      if (args.has_bias_map) prefetch_map(args.bias);
+      if (args.has_mask_map) prefetch_map(args.mask);
+      for (int stage = 0; stage < Shared::Pairs::kStages; ++stage) {
+        for (int group = 0; group < kGroups; ++group) {
+          barrier_init(&shared.pairs.full[stage][group], 32);
+          barrier_init(&shared.pairs.empty[stage][group], 4);
+        }
       }
     }
     barrier_init_fence();
@@ -385,6 +392,13 @@ bool launch_forward(const AttentionProblem& problem, View y, View lse, int optio
   const auto q = tile_map(problem.q, Shared::kRows), k = tile_map(problem.k, kKeys), v = tile_map(problem.v, kKeys);
   if (!q || !k || !v) return false;
   ForwardArguments args{.q = *q, .k = *k, .v = *v, .y = y.data, .lse = static_cast<float*>(lse.data)};
+  const auto set_map = [](const ConstView& view, CUtensorMap& map) {
+    const auto found = view ? pair_map(view, 64) : std::nullopt;
+    if (found) map = *found;
+    return found.has_value();
+  };
+  args.has_bias_map = set_map(problem.bias, args.bias);
+  args.has_mask_map = set_map(problem.mask, args.mask);
   args.y_strides = row_strides(y);
   args.lse_strides = row_strides(lse);
   set_forward_arguments(args, problem, Shared::kRows, options);
@@ -401,6 +415,7 @@ bool launch_forward(const AttentionProblem& problem, View y, View lse, int optio
   }
   const auto kernel = forward_kernel<T, kDim, kKeys, kGroups, kOptions>;
   constexpr int kBytes = sizeof(Shared) + 1024;
+  static_assert(kBytes <= 227 * 1024);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "attention.forward");
   kernel<<<std::min(args.tiles, multiprocessors()), Kernel::kThreads, kBytes, stream()>>>(args);
   check_launch("attention.forward");

@@ -66,32 +66,44 @@ __device__ __forceinline__ Tile read_tile(const Tile& from, int lane) {
   return tile;
 }
 
-template <int kGroups>
+/// Tiles of biases and masks of kGroups warpgroups.
+template <int kGroups, bool kBiases, bool kMasks>
 struct PairTiles {
-  alignas(1024) uint16_t bias[kGroups][64 * kPairKeys];
-  alignas(1024) uint8_t mask[kGroups][64 * kPairKeys];
-  uint64_t full[kGroups], empty[kGroups];
-};
-struct NoPairTiles {};
+  static constexpr int kStages = kBiases && kMasks ? 1 : 2;
+  static constexpr int kMaskBytes = 64 * kPairKeys, kBiasBytes = 2 * kMaskBytes;
+  alignas(1024) char tiles[kStages][kGroups][(kBiases ? kBiasBytes : 0) + (kMasks ? kMaskBytes : 0)];
+  uint64_t full[kStages][kGroups], empty[kStages][kGroups];
 
-template <int kDim, int kKeys, int kGroups, bool kPairs>
+  __device__ __forceinline__ char* bias(int stage, int group) { return tiles[stage][group]; }
+  __device__ __forceinline__ char* mask(int stage, int group) {
+    return tiles[stage][group] + (kBiases ? kBiasBytes : 0);
+  }
+};
+template <int kGroups>
+struct PairTiles<kGroups, false, false> {
+  static constexpr int kStages = 1;
+};
+
+template <int kDim, int kKeys, int kGroups, int kOptions>
 struct alignas(1024) ForwardShared {
   static constexpr int kRows = 64 * kGroups, kStages = 2;
-  static constexpr bool kHasPairs = kPairs;
+  static constexpr bool kHasPairs = (kOptions & (kBias | kMask)) != 0;
+  using Pairs = PairTiles<kGroups, (kOptions & kBias) != 0, (kOptions & kMask) != 0>;
   alignas(1024) uint16_t q[kRows * kDim];
   alignas(1024) uint16_t k[kStages][kKeys * kDim];
   alignas(1024) uint16_t v[kStages][kKeys * kDim];
-  std::conditional_t<kPairs, PairTiles<kGroups>, NoPairTiles> pairs;
+  Pairs pairs;
   uint64_t q_full, q_empty;
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   Tile tile;
 };
 
-/// A position in a ring of two buffers, as one number.
-struct StagePair {
+/// A position in a ring of kStages buffers, as one number.
+template <int kStages>
+struct StageCount {
   uint32_t count = 0;
-  __device__ __forceinline__ uint32_t stage() const { return count & 1; }
-  __device__ __forceinline__ uint32_t parity() const { return count >> 1 & 1; }
+  __device__ __forceinline__ uint32_t stage() const { return count % kStages; }
+  __device__ __forceinline__ uint32_t parity() const { return count / kStages & 1; }
   __device__ __forceinline__ void advance() { ++count; }
 };
 
@@ -109,7 +121,7 @@ __device__ __forceinline__ BlockRange blocks_of(const Visibility& visible, int q
 
 template <class Shared, int kDim, int kKeys>
 __device__ __forceinline__ void produce(const ForwardArguments& args, Shared& shared) {
-  StagePair k_at, v_at;
+  StageCount<Shared::kStages> k_at, v_at;
   uint32_t q_parity = 0;
   const auto load = [&](void* to, const CUtensorMap& map, uint64_t* full, int bytes, int row, int head, int batch) {
     barrier_expect(full, bytes);
@@ -159,7 +171,8 @@ template <class Shared>
 __device__ __forceinline__ void produce_pairs(const ForwardArguments& args, Shared& shared, int group) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const PairSource &bias = args.score.bias, &mask = args.score.mask;
-  uint32_t q_parity = 0, parity = 1;
+  uint32_t q_parity = 0;
+  StageCount<Shared::Pairs::kStages> at;
   while (true) {
     barrier_wait(&shared.q_full, q_parity);
     q_parity ^= 1;
@@ -169,17 +182,31 @@ __device__ __forceinline__ void produce_pairs(const ForwardArguments& args, Shar
     const int first = tile.first_query + 64 * group;
     const BlockRange blocks = blocks_of<kPairKeys>(tile.visibility(args), tile.queries, first, 64);
 #pragma unroll 1
-    for (int block = blocks.end - 1; block >= blocks.begin; --block, parity ^= 1) {
-      barrier_wait(&shared.pairs.empty[group], parity);
+    for (int block = blocks.end - 1; block >= blocks.begin; --block, at.advance()) {
+      const uint32_t stage = at.stage();
+      uint64_t* full = &shared.pairs.full[stage][group];
+      barrier_wait(&shared.pairs.empty[stage][group], at.parity() ^ 1);
       const int key = block * kPairKeys;
-      const auto copy = [&](auto element, const PairSource& source, void* to) {
+      // False if the copy was made by ordinary stores.
+      const auto copy = [&](auto element, const PairSource& source, bool has_map, const CUtensorMap& map, char* to) {
+        using Element = decltype(element);
+        constexpr int kPart = 64 * kPairPitch, kPartKeys = kPairPitch / static_cast<int>(sizeof(Element));
         if (source.data == nullptr) return true;
-        return copy_pairs<decltype(element), 64>(source, tile.batch, tile.head, tile.q_begin + first,
-                                                 tile.k_begin + key, tile.queries - first, tile.keys - key, to);
+        if (!has_map)
+          return copy_pairs<Element, 64>(source, tile.batch, tile.head, tile.q_begin + first, tile.k_begin + key,
+                                         tile.queries - first, tile.keys - key, to);
+        if (lane == 0) {
+          barrier_expect_more(full, 64 * kPairKeys * sizeof(Element));
+          for (int part = 0; part * kPartKeys < kPairKeys; ++part) {
+            copy_pair_box(to + part * kPart, map, full, tile.k_begin + key + part * kPartKeys, tile.q_begin + first,
+                          source.head != 0 ? tile.head : 0, source.batch != 0 ? tile.batch : 0);
+          }
+        }
+        return true;
       };
-      const bool bias_is_async = copy(uint16_t{}, bias, shared.pairs.bias[group]);
-      const bool mask_is_async = copy(uint8_t{}, mask, shared.pairs.mask[group]);
-      arrive_after_copies(&shared.pairs.full[group], bias_is_async && mask_is_async);
+      const bool bias_is_async = copy(uint16_t{}, bias, args.has_bias_map, args.bias, shared.pairs.bias(stage, group));
+      const bool mask_is_async = copy(uint8_t{}, mask, args.has_mask_map, args.mask, shared.pairs.mask(stage, group));
+      arrive_after_copies(full, bias_is_async && mask_is_async);
     }
   }
 }

@@ -33,6 +33,11 @@ __device__ __forceinline__ void barrier_expect(uint64_t* barrier, uint32_t bytes
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
 }
+/// Lets the barrier's phase also wait for `bytes` of bulk copies.
+__device__ __forceinline__ void barrier_expect_more(uint64_t* barrier, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
@@ -74,6 +79,15 @@ __device__ __forceinline__ void copy_tile(void* to, const CUtensorMap& map, uint
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %3, %5, %6}], "
       "[%2];" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(barrier)), "r"(0), "r"(row), "r"(head), "r"(batch)
+      : "memory");
+}
+/// Copies a box of a map made by pair_map; the part outside of the tensor becomes 0.
+__device__ __forceinline__ void copy_pair_box(void* to, const CUtensorMap& map, uint64_t* barrier, int key, int query,
+                                              int head, int batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(key), "r"(query), "r"(head), "r"(batch)
       : "memory");
 }
 /// Copies contiguous bytes into shared memory. Addresses and size are multiples of 16 bytes.

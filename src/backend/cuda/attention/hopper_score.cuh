@@ -121,14 +121,13 @@ struct PairSource {
   bool wide = false;  ///< rows begin at multiples of 16 bytes, and neighbouring keys are neighbours in memory
 };
 
-/// Tiles of pairs in shared memory have a row of 128 keys for each query. The 16-byte chunks of a row are permuted:
-/// chunk c of row r is at place c ^ (r mod 8), so that eight rows lie in different banks.
-inline constexpr int kPairKeys = 128;
-template <class Element>
-inline constexpr int kPairPitch = kPairKeys* static_cast<int>(sizeof(Element));
-template <class Element>
+/// Tiles of pairs in shared memory have 128 keys for each of kRows queries, in parts of 128 bytes a row. The 16-byte
+/// chunks of a row are permuted as bulk copies do it: chunk c of row r is at place c ^ (r mod 8), so that eight rows
+/// lie in different banks. Tiles begin at multiples of 1024 bytes.
+inline constexpr int kPairKeys = 128, kPairPitch = 128;
+template <int kRows>
 __device__ __forceinline__ int pair_chunk(int row, int chunk) {
-  return row * kPairPitch<Element> + (chunk ^ (row & 7)) * 16;
+  return chunk / 8 * (kRows * kPairPitch) + row * kPairPitch + ((chunk % 8) ^ (row & 7)) * 16;
 }
 
 /// A warp starts to copy the pairs of kRows queries from `query` on and 128 keys from `key` on (both counted along the
@@ -149,7 +148,7 @@ __device__ __forceinline__ bool copy_pairs(const PairSource& source, int64_t bat
 #pragma unroll 4
     for (int row = lane / kChunks; row < kRows; row += kStep, from += step) {
       const bool exists = row < queries && bytes > 0;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + pair_chunk<Element>(row, chunk)),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + pair_chunk<kRows>(row, chunk)),
                    "l"(exists ? static_cast<const void*>(from) : source.data), "r"(exists ? bytes : 0)
                    : "memory");
     }
@@ -157,7 +156,7 @@ __device__ __forceinline__ bool copy_pairs(const PairSource& source, int64_t bat
   }
 #pragma unroll 1
   for (int row = lane / kChunks; row < kRows; row += kStep, from += kStep * source.row) {
-    const uint32_t place = to + pair_chunk<Element>(row, chunk);
+    const uint32_t place = to + pair_chunk<kRows>(row, chunk);
 #pragma unroll 1
     for (int n = 0; n < 4; ++n) {
       uint32_t word = 0;
@@ -201,14 +200,16 @@ __device__ __forceinline__ void read_matrices(uint32_t (&to)[4], uint32_t addres
 template <class T, bool kFlipped, int kCount>
 __device__ __forceinline__ void add_bias(float (&s)[kCount], float scale, const void* tile, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Tiles begin at multiples of 1024 bytes, so that a chunk's number can be changed by an exclusive or.
+  constexpr int kRows = kFlipped ? 2 * kCount : 64;
   const uint32_t first =
-      shared_address(tile) + (kFlipped ? pair_chunk<uint16_t>(lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2)
-                                       : pair_chunk<uint16_t>(row + lane % 16, lane / 16));
+      shared_address(tile) + (kFlipped ? pair_chunk<kRows>(lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2)
+                                       : pair_chunk<kRows>(row + lane % 16, lane / 16));
 #pragma unroll
   for (int n = 0; n < kCount / 4; n += 2) {
     uint32_t words[4];
-    read_matrices<kFlipped>(words, kFlipped ? first + n * 8 * kPairPitch<uint16_t> : first ^ (n * 16));
+    // An exclusive or changes the number of a chunk.
+    read_matrices<kFlipped>(
+        words, kFlipped ? first + n * 8 * kPairPitch : (first ^ (n % 8 * 16)) + n / 8 * (kRows * kPairPitch));
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const float2 bias = unpack<T>(words[e]);
@@ -223,24 +224,23 @@ template <bool kFlipped, int kCount>
 __device__ __forceinline__ void hide_masked(float (&s)[kCount], const void* tile, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (kFlipped) {
-    const uint32_t first[2] = {shared_address(tile) + pair_chunk<uint8_t>(lane % 4 * 2, row / 16) + lane / 4,
-                               shared_address(tile) + pair_chunk<uint8_t>(lane % 4 * 2 + 1, row / 16) + lane / 4};
+    constexpr int kRows = 2 * kCount;
+    const uint32_t first[2] = {shared_address(tile) + pair_chunk<kRows>(lane % 4 * 2, row / 16) + lane / 4,
+                               shared_address(tile) + pair_chunk<kRows>(lane % 4 * 2 + 1, row / 16) + lane / 4};
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       uint32_t seen;
-      asm volatile("ld.shared.u8 %0, [%1];"
-                   : "=r"(seen)
-                   : "r"(first[i % 2] + i / 4 * 8 * kPairPitch<uint8_t> + i / 2 % 2 * 8));
+      asm volatile("ld.shared.u8 %0, [%1];" : "=r"(seen) : "r"(first[i % 2] + i / 4 * 8 * kPairPitch + i / 2 % 2 * 8));
       if (seen == 0) s[i] = -INFINITY;
     }
   } else {
-    const uint32_t first = shared_address(tile) + pair_chunk<uint8_t>(row + lane / 4, 0) + lane % 4 * 2;
+    const uint32_t first = shared_address(tile) + pair_chunk<64>(row + lane / 4, 0) + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       uint16_t two;
       asm volatile("ld.shared.u16 %0, [%1];"
                    : "=h"(two)
-                   : "r"((first ^ (i / 8 * 16)) + i / 4 % 2 * 8 + i / 2 % 2 * 8 * kPairPitch<uint8_t>));
+                   : "r"((first ^ (i / 8 * 16)) + i / 4 % 2 * 8 + i / 2 % 2 * 8 * kPairPitch));
       if ((two & 0x00ff) == 0) s[i] = -INFINITY;
       if ((two & 0xff00) == 0) s[i + 1] = -INFINITY;
     }
