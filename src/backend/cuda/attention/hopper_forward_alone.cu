@@ -7,7 +7,9 @@ bool forward_with_option(const AttentionProblem& problem, View y, View lse, Forw
   const auto launch_option = [&](auto type, auto chosen) {
     using T = decltype(type);
     constexpr int kOption = decltype(chosen)::value;
-    if (problem.q.shape[3] == 64) return launch_forward<T, 64, 128, 3, kOption>(problem, y, lse, kOption);
+    // Softcap and dropout need more registers during products.
+    constexpr int kGroups = kOption == kSoftcap || kOption == kDropout ? 2 : 3;
+    if (problem.q.shape[3] == 64) return launch_forward<T, 64, 128, kGroups, kOption>(problem, y, lse, kOption);
     return launch_forward<T, 128, 128, 2, kOption>(problem, y, lse, kOption);
   };
   const auto launch = [&](auto type) {

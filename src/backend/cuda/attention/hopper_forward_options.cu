@@ -6,7 +6,8 @@ namespace attend::cuda {
 bool forward_with_options(const AttentionProblem& problem, View y, View lse, int options) {
   const auto launch = [&](auto type) {
     using T = decltype(type);
-    if (problem.q.shape[3] == 64) return launch_forward<T, 64, 128, 3, kAnyOption>(problem, y, lse, options);
+    // Two warpgroups: random numbers need registers during products.
+    if (problem.q.shape[3] == 64) return launch_forward<T, 64, 128, 2, kAnyOption>(problem, y, lse, options);
     return launch_forward<T, 128, 128, 2, kAnyOption>(problem, y, lse, options);
   };
   return problem.q.dtype == DType::bf16 ? launch(__nv_bfloat16{}) : launch(__half{});

@@ -134,8 +134,9 @@ __device__ __forceinline__ bool has(const ForwardArguments& args, int option) {
 
 /// What the options need to know of a thread's first query.
 struct QueryOptions {
-  float slope;   ///< of ALiBi
-  uint64_t row;  ///< number of the query over batch, heads and queries, for dropout
+  float slope;      ///< of ALiBi
+  uint64_t row;     ///< number of the query over batch, heads and queries, for dropout
+  uint64_t stream;  ///< of dropout
 
   template <class T, int kOptions>
   static __device__ __forceinline__ QueryOptions of(const ForwardArguments& args, const Tile& tile, int i) {
@@ -145,6 +146,7 @@ struct QueryOptions {
       query.row =
           static_cast<uint64_t>(tile.batch * args.heads + tile.head) * static_cast<uint64_t>(args.visibility.queries) +
           static_cast<uint64_t>(tile.q_begin + i);
+      query.stream = settled_stream(args.score.drop);
     }
     return query;
   }
@@ -180,18 +182,9 @@ __device__ __forceinline__ void change_scores(const ForwardArguments& args, Shar
   }
 }
 
-/// Dropout on the weights of a thread's queries and the 128 keys from `key` on.
-template <int kOptions>
-__device__ __forceinline__ void change_weights(const ForwardArguments& args, const QueryOptions& query, int key,
-                                               float (&s)[64]) {
-  if (!has<kOptions>(args, kDropout)) return;
-  uint32_t bits[2];
-  kept_bits<false, 64>(args.score.drop, settled_stream(args.score.drop), query.row, key + threadIdx.x % 4 * 2, bits);
-  drop_weights(s, bits);
-}
-
 template <class T, int kDim, int kKeys, int kGroups, int kOptions, class Shared>
 __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& shared) {
+  constexpr bool kDrops = (kOptions & kDropout) != 0;
   constexpr int kRows = Shared::kRows, kTurn = 2, kRound = 2 + kGroups;  // numbers of named barriers
   const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   const int turn = kTurn + group, next_turn = kTurn + (group + 1) % kGroups;
@@ -265,8 +258,19 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
       const int end[2] = {visible.end(i) - column, visible.end(i + 8) - column};
       hide(s, begin, end);
     };
-    const auto pack_block = [&](int block) {
-      if constexpr (kOptions != 0) change_weights<kOptions>(args, query, block * kKeys, s);
+    // Random numbers are drawn while the tensor cores work.
+    uint32_t kept[2] = {};
+    const auto draw = [&](int block) {
+      if constexpr (kDrops) {
+        if (!has<kOptions>(args, kDropout)) return;
+        kept_bits<false, 64>(args.score.drop, query.stream, query.row, block * kKeys + lane % 4 * 2, kept);
+        pin(kept);
+      }
+    };
+    const auto pack_block = [&] {
+      if constexpr (kDrops) {
+        if (has<kOptions>(args, kDropout)) drop_weights(s, kept);
+      }
       pack_weights<T>(s, p);
     };
 
@@ -281,12 +285,13 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
       named_sync(turn, 256);
       start_scores();
       named_arrive(next_turn, 256);
+      draw(own.end - 1);
       products_wait<0>();
       pin(s);
       release_k();
       finish_scores(own.end - 1);
       softmax_block(s, rows, args.factor, decay);
-      pack_block(own.end - 1);
+      pack_block();
 #pragma unroll 1
       for (int block = own.end - 2; block >= own.begin; --block) {
         barrier_wait(&shared.k_full[k_at.stage()], k_at.parity());
@@ -295,6 +300,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
         barrier_wait(&shared.v_full[v_at.stage()], v_at.parity());
         start_output();
         named_arrive(next_turn, 256);
+        draw(block);
         products_wait<1>();
         pin(s);
         release_k();
@@ -307,7 +313,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
         release_v();
 #pragma unroll
         for (int n = 0; n < kDim / 2; ++n) o[n] *= decay[n / 2 % 2];
-        pack_block(block);
+        pack_block();
       }
       barrier_wait(&shared.v_full[v_at.stage()], v_at.parity());
       start_output();

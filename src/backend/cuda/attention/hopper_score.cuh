@@ -265,20 +265,27 @@ __device__ __forceinline__ uint64_t settled_stream(const DropOptions& drop) {
                               : drop.stream;
 }
 
-/// Bit e: whether word e of the block of a counter is not below the threshold.
-__device__ __forceinline__ uint32_t kept_of_four(const DropOptions& drop, uint64_t stream, uint64_t counter) {
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
-  uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
+/// Sets bit kFirst + e if word e of the block of a counter is not below the threshold.
+template <int kFirst>
+__device__ __forceinline__ void keep_of_four(const DropOptions& drop, uint64_t stream, uint64_t counter,
+                                             uint32_t& bits) {
+  uint32_t c[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(stream),
+                   static_cast<uint32_t>(stream >> 32)};
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ drop.keys[2 * round];
-    c1 = static_cast<uint32_t>(p1);
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ drop.keys[2 * round + 1];
-    c3 = static_cast<uint32_t>(p0);
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
+    c[0] = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ drop.keys[2 * round];
+    c[1] = static_cast<uint32_t>(p1);
+    c[2] = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ drop.keys[2 * round + 1];
+    c[3] = static_cast<uint32_t>(p0);
   }
-  return (c0 >= drop.threshold ? 1u : 0u) | (c1 >= drop.threshold ? 2u : 0u) | (c2 >= drop.threshold ? 4u : 0u) |
-         (c3 >= drop.threshold ? 8u : 0u);
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    // A predicated instruction, without a register for the result of the comparison.
+    asm("{\n.reg .pred kept;\nsetp.ge.u32 kept, %1, %2;\n@kept or.b32 %0, %0, %3;\n}"
+        : "+r"(bits)
+        : "r"(c[e]), "r"(drop.threshold), "r"(1u << (kFirst + e)));
+  }
 }
 
 /// Bit i mod 32 of word i / 32: whether dropout keeps the weight of register i. `row`: number of the thread's first
@@ -295,12 +302,14 @@ __device__ __forceinline__ void kept_bits(const DropOptions& drop, uint64_t stre
   uint64_t counter = (row + (kFlipped ? turn % 2 : turn * 8)) * drop.groups + static_cast<uint64_t>(group);
 #pragma unroll
   for (int word = 0; word < kCount / 32; ++word) {
+    uint32_t all = 0;
     if constexpr (kFlipped) {
-      uint32_t all = 0;
 #pragma unroll 2
       for (int n = 0; n < 8; n += 2) {
-        uint32_t two = kept_of_four(drop, stream, counter) << (4 * turn);
-        two |= kept_of_four(drop, stream, counter + 8 * drop.groups) << (16 + 4 * turn);
+        uint32_t two = 0;
+        keep_of_four<0>(drop, stream, counter, two);
+        keep_of_four<16>(drop, stream, counter + 8 * drop.groups, two);
+        two <<= 4 * turn;
         counter += 16 * drop.groups;
         two |= __shfl_xor_sync(0xffffffff, two, 4);
         two |= __shfl_xor_sync(0xffffffff, two, 8);
@@ -310,16 +319,22 @@ __device__ __forceinline__ void kept_bits(const DropOptions& drop, uint64_t stre
         two |= two >> 6;
         all = all >> 8 | (two & 15) << 24 | (two >> 16 & 15) << 28;
       }
-      bits[word] = all;
     } else {
-      uint32_t own = 0;
-#pragma unroll 2
-      for (int n = 0; n < 8; ++n, counter += 2) own = own >> 4 | kept_of_four(drop, stream, counter) << 28;
+#pragma unroll 1
+      for (int n = 0; n < 2; ++n, counter += 8) {
+        uint32_t four[4] = {};  // independent, so that their instructions overlap
+        keep_of_four<0>(drop, stream, counter, four[0]);
+        keep_of_four<4>(drop, stream, counter + 2, four[1]);
+        keep_of_four<8>(drop, stream, counter + 4, four[2]);
+        keep_of_four<12>(drop, stream, counter + 6, four[3]);
+        all = all >> 16 | (four[0] | four[1] | four[2] | four[3]) << 16;
+      }
       // Nibble n has the kept bits of four keys of one row. This lane needs two of these keys, in both rows.
-      const uint32_t sent = (turn == 0 ? own >> 2 : own) & 0x33333333;
+      const uint32_t sent = (turn == 0 ? all >> 2 : all) & 0x33333333;
       const uint32_t other = __shfl_xor_sync(0xffffffff, sent, 1);
-      bits[word] = turn == 0 ? (own & 0x33333333) | other << 2 : (own & 0xcccccccc) | other;
+      all = turn == 0 ? (all & 0x33333333) | other << 2 : (all & 0xcccccccc) | other;
     }
+    bits[word] = all;
   }
 }
 
