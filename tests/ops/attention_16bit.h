@@ -74,13 +74,7 @@ class Rounding {
  public:
   explicit Rounding(DType dtype)
       : mantissa_(dtype == DType::bf16 ? 8 : 11), lowest_(dtype == DType::bf16 ? -133 : -24) {}
-  double operator()(double x) const {
-    if (x == 0 || !std::isfinite(x)) return x;
-    int exponent = 0;
-    std::frexp(x, &exponent);
-    const int unit = std::max(exponent - mantissa_, lowest_);
-    return std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
-  }
+  double operator()(double x) const;
   /// Largest relative error of a rounding.
   double unit() const { return std::ldexp(1.0, -mantissa_); }
 
@@ -90,66 +84,6 @@ class Rounding {
 
 /// Attention as one would write it with matrices of a 16-bit type: every matrix is rounded, sums are exact. The
 /// gradient of softmax takes Σ P ∘ dP from the rounded output, as Σ y · dy.
-inline HalfResults naive_attention(const HalfInputs& in, const AttentionOptions& options, const Rounding& round) {
-  // Scores are those of the definition, rounded; the reference gives lse and which weights are 0.
-  const AttentionReference exact = reference_attention(in.q, in.k, in.v, options);
-  const auto qs = in.q.to_vector<double>(), ks = in.k.to_vector<double>(), vs = in.v.to_vector<double>();
-  const auto dys = in.dy.to_vector<double>();
-  const int64_t batch = in.q.dim(0), heads = in.q.dim(1), queries = in.q.dim(2), dim = in.q.dim(3);
-  const int64_t kv_heads = in.k.dim(1), keys = in.k.dim(2), width = in.v.dim(3);
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
-  AttentionOptions undropped = options;
-  undropped.dropout = 0;
-  const auto weights = options.dropout > 0 ? reference_attention(in.q, in.k, in.v, undropped).weights : exact.weights;
-  const auto at = [](int64_t i) { return static_cast<size_t>(i); };
-  HalfResults r{std::vector<double>(exact.output.size()), exact.lse,
-                std::vector<double>(qs.size()),           std::vector<double>(ks.size()),
-                std::vector<double>(vs.size()),           {}};
-  if (options.bias) r.dbias.assign(at(options.bias.numel()), 0);
-  for (int64_t row = 0; row < batch * heads * queries; ++row) {
-    const int64_t h = row / queries % heads, b = row / queries / heads;
-    const int64_t kv = (b * kv_heads + h / (heads / kv_heads)) * keys;
-    std::vector<double> p(at(keys)), dropped(at(keys)), dp(at(keys));
-    for (int64_t j = 0; j < keys; ++j) {
-      // A weight w = e^(s − lse) of a rounded score s.
-      const double w = weights[at(row * keys + j)];
-      const double score = w > 0 ? std::log(w) + exact.lse[at(row)] : 0;
-      p[at(j)] = w > 0 ? round(std::exp(round(score) - exact.lse[at(row)])) : 0;
-      dropped[at(j)] = w > 0 ? round(p[at(j)] * exact.weights[at(row * keys + j)] / w) : 0;
-      for (int64_t c = 0; c < width; ++c) {
-        r.y[at(row * width + c)] += dropped[at(j)] * vs[at((kv + j) * width + c)];
-        r.dv[at((kv + j) * width + c)] += dropped[at(j)] * dys[at(row * width + c)];
-        dp[at(j)] += dys[at(row * width + c)] * vs[at((kv + j) * width + c)];
-      }
-      dp[at(j)] = w > 0 ? round(round(dp[at(j)]) * exact.weights[at(row * keys + j)] / w) : 0;
-    }
-    double delta = 0;
-    for (int64_t c = 0; c < width; ++c) delta += round(r.y[at(row * width + c)]) * dys[at(row * width + c)];
-    for (int64_t j = 0; j < keys; ++j) {
-      if (p[at(j)] == 0) continue;
-      double ds = round(p[at(j)] * (dp[at(j)] - round(delta)));
-      if (options.bias) {
-        int64_t index = 0;
-        const std::array<int64_t, 4> place{b, h, row % queries, j};
-        const Shape& shape = options.bias.shape();
-        for (int64_t axis = 0; axis < shape.rank(); ++axis)
-          index = index * shape[axis] + (shape[axis] == 1 ? 0 : place[at(4 - shape.rank() + axis)]);
-        r.dbias[at(index)] += ds;
-      }
-      double raw = 0;
-      for (int64_t c = 0; c < dim; ++c) raw += qs[at(row * dim + c)] * ks[at((kv + j) * dim + c)];
-      const double t = options.softcap > 0 ? std::tanh(raw * scale / options.softcap) : 0;
-      ds = round(ds * (1 - t * t));
-      for (int64_t c = 0; c < dim; ++c) {
-        r.dq[at(row * dim + c)] += scale * ds * ks[at((kv + j) * dim + c)];
-        r.dk[at((kv + j) * dim + c)] += scale * ds * qs[at(row * dim + c)];
-      }
-    }
-  }
-  for (auto* values : {&r.y, &r.dq, &r.dk, &r.dv, &r.dbias}) {
-    for (double& x : *values) x = round(x);
-  }
-  return r;
-}
+HalfResults naive_attention(const HalfInputs& in, const AttentionOptions& options, const Rounding& round);
 
 }  // namespace attend::testing

@@ -77,6 +77,7 @@ const Cases& one_option() {
          set_packed(c);
        }},
       {"softcap", [](HalfCase& c) { c.options = {.softcap = 2, .scale = 0.5}; }},
+      {"softcap_small_scores", [](HalfCase& c) { c.options.softcap = 30; }},
       {"softcap_large_scores", [](HalfCase& c) { c.options = {.softcap = 0.5, .scale = 1.0}; }},
       {"alibi", set_alibi},
       {"alibi_bottom_right",
@@ -103,6 +104,11 @@ const Cases& one_option() {
        }},
       {"mask",
        [](HalfCase& c) {
+         c.options.mask = half_mask({c.heads, c.queries, c.keys}, 5);
+       }},
+      {"mask_aligned",
+       [](HalfCase& c) {
+         c.keys = 400;
          c.options.mask = half_mask({c.heads, c.queries, c.keys}, 5);
        }},
       {"mask_odd",
@@ -145,6 +151,7 @@ const Cases& several_options() {
       {"bias_mask",
        [](HalfCase& c) {
          c.batch = 2;
+         c.keys = 400;
          set_bias(c, {c.batch, 1, c.queries, c.keys});
          c.options.mask = half_mask({c.queries, c.keys}, 5);
        }},
