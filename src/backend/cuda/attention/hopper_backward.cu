@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
       barrier_init(&shared.ds_empty[stage], kConsumerWarps + (Shape::kScored && args.has_dbias));
       barrier_init(&shared.dq_full[stage], kConsumerWarps);
       barrier_init(&shared.dq_empty[stage], 1);
-      barrier_init(&shared.item_done[stage], kAdders);
     }
+    for (uint64_t& done : shared.item_done) barrier_init(&done, kAdders);
     barrier_init(&shared.pairs_full, 32);
     barrier_init(&shared.pairs_empty, kConsumerWarps);
     barrier_init_fence();

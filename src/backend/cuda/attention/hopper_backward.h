@@ -23,7 +23,7 @@ struct alignas(16) BackwardTile {
   Walk walk;
   int clear_begin, clear_end;  ///< query blocks whose every query sees every key
   int steps;                   ///< query blocks, for all query heads of the key head
-  int wave;                    ///< the first ticket of its wave
+  int wave_end;                ///< the ticket behind those of its wave
   bool is_last;                ///< of its item
 };
 

@@ -12,6 +12,7 @@ namespace {
 #endif
 
 constexpr int kKeys = kBackwardKeys, kStages = 2, kConsumerWarps = 8, kAdders = 2;
+constexpr int kItems = 4;  // whose parts of dq may be unfinished
 
 /// kScored: with options that change scores, tested at run time.
 template <int kHeadSize, bool kWithOptions>
@@ -44,24 +45,18 @@ struct alignas(1024) BackwardShared {
   // A stage of ds is used in the same round as that of q, and so are the barriers of a part of dq.
   uint64_t ds_full[kStages], ds_empty[kStages], dq_full[kStages], dq_empty[kStages];
   uint64_t pairs_full, pairs_empty;  ///< of bias and mask
-  uint64_t item_done[2];             ///< of even and odd items of the CTA
+  uint64_t item_done[kItems];
 };
 
 template <class Shape>
 using TileSchedule = Schedule<Shape::kQueries, kKeys>;
 
 /// Takes the next ticket, or returns one at or behind the end. A CTA that took a ticket of a wave while its item of the
-/// same wave waits for its turn could wait for itself: `finish` waits for the item of wave `last`.
+/// same wave waits for its turn could wait for itself: `finish` waits for the last item if its wave has tickets left.
 template <class F>
-__device__ __forceinline__ int take_ticket(const BackwardArguments& args, int tickets, int last, F&& finish) {
-  uint32_t next = *static_cast<volatile const uint32_t*>(args.ticket);
-  while (static_cast<int>(next) < tickets) {
-    if (args.plan[2 * next].wave == last) finish();
-    const uint32_t found = atomicCAS(args.ticket, next, next + 1);
-    if (found == next) break;
-    next = found;
-  }
-  return static_cast<int>(next);
+__device__ __forceinline__ int take_ticket(const BackwardArguments& args, int wave_end, F&& finish) {
+  if (static_cast<int>(*static_cast<volatile const uint32_t*>(args.ticket)) < wave_end) finish();
+  return static_cast<int>(atomicAdd(args.ticket, 1u));
 }
 
 template <class Shape>
@@ -102,22 +97,22 @@ __device__ __forceinline__ void produce(const BackwardArguments& args, BackwardS
     }
   };
   const int tickets = *args.tickets;
-  int wave = -1;
+  int wave_end = 0;              // of the last item
   uint32_t taken = 0, done = 0;  // items
   const auto finish_item = [&] {
-    barrier_wait(&shared.item_done[done & 1], done / 2 & 1);
+    barrier_wait(&shared.item_done[done % kItems], done / kItems & 1);
     ++done;
   };
   const auto finish = [&] {
     while (done < taken) finish_item();
   };
   while (true) {
-    if (done + 1 < taken) finish_item();
-    const int ticket = take_ticket(args, tickets, wave, finish);
+    if (done + kItems <= taken) finish_item();
+    const int ticket = take_ticket(args, wave_end, finish);
     if (ticket >= tickets) break;
     const BackwardTile* tiles = args.plan + 2 * ticket;
     if (tiles[1].block < 0) continue;
-    wave = tiles[1].wave;
+    wave_end = tiles[1].wave_end;
     ++taken;
     load_tile(tiles);
     load_tile(tiles + 1);
@@ -141,7 +136,7 @@ __device__ __forceinline__ void add_parts(const BackwardArguments& args, Backwar
   float* const part = shared.dq[own % Shape::kParts];
   uint32_t kv_parity = 0;
   RingPosition<kStages> at;
-  int item = 0;  // even or odd
+  int item = 0;  // its barrier
   while (true) {
     barrier_wait(&shared.kv_full, kv_parity);
     kv_parity ^= 1;
@@ -178,7 +173,7 @@ __device__ __forceinline__ void add_parts(const BackwardArguments& args, Backwar
         }
         barrier_wait(&shared.dq_full[own], at.parity);
         if (lane == 0) {
-          wait_for_turn(args.turns + place, rank);
+          if (rank > 0) wait_for_turn(args.turns + place, rank);
           fence_async_global();
           if (rank == 0)
             write_bytes(args.dq + place * kPart, part, kPart * sizeof(float));
@@ -196,7 +191,7 @@ __device__ __forceinline__ void add_parts(const BackwardArguments& args, Backwar
     }
     if (!is_last) continue;
     if (lane == 0) barrier_arrive(&shared.item_done[item]);
-    item ^= 1;
+    item = (item + 1) % kItems;
   }
 }
 

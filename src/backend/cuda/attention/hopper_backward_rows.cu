@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) plan_kernel(const __grid_constant__ 
                       .q_begin = sequence.q_begin,
                       .k_begin = sequence.k_begin,
                       .first_block = packed ? sequence.q_begin / kQueries + index : 0};
-    tile.wave = before + ticket.wave;
+    tile.wave_end = before + ticket.wave_end;
     tile.is_last = block == ticket.item;
     if (block < 0) return tile;
     tile.walk = schedule.walk(block);

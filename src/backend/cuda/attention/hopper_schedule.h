@@ -20,7 +20,8 @@
 //
 // No deadlock: a part waits only for parts that come earlier in its wave (in the order of first and second blocks,
 // heads, started walks and those that came around, query blocks), or for earlier waves. A CTA takes tickets in
-// ascending order, and never holds two unfinished items of one wave; a wave has no more items than there are CTAs.
+// ascending order, and never holds two unfinished items of one wave: it takes none while the wave of its last item has
+// tickets left. A wave has no more items than there are CTAs.
 namespace attend::cuda {
 
 inline constexpr int kSpacing = 2;  ///< steps between two parts of a query block
@@ -49,7 +50,7 @@ struct Blocks {
 /// One of the tickets() of a sequence.
 struct Ticket {
   int key_head, item;  ///< item −1: there is none
-  int wave;            ///< the wave's first ticket
+  int wave_end;        ///< the ticket behind those of its wave
 };
 
 /// The schedule of one sequence.
@@ -91,7 +92,7 @@ struct Schedule {
     const int together = smaller(group, options.key_heads - first) * size;
     const int m = rest / together, at = rest - m * together, head = at / size, place = at - head * size;
     const int item = place * waves + m;
-    return {first + head, item < items ? item : -1, index - place};
+    return {first + head, item < items ? item : -1, index - place + size};
   }
 
   /// The block of keys that a CTA takes before block `item`; −1: none.
