@@ -240,32 +240,6 @@ TEST_P(AttentionTiles, SameBitsInEveryRun) {
   for_each(several_options(), GetParam(), check);
 }
 
-/// Many heads of a long sequence: CTAs take several items, and every part of dq waits for its turn.
-TEST_P(AttentionTiles, SameBitsInEveryRunOfManyItems) {
-  for (int64_t dim : {64, 128}) {
-    for (bool causal : {false, true}) {
-      const auto moved = [&](uint64_t seed) {
-        return parameter(to(uniform({2, 16, 2500, dim}, -1, 1, {seed, 0}, {DType::f32, kGpu}), GetParam()));
-      };
-      const Tensor q = moved(1), k = moved(2), v = moved(3);
-      const Tensor dy = to(uniform({2, 16, 2500, dim}, -1, 1, {4, 0}, {DType::f32, kGpu}), GetParam());
-      std::vector<std::vector<double>> first;
-      for (int run = 0; run < 10; ++run) {
-        for (const Tensor& x : {q, k, v}) zero_grad(x);
-        backward(attention(q, k, v, {.causal = causal}), dy);
-        for (size_t n = 0; const Tensor& x : {q, k, v}) {
-          const auto got = to(to(grad(x), kCpu), DType::f64).to_vector<double>();
-          if (run == 0)
-            first.push_back(got);
-          else
-            EXPECT_TRUE(got == first[n]) << dim << " " << causal << " " << run;
-          ++n;
-        }
-      }
-    }
-  }
-}
-
 /// Weights on demand, from the log-sum-exp of the tuned kernels.
 TEST_P(AttentionTiles, Weights) {
   const auto check = [](const HalfCase& c) {
