@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "attend/ops/reduce.h"
 #include "attend/ops/shape.h"
 #include "ops/attention_16bit_checks.h"
 
@@ -93,6 +96,41 @@ TEST_P(AttentionOfManyHeads, SameBitsAlone) {
         EXPECT_TRUE(bits(slice(first[n], 0, 0, 1)) == bits(alone[n])) << n;
       }
     });
+  }
+}
+
+/// Whether |a − b| ≤ relative · |b| + absolute for all numbers.
+bool are_near(const std::vector<float>& a, const std::vector<float>& b, double relative, double absolute) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](double x, double y) { return std::abs(x - y) <= relative * std::abs(y) + absolute; });
+}
+
+/// The gradient of a shared bias is the sum of those of a bias for each head. Their dS do not fit into one buffer.
+TEST_P(AttentionOfManyHeads, SharedBias) {
+  constexpr int64_t kLength = 2560;
+  const auto draw = [&](const Shape& shape, uint64_t seed) {
+    return to(uniform(shape, -1, 1, {seed, 0}, {DType::f32, kGpu}), GetParam());
+  };
+  const auto numbers = [](const Tensor& x) { return to(to(x, kCpu), DType::f32).to_vector<float>(); };
+  const double unit = testing::Rounding(GetParam()).unit();
+  for (const Shape& shape : {Shape{1, 1, 6, 14}, Shape{6, 1, 6, 14}, Shape{1, 14, 6, 14}, Shape{1, 1, 1, 84}}) {
+    SCOPED_TRACE(shape);
+    const Shape all{shape[2], shape[3], kLength, kLength}, rows{shape[2], shape[3], kLength, 64};
+    const std::array<Tensor, 3> in{parameter(draw(rows, 1)), parameter(draw(rows, 2)), parameter(draw(rows, 3))};
+    const Tensor bias = draw({shape[0], shape[1], kLength, kLength}, 5), dy = draw(rows, 4);
+    const auto gradients = [&](const Tensor& own_bias) {
+      for (const Tensor& x : in) zero_grad(x);
+      backward(attention(in[0], in[1], in[2], {.bias = own_bias}), dy);
+      return std::array{numbers(grad(in[0])), numbers(grad(in[1])), numbers(grad(in[2]))};
+    };
+    const Tensor shared = parameter(bias), each = parameter(contiguous(expand(bias, all)));
+    const auto got = gradients(shared), expected = gradients(each);
+    for (size_t x = 0; x < got.size(); ++x) EXPECT_TRUE(are_near(got[x], expected[x], 2 * unit, 1e-5)) << x;
+    Tensor sums = to(grad(each), DType::f32);
+    for (int64_t axis : {0, 1}) {
+      if (shape[axis] == 1) sums = sum(sums, axis, true);
+    }
+    EXPECT_TRUE(are_near(numbers(grad(shared)), numbers(sums), unit, 1e-6));
   }
 }
 

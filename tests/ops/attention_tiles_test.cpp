@@ -173,6 +173,24 @@ const Cases& several_options() {
          c.options.causal = true;
          set_bias(c, {c.batch, c.heads, c.queries, c.keys});
        }},
+      {"bias_of_all_heads_grouped",
+       [](HalfCase& c) {
+         c.batch = 3;
+         c.heads = 4;
+         c.kv_heads = 2;
+         c.options.causal = true;
+         c.options.lengths = tensor<int64_t>({129, 0, kKeys}, {3});
+         set_bias(c, {c.queries, c.keys});
+         set_alibi(c);
+       }},
+      {"bias_of_heads_odd",
+       [](HalfCase& c) {
+         c.batch = 2;
+         c.heads = 3;
+         c.kv_heads = 3;
+         c.keys = 389;
+         set_bias(c, {1, c.heads, c.queries, c.keys});
+       }},
       {"softcap_alibi_bias",
        [](HalfCase& c) {
          c.options = {.softcap = 1, .scale = 0.3};

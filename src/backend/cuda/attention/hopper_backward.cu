@@ -122,7 +122,8 @@ bool hopper_backward(const AttentionProblem& problem, const AttentionGradients& 
 
   BackwardArguments args{.q = *q, .k = *k, .v = *v, .dy = *dy};
   if (gradients.dbias) {
-    const auto dbias = is_dense(problem, gradients.dbias) ? pair_map(gradients.dbias, queries_per_block) : std::nullopt;
+    if (!is_dense(problem, gradients.dbias)) return backward_with_shared_bias(problem, gradients);
+    const auto dbias = pair_map(gradients.dbias, queries_per_block);
     if (!dbias) return false;
     args.dbias = *dbias;
     args.has_dbias = true;
