@@ -16,6 +16,7 @@ struct Case {
   double visible = 1;  ///< share of the query–key pairs that are visible
   DType dtype = DType::f32;
   std::function<void(AttentionOptions&)> set = [](AttentionOptions&) {};
+  bool trains_bias = true;  ///< whether the backward pass computes the gradient of the bias
 };
 
 struct Inputs {
@@ -65,19 +66,19 @@ Workload backward_workload(const Case& c) {
           .prepare = [c] {
             auto in = std::make_shared<Inputs>(inputs_of(c));
             for (Tensor* tensor : {&in->q, &in->k, &in->v}) set_requires_grad(*tensor);
-            if (in->options.bias) set_requires_grad(in->options.bias);
+            const bool trains_bias = in->options.bias && c.trains_bias;
+            if (trains_bias) set_requires_grad(in->options.bias);
             auto y = std::make_shared<Tensor>();
             Prepared prepared;
-            prepared.before = [in, y] {
-              for (const Tensor& tensor : {in->q, in->k, in->v, in->options.bias}) {
-                if (tensor) zero_grad(tensor);
-              }
+            prepared.before = [in, y, trains_bias] {
+              for (const Tensor& tensor : {in->q, in->k, in->v}) zero_grad(tensor);
+              if (trains_bias) zero_grad(in->options.bias);
               *y = attention(in->q, in->k, in->v, in->options);
             };
-            prepared.run = [in, y] {
+            prepared.run = [in, y, trains_bias] {
               backward(*y, in->dy);
               Results results{grad(in->q), grad(in->k), grad(in->v)};
-              if (in->options.bias) results.push_back(grad(in->options.bias));
+              if (trains_bias) results.push_back(grad(in->options.bias));
               return results;
             };
             return prepared;
@@ -284,6 +285,9 @@ std::vector<Case> gpu_options(int64_t dim) {
              o.random = {7, 7};
            }),
   };
+  Case fixed = with("_bias_fixed", 1, [](auto& o) { o.bias = values({1, 1, kGpuShort, kGpuShort}, 5); });
+  fixed.trains_bias = false;
+  all.push_back(fixed);
   Case grouped = gpu_case("_gqa", dim, kGpuShort);
   grouped.kv_heads = grouped.heads / 4;
   all.push_back(grouped);
@@ -301,7 +305,7 @@ std::vector<Workload> gpu_attention_workloads() {
   }
   std::vector<Workload> result;
   for (const Case& c : cases) {
-    result.push_back(forward_workload(c));
+    if (c.trains_bias) result.push_back(forward_workload(c));
     result.push_back(backward_workload(c));
   }
   Case weighted = gpu_case("", 64, kGpuShort);
