@@ -116,6 +116,9 @@ TEST(Generation, LinearSteps) {
                                       {33, 3072, 768},
                                       {64, 768, 3072},
                                       {100, 40, 17},
+                                      {12, 520, 70},
+                                      {70, 1032, 200},
+                                      {128, 1600, 50},
                                       {130, 64, 32},
                                       {5, 33, 7},
                                       {20, 33, 7}}) {
@@ -163,11 +166,19 @@ TEST(Generation, LinearStepsOfSomeRowsDoNotDependOnTheirNumber) {
   if (default_device() == kCpu || std::getenv("ATTEND_CUDA_PLUGIN") != nullptr) GTEST_SKIP() << "needs a GPU";
   const NoGrad scope;
   const PrecisionScope precision(Precision::bf16, default_device());
-  const Tensor x = values({64, 768}, 4), weight = in_format(values({768, 768}, 5), WeightFormat::bf16);
-  const LinearStep step{.layer = {weight, {}}};
-  const Tensor all = linear_steps(x, std::nullopt, {&step, 1})[0];
-  for (const int64_t rows : {9, 20, 40, 63}) {
-    expect_near(slice(all, 0, 0, rows), linear_steps(slice(x, 0, 0, rows), std::nullopt, {&step, 1})[0], 0, "rows");
+  for (const auto& [most, in, out] : {StepCase{64, 768, 768}, {128, 768, 2304}, {100, 3072, 768}, {100, 200, 96}}) {
+    const Tensor x = values({most, in}, 4), weight = in_format(values({out, in}, 5), WeightFormat::bf16);
+    const NormWeights own{.weight = values({in}, 8), .bias = values({in}, 9), .eps = 1e-5, .rms = false};
+    const LinearStep step{.layer = {weight, {}}};
+    for (const auto& norm : {std::optional<NormWeights>(), std::optional(own)}) {
+      const Tensor all = linear_steps(x, norm, {&step, 1})[0];
+      for (const int64_t rows : {9, 20, 40, 63}) {
+        const std::string what = std::to_string(rows) + " of " + std::to_string(most) + " × " + std::to_string(in);
+        expect_near(slice(all, 0, 0, rows), linear_steps(slice(x, 0, 0, rows), norm, {&step, 1})[0], 0, what);
+        const int64_t last = most - rows;
+        expect_near(slice(all, 0, last, most), linear_steps(slice(x, 0, last, most), norm, {&step, 1})[0], 0, what);
+      }
+    }
   }
 }
 

@@ -30,20 +30,28 @@ struct LaunchShape {
   int threads = 0;
   size_t shared = 0;     ///< bytes of dynamic shared memory
   bool overlaps = true;  ///< false: the kernel starts after all earlier ones
+  int cluster = 1;       ///< CTAs of a cluster along x; more than 1 from sm_90 on
 };
 
 template <class... Parameters, class... Args>
 void launch_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  unsigned count = 0;
+  if (shape.overlaps && architecture() >= 90) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared;
   config.stream = stream();
-  config.attrs = &overlap;
-  config.numAttrs = shape.overlaps && architecture() >= 90 ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   check(cudaLaunchKernelEx(&config, kernel, args...), name);
   check_launch(name);
 }

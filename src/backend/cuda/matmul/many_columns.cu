@@ -99,17 +99,17 @@ __global__ void __launch_bounds__(kThreads, 1) many_columns_kernel(const __grid_
   }
 }
 
-int shared_bytes(int cols) { return kRows * cols * static_cast<int>(sizeof(BFloat16)); }
+int64_t shared_bytes(int64_t cols) { return kRows * cols * static_cast<int64_t>(sizeof(BFloat16)); }
 
 }  // namespace
 
-bool can_multiply_columns(const SomeProducts& products) {
-  return products.count == 1 && products.all[0].columns >= kManyColumns && products.cols % (kAhead * kBlock) == 0 &&
-         shared_bytes(products.cols) <= (architecture() == 90 ? kHopperShared : kLeastShared);
+bool can_multiply_columns(int64_t cols, std::span<const WeightProduct> products) {
+  return products.size() == 1 && products[0].y.cols >= kManyColumns && cols % (kAhead * kBlock) == 0 &&
+         shared_bytes(cols) <= (architecture() == 90 ? kHopperShared : kLeastShared);
 }
 
 void multiply_columns(const SomeProducts& products) {
-  const int bytes = shared_bytes(products.cols);
+  const auto bytes = static_cast<int>(shared_bytes(products.cols));
   check(cudaFuncSetAttribute(many_columns_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
         "weights.multiply");
   const dim3 grid(static_cast<unsigned>(multiprocessors()), static_cast<unsigned>((products.rows + kRows - 1) / kRows));

@@ -16,11 +16,6 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32, kColumns = 16, kBlock = 32;
 constexpr int64_t kRoundedInPlace = 1024;
 
-__device__ uint32_t rounded_pair(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
 /// Eight numbers of x as bf16. An earlier kernel may still have been writing them at the start.
 __device__ uint4 load_eight(const BFloat16* from) { return *reinterpret_cast<const uint4*>(from); }
 __device__ uint4 load_eight(const float* from) {
@@ -263,6 +258,14 @@ void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat1
                     {.grid = dim3(static_cast<unsigned>(x.rows)), .threads = kThreads, .overlaps = early}, rows);
 }
 
+SplitNorm split_norm_of(const RowNorm& norm) {
+  return {.weight = static_cast<const float*>(norm.weight.data),
+          .bias = static_cast<const float*>(norm.bias.data),
+          .eps = static_cast<float>(norm.eps),
+          .norms = true,
+          .centred = !norm.rms};
+}
+
 }  // namespace
 
 bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products) {
@@ -274,10 +277,12 @@ bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products) {
 }
 
 void multiply_some(ConstRows x, std::span<const WeightProduct> products, const RowNorm* norm, bool early) {
+  const bool is_rounded = x.dtype == DType::bf16, has_columns = can_multiply_columns(x.cols, products),
+             splits = !has_columns && can_split_rows(x.cols);
   // Short rows are rounded by every CTA that reads them, which is faster than another kernel.
-  const bool is_rounded = x.dtype == DType::bf16;
-  const bool reads_floats = !is_rounded && norm == nullptr && x.cols <= kRoundedInPlace && x.stride % 4 == 0 &&
-                            reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+  const bool reads_floats = !is_rounded && !has_columns && x.stride % 4 == 0 &&
+                            reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
+                            (splits ? can_split_floats(x.cols, norm) : norm == nullptr && x.cols <= kRoundedInPlace);
   const int64_t padded = (x.cols + kBlock - 1) / kBlock * kBlock;
   const bool in_place = is_rounded || reads_floats;
   const Scratch<BFloat16> rounded(in_place ? 0 : x.rows * padded);
@@ -288,6 +293,7 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
   held.cols = static_cast<int>(x.cols);
   held.x = in_place ? x.data : rounded.data();
   held.x_stride = in_place ? x.stride : padded;
+  const SplitNorm split_norm = reads_floats && norm != nullptr ? split_norm_of(*norm) : SplitNorm{};
   while (!products.empty()) {
     held.count = 0;
     for (; !products.empty() && held.count < kMostProducts; products = products.subspan(1)) {
@@ -301,11 +307,13 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
                                 .first_block = 0};
     }
     if (held.count == 0) return;
-    if (!reads_floats && can_multiply_columns(held)) {
+    if (has_columns) {
       multiply_columns(held);
-      continue;
+    } else if (splits) {
+      multiply_split(held, reads_floats, split_norm);
+    } else {
+      reads_floats ? launch_tiles<float>(held) : launch_tiles<BFloat16>(held);
     }
-    reads_floats ? launch_tiles<float>(held) : launch_tiles<BFloat16>(held);
   }
 }
 
