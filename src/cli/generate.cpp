@@ -8,6 +8,9 @@
 
 #include "attend/base/error.h"
 #include "attend/generate/generate_text.h"
+#include "attend/grammar/constraint.h"
+#include "attend/grammar/json_schema.h"
+#include "attend/io/files.h"
 #include "cli/command_line.h"
 #include "cli/json_text.h"
 #include "cli/line_work.h"
@@ -25,12 +28,14 @@ Examples:
   attend generate shakespeare --count 3 --seed 7 --json
   attend generate shakespeare -i prompts.txt -o texts.jsonl --json
   attend generate shakespeare --whole-text < prompt.txt
+  attend generate qwen "Describe a cat as JSON:" --schema cat.json
 
 Continues each text argument, or each line of a file or of standard input. A single text is printed word by word; with
 --beam, which searches for the likeliest text, when it is complete. Several texts are separated by a line of three
 dashes; --json prints one object per line. Without a prompt, the model starts a new text. The same seed gives the same
 text. When the context is full, generation continues from its last half. The generation settings of a Hugging Face
-folder apply unless an option overrides them.)";
+folder apply unless an option overrides them. With --schema, a text can only become JSON that satisfies the schema;
+--tokens may still cut it.)";
 
 struct GenerateArguments {
   CommonOptions common;
@@ -38,6 +43,7 @@ struct GenerateArguments {
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::optional<int64_t> beam;
   bool greedy = false, whole_text = false;
+  std::string schema;  // a file, "json" or empty
   std::function<bool()> is_sampling_given;
   Option *penalty_option = nullptr, *input_option = nullptr;
 };
@@ -76,6 +82,21 @@ Json to_json(const GeneratedText& text, const std::string& prompt) {
           {"tokens", text.ids.size()},
           {"log_probability", text.log_probability},
           {"ending", name_of(text.ending)}};
+}
+
+constexpr int64_t kLargestSchema = 10'000'000;  // bytes
+
+/// The constraint of --schema.
+std::shared_ptr<const Constraint> schema_constraint(const std::string& schema, const Tokenizer& tokenizer) {
+  const auto read = [&] {
+    if (schema == "json") return json_object_grammar();
+    try {
+      return json_schema_grammar(Json::parse(read_file(schema, kLargestSchema)));
+    } catch (const JsonError& error) {
+      throw_error<FormatError>(schema, ": ", error.what());
+    }
+  };
+  return Constraint::create(read(), std::make_shared<const TokenTrie>(tokenizer));
 }
 
 /// Whether standard input is a pipe or a file.
@@ -180,6 +201,9 @@ void check_usage(const GenerateArguments& arguments) {
   if (arguments.beam.value_or(1) > 1 && (arguments.greedy || samples)) {
     throw UsageError("--beam cannot be combined with --greedy or sampling options");
   }
+  if (!arguments.schema.empty() && arguments.options.goes_past_end) {
+    throw UsageError("--schema cannot be combined with --past-end");
+  }
   const auto& texts = arguments.common.input.texts;
   if (arguments.whole_text && !texts.empty() && texts[0] != "-") {
     throw UsageError("--whole-text requires a prompt from a file (-i) or standard input");
@@ -198,6 +222,7 @@ void run_generate(GenerateArguments& arguments) {
   const PrecisionScope precision(arguments.common.weights.precision(device), device);
   language_model(folder);  // throws if this is another kind of model
   take_rules(arguments, folder.rules);
+  if (!arguments.schema.empty()) options.constraint = schema_constraint(arguments.schema, *folder.tokenizer);
   warn_unfollowed(folder);
   CommonOptions common = arguments.common;
   const bool is_given = !common.input.texts.empty() || arguments.input_option->count() > 0 || arguments.whole_text;
@@ -238,6 +263,10 @@ void add_generate(Command& app) {
       ->take_all();
   command->add_flag("--past-end", options.goes_past_end, "Continue after the model's end token");
   add_cache_options(*command, arguments->cache);
+  command
+      ->add_option("--schema", arguments->schema,
+                   "JSON schema that each text must satisfy; \"json\": any JSON object (default: any text)")
+      ->type_name("FILE");
   command->footer(kGenerateExamples);
   command->callback([arguments] { run_generate(*arguments); });
 }

@@ -199,6 +199,31 @@ TEST_F(ModelCommands, GenerateStopsAtStopStrings) {
   EXPECT_EQ(json["ending"], "stop");
 }
 
+TEST_F(ModelCommands, GenerateFollowsASchema) {
+  const std::string schema = write("age.json", R"({"type": "integer", "minimum": 10, "maximum": 99})");
+  for (const Words& options : {Words{"--greedy"}, Words{"--temperature", "2", "--count", "3"}, Words{"--beam", "3"}}) {
+    Words words{"generate", path("text"), "the fox", "--schema", schema, "--tokens", "9", "--json"};
+    words.insert(words.end(), options.begin(), options.end());
+    for (const std::string& line : lines_of(out(words))) {
+      const Json text = Json::parse(line);
+      EXPECT_EQ(text["ending"], "end") << line;
+      const int age = std::stoi(text["text"].get<std::string>());
+      EXPECT_TRUE(age >= 10 && age <= 99) << line;
+    }
+  }
+  const Finished past = attend({"generate", path("text"), "x", "--schema", schema, "--past-end"});
+  EXPECT_EQ(past.code, 2);
+  EXPECT_EQ(past.err, "attend: --schema cannot be combined with --past-end; see attend generate --help\n");
+  const auto error = [&](const std::string& file) {
+    const Finished run = attend({"generate", path("text"), "x", "--schema", file});
+    EXPECT_EQ(run.code, 1);
+    return run.err;
+  };
+  EXPECT_EQ(error("json"), "attend: generate: no token of the vocabulary continues the text in the requested format\n");
+  EXPECT_EQ(error(write("not.json", R"({"not": {}})")), "attend: schema: #: the keyword 'not' is not supported\n");
+  EXPECT_NE(error(write("bad.json", "{")).find("bad.json: "), std::string::npos);
+}
+
 TEST_F(ModelCommands, ClassifiesLines) {
   const auto lines = lines_of(out({"classify", path("labels")}, {.input = "the fox\n\n今天\n"}));
   ASSERT_EQ(lines.size(), 3u);
