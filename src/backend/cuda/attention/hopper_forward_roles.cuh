@@ -63,12 +63,6 @@ __device__ __forceinline__ void hide(float (&s)[kCount], const int (&begin)[2], 
   }
 }
 
-/// Keeps the assembler from moving a wait up, before the computation of x ≥ 0: an instruction with a side effect that
-/// depends on x, but is never executed.
-__device__ __forceinline__ void finish_before_wait(float x) {
-  asm volatile("{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never nanosleep.u32 1;\n}" ::"f"(x));
-}
-
 template <class T, int kCount>
 __device__ __forceinline__ void pack_weights(const float (&s)[kCount], uint32_t (&p)[kCount / 2]) {
 #pragma unroll
@@ -198,7 +192,6 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
   // scores = q · kᵀ
   const uint64_t q_tile = tile_descriptor(shared.q + 64 * group * 64);
   const auto start_scores = [&] {
-    forget(s);
     const uint64_t k_tile = tile_descriptor(shared.k[k_at.stage()]);
     products_begin();
 #pragma unroll
@@ -306,7 +299,6 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
         release_k();
         finish_scores(block);
         softmax_block(s, rows, args.factor, decay);
-        finish_before_wait(rows[0].sum + rows[1].sum);
         products_wait<0>();
         pin(o);
         pin(p);
