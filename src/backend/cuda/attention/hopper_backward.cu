@@ -122,9 +122,8 @@ bool hopper_backward(const AttentionProblem& problem, const AttentionGradients& 
 
   BackwardArguments args{.q = *q, .k = *k, .v = *v, .dy = *dy};
   if (gradients.dbias) {
-    if (!is_dense(problem, gradients.dbias)) return backward_with_shared_bias(problem, gradients);
-    const auto dbias = pair_map(gradients.dbias, queries_per_block);
-    if (!dbias) return false;
+    const auto dbias = is_dense(problem, gradients.dbias) ? pair_map(gradients.dbias, queries_per_block) : std::nullopt;
+    if (!dbias) return backward_with_buffer(problem, gradients);
     args.dbias = *dbias;
     args.has_dbias = true;
   }

@@ -74,10 +74,11 @@ void finish_queries(const BackwardArguments& args, View dq, int queries_per_bloc
 /// Writes 0 to the rows of dk and dv in blocks of keys that are padding only.
 void clear_padding(const BackwardArguments& args, const AttentionGradients& gradients);
 
-/// The backward pass with the gradient of a bias that batch entries or heads share, by calls of hopper_backward for
-/// some of them at a time. The problem is one that hopper_backward handles without this gradient. Returns false,
-/// without doing anything, if queries or keys share elements of the bias, or with packed sequences, softcap or dropout.
-bool backward_with_shared_bias(const AttentionProblem& problem, const AttentionGradients& gradients);
+/// The backward pass with the gradient of a bias that batch entries or heads share, or that bulk copies cannot write:
+/// by calls of hopper_backward for some of the heads at a time. The problem is one that hopper_backward handles without
+/// this gradient. Returns false, without doing anything, if queries or keys share elements of the bias, or with packed
+/// sequences, softcap or dropout.
+bool backward_with_buffer(const AttentionProblem& problem, const AttentionGradients& gradients);
 
 /// True if rows of 8 elements can be read and written as 16 bytes.
 inline bool has_wide_rows(const ConstView& view) {

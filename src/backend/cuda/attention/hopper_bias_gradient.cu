@@ -2,7 +2,8 @@
 #include "backend/cuda/attention/hopper_backward.h"
 
 // The gradient of a bias that batch entries or heads share: the sum of their dS. The backward pass writes the dS of
-// some of them to a buffer; then they are added in ascending order, in f32.
+// some of them to a buffer; then they are added in ascending order, in f32. Biases whose rows bulk copies cannot write
+// go the same way.
 namespace attend::cuda {
 namespace {
 
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ S
 
 }  // namespace
 
-bool backward_with_shared_bias(const AttentionProblem& problem, const AttentionGradients& gradients) {
+bool backward_with_buffer(const AttentionProblem& problem, const AttentionGradients& gradients) {
   const View& dbias = gradients.dbias;
   const int64_t batch = problem.q.shape[0], heads = problem.q.shape[1], queries = problem.q.shape[2],
                 keys = problem.k.shape[2], group = heads / problem.k.shape[1];
