@@ -25,7 +25,7 @@ std::vector<float> adjusted(const DrawInputs& inputs, const SamplingOptions& opt
   if (options.repetition_penalty != 1) {
     std::vector<int32_t> seen(inputs.history.begin(), inputs.history.end());
     std::ranges::sort(seen);
-    seen.erase(std::ranges::unique(seen).begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
     const auto penalty = static_cast<float>(options.repetition_penalty);
     for (const int32_t id : seen) {
       if (id < 0 || id >= std::ssize(values)) continue;

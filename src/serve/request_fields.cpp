@@ -161,7 +161,7 @@ std::vector<int64_t> RequestFields::places(const std::string& name, int64_t most
   }
   if (result.empty()) fail(name, "is empty");
   std::ranges::sort(result);
-  result.erase(std::ranges::unique(result).begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 
