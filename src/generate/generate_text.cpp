@@ -82,10 +82,10 @@ void fill(GeneratedText& result, const Setting& setting, std::span<const int32_t
   result.prompt_tokens = std::ssize(prompt);
 }
 
-using Prompts = std::vector<std::vector<int32_t>>;
+using Prompts = std::span<const std::vector<int32_t>>;
 
 /// Samples each text token by token.
-void sample_texts(const Setting& setting, const Prompts& prompts, std::span<GeneratedText> results) {
+void sample_texts(const Setting& setting, Prompts prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
   Engine engine(setting.model,
                 {.rows = options.batch_rows, .use_cache = options.use_cache, .cache_type = options.cache_type});
@@ -111,7 +111,7 @@ void sample_texts(const Setting& setting, const Prompts& prompts, std::span<Gene
 }
 
 /// Continues each prompt with beam search. Calls the callback in the order of the prompts.
-void search_texts(const Setting& setting, const Prompts& prompts, std::span<GeneratedText> results) {
+void search_texts(const Setting& setting, Prompts prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
   const auto copies = static_cast<size_t>(options.copies);
   SearchOptions search_options = search_by(options.rules);
@@ -143,20 +143,27 @@ int64_t most_tokens(const GenerateOptions& options, int64_t prompt_tokens) {
 std::vector<GeneratedText> generate_text(const LanguageModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> prompts, const GenerateOptions& options,
                                          const OnText& on_text) {
-  check(options);
-  Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.vocab_size(), options.rules)};
-  if (options.goes_past_end) setting.vocabulary.ends.clear();
-  Prompts starts;
+  std::vector<std::vector<int32_t>> starts;
   for (const std::string& prompt : prompts)
     starts.push_back(frame_prompt(tokenizer, prompt, options.rules.as_transformers));
+  return generate_from_ids(model, tokenizer, starts, options, on_text);
+}
+
+std::vector<GeneratedText> generate_from_ids(const LanguageModel& model, const Tokenizer& tokenizer,
+                                             std::span<const std::vector<int32_t>> prompts,
+                                             const GenerateOptions& options, const OnText& on_text) {
+  check(options);
+  for (const auto& prompt : prompts) require<ShapeError>(!prompt.empty(), "generate: a prompt has no tokens");
+  Setting setting{model, tokenizer, options, on_text, Vocabulary::of(tokenizer, model.vocab_size(), options.rules)};
+  if (options.goes_past_end) setting.vocabulary.ends.clear();
   std::vector<GeneratedText> results;
   for (int64_t prompt = 0; prompt < std::ssize(prompts); ++prompt) {
     for (int64_t copy = 0; copy < options.copies; ++copy) results.push_back({.prompt = prompt, .copy = copy});
   }
   if (options.beam > 1) {
-    search_texts(setting, starts, results);
+    search_texts(setting, prompts, results);
   } else {
-    sample_texts(setting, starts, results);
+    sample_texts(setting, prompts, results);
   }
   return results;
 }

@@ -68,6 +68,12 @@ std::vector<GeneratedText> generate_text(const LanguageModel& model, const Token
                                          std::span<const std::string> prompts, const GenerateOptions& options = {},
                                          const OnText& on_text = {});
 
+/// generate_text() for prompts given as token ids, such as a rendered chat template. No token is added; a prompt must
+/// not be empty.
+std::vector<GeneratedText> generate_from_ids(const LanguageModel& model, const Tokenizer& tokenizer,
+                                             std::span<const std::vector<int32_t>> prompts,
+                                             const GenerateOptions& options = {}, const OnText& on_text = {});
+
 /// The continuation of one prompt, without the prompt.
 std::string generate_text(const LanguageModel& model, const Tokenizer& tokenizer, const std::string& prompt,
                           const GenerateOptions& options = {});
