@@ -7,6 +7,8 @@ namespace attend::cli {
 
 /// `attend bench [NAME…]`: measures workloads against the machine's peak.
 void add_bench(Command& app);
+/// `attend chat MODEL`: talks with a language model in the terminal.
+void add_chat(Command& app);
 /// `attend classify MODEL TEXT…`: classifies texts or images.
 void add_classify(Command& app);
 /// `attend compare FILE… -o FOLDER`: trains models with and without attention and compares them by sentence length.

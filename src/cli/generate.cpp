@@ -62,20 +62,6 @@ void take_rules(GenerateArguments& arguments, const GenerationRules& rules) {
   }
 }
 
-const char* name_of(Ending ending) {
-  switch (ending) {
-    case Ending::length:
-      return "length";
-    case Ending::end:
-      return "end";
-    case Ending::stop:
-      return "stop";
-    case Ending::callback:
-      return "interrupted";
-  }
-  return "";
-}
-
 Json to_json(const GeneratedText& text, const std::string& prompt) {
   return {{"prompt", prompt},
           {"text", text.text},

@@ -74,6 +74,7 @@ int run(int argc, char** argv) {
   attend::cli::add_demo(app);
   attend::cli::add_translate(app);
   attend::cli::add_generate(app);
+  attend::cli::add_chat(app);
   attend::cli::add_fill(app);
   attend::cli::add_classify(app);
   attend::cli::add_embed(app);

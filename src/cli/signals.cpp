@@ -1,5 +1,6 @@
 #include "cli/signals.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ std::atomic<bool> stop_requested{false};
 std::atomic<int> stop_signal{0};
 std::atomic<bool> is_terminal{false};  // standard error is a terminal and may show a status line
 std::atomic<const char*> message{nullptr};
+std::atomic<bool> interrupted{false};
 
 void write_text(const char* text) {
   // If standard error cannot be written, there is nowhere to report that.
@@ -52,6 +54,8 @@ extern "C" void stop_and_save(int signal) {
   errno = before;
 }
 
+extern "C" void set_interrupted(int) { interrupted = true; }
+
 extern "C" void exit_at_once(int signal) {
   if (is_terminal) write_text(kClearLine);
   write_text("attend: ");
@@ -73,7 +77,10 @@ extern "C" void report_bus_error(int signal, siginfo_t* info, void*) {
   _exit(1);
 }
 
-void handle(std::initializer_list<int> signals, void (*handler)(int), int flags) {
+/// Once: the second signal has its default effect.
+enum class Handled { once, always };
+
+void handle(std::initializer_list<int> signals, void (*handler)(int), int flags, Handled handled = Handled::once) {
   is_terminal = isatty(STDERR_FILENO) == 1;
   for (const int signal : signals) {
     struct sigaction before {
@@ -81,7 +88,7 @@ void handle(std::initializer_list<int> signals, void (*handler)(int), int flags)
     const bool is_ignored = sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
     if (is_ignored) continue;
     action.sa_handler = handler;
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | flags;
+    action.sa_flags = (handled == Handled::once ? static_cast<int>(SA_RESETHAND) : 0) | flags;
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, nullptr);
   }
@@ -110,6 +117,19 @@ void acknowledge_signals() {
 void exit_with_message(const char* text) {
   message = text;
   handle({SIGINT, SIGTERM}, exit_at_once, 0);
+}
+
+void interrupt_by_flag() { handle({SIGINT}, set_interrupted, SA_RESTART, Handled::always); }
+bool is_interrupted() { return interrupted; }
+bool take_interrupt() { return interrupted.exchange(false); }
+bool wait_for_turn() {
+  // Any thread may receive the signal, or it may come just before the wait, so the wait ends ten times a second to
+  // look.
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (!interrupted) {
+    if (poll(&input, 1, 100) > 0) return true;
+  }
+  return false;
 }
 
 bool is_stop_requested() { return stop_requested; }

@@ -26,6 +26,15 @@ constexpr const char* kSavingFirst = "Stopping after saving. Press Ctrl-C again 
 /// From now on Ctrl-C and SIGTERM print "attend: `message`" and end the process; the string must be static.
 void exit_with_message(const char* message);
 
+/// From now on Ctrl-C sets a flag instead of ending the process, each time it is pressed.
+void interrupt_by_flag();
+/// Waits until standard input can be read. Returns false if Ctrl-C set the flag before that.
+bool wait_for_turn();
+/// Whether Ctrl-C was pressed since the flag was last taken.
+bool is_interrupted();
+/// is_interrupted(), and clears the flag.
+bool take_interrupt();
+
 bool is_stop_requested();
 /// Thrown to end a computation from within one of its callbacks.
 struct StopRequested {};
