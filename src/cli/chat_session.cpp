@@ -37,7 +37,8 @@ std::vector<int32_t> ChatSession::prompt() const {
   require<FormatError>(!ids.empty(), "the chat template gives no tokens for this conversation");
   const int64_t context = setting_.model.context();
   require<FormatError>(std::ssize(ids) < context, "the conversation has ", ids.size(),
-                       " tokens, but the context of the model holds ", context);
+                       " tokens, but the context of the model holds ", context,
+                       "; /save FILE keeps it, /reset starts a new one");
   return ids;
 }
 

@@ -200,7 +200,10 @@ TEST_F(Chat, TellsThatTheContextIsFull) {
   const Finished refused = chat("the\n" + words + "\n", {"--tokens", "4"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(lines_of(refused.out).size(), 1u) << "the answer before stays";
-  EXPECT_NE(refused.err.find("tokens, but the context of the model holds 200\n"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(
+                "tokens, but the context of the model holds 200; /save FILE keeps it, /reset starts a new one\n"),
+            std::string::npos)
+      << refused.err;
   const Finished cut = chat(std::string(150, 'a') + "\n", {"--temperature", "0"});
   EXPECT_EQ(cut.code, 0);
   if (lines_of(cut.err).size() == 1) {
@@ -264,7 +267,7 @@ TEST_F(Chat, TalksOnATerminal) {
   chat.type("/system a dog\n");
   chat.wait_for("System prompt set.\r\n> ");
   chat.type(std::string(250, 'a') + "\n");
-  chat.wait_for("but the context of the model holds 200\r\n> ");
+  chat.wait_for("but the context of the model holds 200; /save FILE keeps it, /reset starts a new one\r\n> ");
   chat.type("\x04");
   EXPECT_EQ(chat.exit_code(), 0);
 }
