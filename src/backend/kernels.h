@@ -121,7 +121,8 @@ struct RowNorm {
 };
 struct WeightProductOptions {
   bool bf16 = false;              ///< round x to bf16 if the weights are bf16; small products may stay exact
-  bool batch_invariant = false;   ///< the bits of a row of y do not depend on the number of rows of x
+  /// The bits of a row of y must not depend on the number of rows of x. On the CPU they never do.
+  bool batch_invariant = false;
   std::optional<RowNorm> norm{};  ///< x is replaced by its norm
   /// Weights, biases and the norm's weights may be read before earlier kernels have finished: none of them writes
   /// these.
@@ -242,6 +243,9 @@ struct PositionKernels {
       "position.rotary"};
 };
 
+/// Positions in a page of a key-value cache.
+inline constexpr int64_t kPageKeys = 16;
+
 /// One attention call, forward or backward. attend/ops/attention.h documents the options.
 struct AttentionProblem {
   /// [batch, heads, length, dim], unit last stride. In the forward pass k and v may be bf16 if q is f32.
@@ -259,7 +263,12 @@ struct AttentionProblem {
   double softcap = 0;  ///< 0: no softcap
   double dropout = 0;
   RandomStream random;
-  bool batch_invariant = false;  ///< the bits of a query's output do not depend on the number of queries
+  /// The bits of a query's output must not depend on the number of queries. On the CPU they never do.
+  bool batch_invariant = false;
+  /// Only in a forward pass on the CPU, in f32 and with q_offsets: pages[s] holds the addresses of the pages of sequence
+  /// s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise. Of k and v
+  /// only shapes are used, [1, key heads, longest length, dim].
+  const float* const* const* pages = nullptr;
 };
 struct AttentionGradients {
   ConstView y, dy, lse;  ///< the results of the forward pass and the upstream gradient

@@ -62,8 +62,6 @@ void sgd(std::span<const SgdSlot> slots, const SgdOptions& options, const Gradie
 
 void attention_forward(const AttentionProblem& problem, View y, View lse);
 void attention_backward(const AttentionProblem& problem, const AttentionGradients& gradients);
-/// The forward pass for a few queries, limited by the time to read k and v once.
-void attention_decode(const AttentionProblem& problem, View y, View lse);
 void attention_weights(const AttentionProblem& problem, ConstView lse, const AttentionSelection& chosen, View values,
                        View places);
 

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "attend/base/threads.h"
 #include "backend/cpu/attention/attention_slice.h"
@@ -56,10 +57,10 @@ void BlockScores(const HeadSlice<float>& head, const float* queries, KeyRange ke
                  float* scores) {
   const F32 d;
   for (int64_t j = keys.begin; j < keys.end; j += kGroup) {
-    const int64_t rows = HWY_MIN(kGroup, head.keys - j);
-    const float* first = head.k + j * head.k_row;
+    const int64_t rows = head.pages ? kGroup : HWY_MIN(kGroup, head.keys - j);  // a page has room for whole groups
+    const float *first = head.key_row(j), *values = head.value_row(j);
     for (int64_t n = 0; n < rows && ahead != nullptr; ++n) {
-      PrefetchRow(head.v + (j + n) * head.v_row, head.value_dim);
+      PrefetchRow(values + n * head.v_row, head.value_dim);
       for (int64_t c = 0; c < head.dim; c += 16) ahead->fetch(first + n * head.k_row + c);
     }
     hn::Vec<F32> sum[kQueries];
@@ -148,13 +149,15 @@ HWY_INLINE void AddVectors(const HeadSlice<float>& head, KeyRange keys, const fl
   const F32 d;
   hn::Vec<F32> sum[kVectors];
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::LoadU(d, output + c + n * kGroup);
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
-    const float weight = weights[j - keys.begin];
-    if (weight == 0) continue;
-    const auto w = hn::Set(d, weight);
-    const float* row = head.v + j * head.v_row + c;
-    HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::MulAdd(w, hn::LoadU(d, row + n * kGroup), sum[n]);
-  }
+  head.for_runs(keys, [&](KeyRange run) HWY_ATTR {
+    const float* row = head.value_row(run.begin) + c;
+    for (int64_t j = run.begin; j < run.end; ++j, row += head.v_row) {
+      const float weight = weights[j - keys.begin];
+      if (weight == 0) continue;
+      const auto w = hn::Set(d, weight);
+      HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::MulAdd(w, hn::LoadU(d, row + n * kGroup), sum[n]);
+    }
+  });
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[n], d, output + c + n * kGroup);
 }
 
@@ -166,7 +169,7 @@ void AddValues(const HeadSlice<float>& head, KeyRange keys, const float* weights
   for (; c < head.value_dim; ++c) {
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       const float weight = weights[j - keys.begin];
-      if (weight != 0) output[c] = AddProduct(weight, head.v[j * head.v_row + c], output[c]);
+      if (weight != 0) output[c] = AddProduct(weight, head.value_row(j)[c], output[c]);
     }
   }
 }
@@ -204,21 +207,21 @@ void FinishQuery(float* partials, int64_t chunks, int64_t step, int64_t width, f
 
 class DecodeHeads {
  public:
-  DecodeHeads(const AttentionProblem& problem, View y, View lse)
+  DecodeHeads(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse)
       : problem_(problem),
         y_(y),
         lse_(lse),
-        spans_(sequences_of(problem)),
+        spans_(spans),
         heads_(problem.q.shape[1]),
         kv_heads_(problem.k.shape[1]),
-        queries_(problem.q.shape[2]),
+        queries_(std::ranges::max(spans, {}, &SequenceSpan::queries).queries()),
         dim_(problem.q.shape[3]),
         width_(problem.v.shape[3]),
         group_(heads_ / kv_heads_),
         chunks_(std::max<int64_t>(1, (problem.k.shape[2] + kKeyChunk - 1) / kKeyChunk)),
         step_(2 + width_),
         partials_(std::ssize(spans_) * heads_ * queries_ * chunks_ * step_),
-        ahead_(stream_ahead(problem.k.dtype, group_ * queries_ == 1)) {}
+        ahead_(stream_ahead(DType::f32, group_ * queries_ == 1)) {}
 
   void Run() const {
     const int64_t task_bytes =
@@ -233,30 +236,39 @@ class DecodeHeads {
                       for (int64_t task = first; task < last; ++task) Decode(task, slices, many ? many->data() : few);
                     });
     const FlushTinyNumbers flush;
-    for (int64_t row = 0; chunks_ > 1 && row < std::ssize(spans_) * heads_ * queries_; ++row) Finish(row);
+    for (int64_t s = 0; chunks_ > 1 && s < std::ssize(spans_); ++s) {
+      for (int64_t h = 0; h < heads_; ++h) {
+        for (int64_t i = 0; i < SpanAt(s).queries(); ++i) Finish(s, h, i);
+      }
+    }
   }
 
  private:
-  float* PartialOf(int64_t row, int64_t chunk) const { return partials_.data() + (row * chunks_ + chunk) * step_; }
+  const SequenceSpan& SpanAt(int64_t s) const { return spans_[static_cast<size_t>(s)]; }
+  /// Query i of head h of span s.
+  float* PartialOf(int64_t s, int64_t h, int64_t i, int64_t chunk) const {
+    return partials_.data() + (((s * heads_ + h) * queries_ + i) * chunks_ + chunk) * step_;
+  }
 
-  void Finish(int64_t row) const {
-    const int64_t b = row / queries_ / heads_, h = row / queries_ % heads_, i = row % queries_;
-    FinishQuery(PartialOf(row, 0), chunks_, step_, width_,
-                static_cast<float*>(y_.data) + b * y_.strides[0] + h * y_.strides[1] + i * y_.strides[2],
-                static_cast<float*>(lse_.data) + b * lse_.strides[0] + h * lse_.strides[1] + i * lse_.strides[2]);
+  void Finish(int64_t s, int64_t h, int64_t i) const {
+    const auto place = [&](const View& view) {
+      const SequenceSpan& span = SpanAt(s);
+      return static_cast<float*>(view.data) + span.batch * view.strides[0] + h * view.strides[1] +
+             (span.q_begin + i) * view.strides[2];
+    };
+    FinishQuery(PartialOf(s, h, i, 0), chunks_, step_, width_, place(y_), place(lse_));
   }
 
   /// One chunk of the keys of one key head of one sequence.
   void Decode(int64_t task, std::vector<HeadSlice<float>>& slices, float* scaled) const {
-    const int64_t chunk = task % chunks_, kv_head = task / chunks_ % kv_heads_, b = task / chunks_ / kv_heads_;
-    const int64_t first_row = (b * heads_ + kv_head * group_) * queries_, count = group_ * queries_;
+    const int64_t chunk = task % chunks_, kv_head = task / chunks_ % kv_heads_, s = task / chunks_ / kv_heads_;
+    const int64_t queries = SpanAt(s).queries(), first_head = kv_head * group_, count = group_ * queries;
+    if (queries == 0) return;
     slices.clear();
-    for (int64_t h = 0; h < group_; ++h) {
-      slices.push_back(slice_of<float>(problem_, spans_[static_cast<size_t>(b)], kv_head * group_ + h));
-    }
+    for (int64_t h = 0; h < group_; ++h) slices.push_back(slice_of<float>(problem_, SpanAt(s), first_head + h));
     const auto query_at = [&](int64_t r) -> Decoded {
-      float* part = PartialOf(first_row + r, chunk);
-      return {&slices[static_cast<size_t>(r / queries_)], scaled + r * dim_, r % queries_, {part, part + 1, part + 2}};
+      float* part = PartialOf(s, first_head + r / queries, r % queries, chunk);
+      return {&slices[static_cast<size_t>(r / queries)], scaled + r * dim_, r % queries, {part, part + 1, part + 2}};
     };
     for (int64_t r = 0; r < count; ++r) {
       const Decoded query = query_at(r);
@@ -265,7 +277,7 @@ class DecodeHeads {
       std::fill_n(query.state.max, step_, 0.0f);
       *query.state.max = kHidden<float>;
     }
-    const KeyRange seen = slices[0].visible_to_any(0, queries_);
+    const KeyRange seen = slices[0].visible_to_any(0, queries);
     const int64_t begin = std::max(chunk * kKeyChunk, block_begin(seen.begin));
     const int64_t end = std::min((chunk + 1) * kKeyChunk, seen.end);
     for (int64_t block = begin; block < end; block += kKeyBlock) {
@@ -278,18 +290,20 @@ class DecodeHeads {
       }
     }
     if (chunks_ > 1) return;
-    for (int64_t r = 0; r < count; ++r) Finish(first_row + r);
+    for (int64_t r = 0; r < count; ++r) Finish(s, first_head + r / queries, r % queries);
   }
 
   const AttentionProblem& problem_;
   const View y_, lse_;
-  const std::vector<SequenceSpan> spans_;
+  const std::span<const SequenceSpan> spans_;
   const int64_t heads_, kv_heads_, queries_, dim_, width_, group_, chunks_, step_;
   const Scratch<float> partials_;  // for each query and chunk: max, sum, then the outputs
   const StreamAhead ahead_;
 };
 
-void AttentionDecode(const AttentionProblem& problem, View y, View lse) { DecodeHeads(problem, y, lse).Run(); }
+void AttentionDecode(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
+  DecodeHeads(problem, spans, y, lse).Run();
+}
 
 }  // namespace attend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -297,8 +311,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::cpu {
 HWY_EXPORT(AttentionDecode);
-void attention_decode(const AttentionProblem& problem, View y, View lse) {
-  HWY_DYNAMIC_DISPATCH(AttentionDecode)(problem, y, lse);
+void attention_decode(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
+  HWY_DYNAMIC_DISPATCH(AttentionDecode)(problem, spans, y, lse);
 }
 }  // namespace attend::cpu
 #endif

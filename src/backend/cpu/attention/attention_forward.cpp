@@ -1,3 +1,5 @@
+#include <span>
+
 #include "backend/cpu/attention/attention_slice.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/dispatch.h"
@@ -121,7 +123,7 @@ HWY_NOINLINE void AddValuesWithCare(const HeadSlice<T>& head, KeyRange keys, con
       if (shrinks) sum = hn::Mul(sum, hn::LoadU(d, panel.decay + n * lanes));
       for (int64_t key = keys.begin; key < keys.end; ++key) {
         const auto w = hn::LoadU(d, weights + ((key - keys.begin) * kVectors + n) * lanes);
-        const auto more = hn::MulAdd(hn::Set(d, head.v[key * head.v_row + c]), w, sum);
+        const auto more = hn::MulAdd(hn::Set(d, head.value_row(key)[c]), w, sum);
         sum = hn::IfThenElse(hn::Eq(w, hn::Zero(d)), sum, more);
       }
       hn::StoreU(sum, d, o);
@@ -142,13 +144,16 @@ HWY_INLINE void PanelStep(const HeadSlice<T>& head, const PanelState<T>& panel, 
     AddValuesWithCare<kVectors>(head, keys, scores, panel, shrinks);
     return;
   }
-  MultiplyRows<kVectors, T>({.in = {head.v + keys.begin * head.v_row, 1, head.v_row, scores, width},
-                             .depth = rows,
-                             .c = panel.output,
-                             .c_row = width,
-                             .add = true,
-                             .decay = shrinks ? panel.decay : nullptr},
-                            head.value_dim);
+  head.for_runs(keys, [&](KeyRange run) {
+    MultiplyRows<kVectors, T>(
+        {.in = {head.value_row(run.begin), 1, head.v_row, scores + (run.begin - keys.begin) * width, width},
+         .depth = run.end - run.begin,
+         .c = panel.output,
+         .c_row = width,
+         .add = true,
+         .decay = shrinks && run.begin == keys.begin ? panel.decay : nullptr},
+        head.value_dim);
+  });
 }
 
 template <class T>
@@ -242,8 +247,7 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
 }
 
 template <class T>
-void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
-  const std::vector<SequenceSpan> spans = sequences_of(problem);
+void ForwardHeads(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
   const int64_t heads = problem.q.shape[1], rows_per_task = kPanelsPerTask * PanelWidth<T>();
   struct Task {
     const SequenceSpan* span;
@@ -251,7 +255,7 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
   };
   std::vector<Task> tasks;
   for (const SequenceSpan& span : spans) {
-    const int64_t queries = span.q_end - span.q_begin;
+    const int64_t queries = span.queries();
     for (int64_t h = 0; h < heads; ++h) {
       // Later queries of a causal head see more keys. They go first, so that the last tasks are short.
       for (int64_t first = (queries - 1) / rows_per_task * rows_per_task; first >= 0; first -= rows_per_task) {
@@ -264,8 +268,12 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
     if (head.queries == 0) return;
     const int64_t end = std::min(task.first + rows_per_task, head.queries);
     const KeyRange seen = head.visible_to_any(task.first, end);
-    const bool finite = !head.may_hide_keys() ||
-                        AllFinite(head.v + seen.begin * head.v_row, head.v_row, seen.end - seen.begin, head.value_dim);
+    bool finite = true;
+    if (head.may_hide_keys()) {
+      head.for_runs(seen, [&](KeyRange part) {
+        finite = finite && AllFinite(head.value_row(part.begin), head.v_row, part.end - part.begin, head.value_dim);
+      });
+    }
     const auto at = [&](const View& view) {
       return static_cast<T*>(view.data) + task.span->batch * view.strides[0] + task.head * view.strides[1] +
              task.span->q_begin * view.strides[2];
@@ -281,8 +289,8 @@ void ForwardHeads(const AttentionProblem& problem, View y, View lse) {
   });
 }
 
-void AttentionForward(const AttentionProblem& problem, View y, View lse) {
-  WithFloat(problem.q.dtype, "attention", [&](auto type) { ForwardHeads<decltype(type)>(problem, y, lse); });
+void AttentionForward(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
+  WithFloat(problem.q.dtype, "attention", [&](auto type) { ForwardHeads<decltype(type)>(problem, spans, y, lse); });
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
@@ -312,11 +320,16 @@ void forward_converted(AttentionProblem problem, View y, View lse) {
 }  // namespace
 
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
-  if (problem.k.dtype != problem.q.dtype) return forward_converted(problem, y, lse);
+  if (!problem.pages && problem.k.dtype != problem.q.dtype) return forward_converted(problem, y, lse);
   constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode gives the same bits and wastes no lanes
-  const bool is_decoding = problem.q.shape[2] <= kFewQueries && !problem.q_offsets && problem.q.dtype == DType::f32;
-  if (is_decoding) return attention_decode(problem, y, lse);
-  ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, y, lse);
+  std::vector<SequenceSpan> few, many;
+  for (const SequenceSpan& span : sequences_of(problem)) {
+    const bool is_packed = problem.q_offsets && !problem.pages;
+    const bool is_few = span.queries() <= kFewQueries && !is_packed && problem.q.dtype == DType::f32;
+    (is_few ? few : many).push_back(span);
+  }
+  if (!few.empty()) attention_decode(problem, few, y, lse);
+  if (!many.empty()) ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, many, y, lse);
 }
 }  // namespace attend::cpu
 #endif

@@ -259,11 +259,13 @@ HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t f
   const int64_t rows = keys.end - keys.begin;
   const Extra kind = BuildExtra<kVectors>(head, first, count, keys, extra, extra + kKeyBlock * width);
   if (kind == Extra::hides_all) return false;
-  MultiplyRows<kVectors, T>({.in = {head.k + keys.begin * head.k_row, head.k_row, 1, packed, width},
-                             .depth = head.dim,
-                             .c = scores,
-                             .c_row = width},
-                            rows);
+  head.for_runs(keys, [&](KeyRange run) {
+    MultiplyRows<kVectors, T>({.in = {head.key_row(run.begin), head.k_row, 1, packed, width},
+                               .depth = head.dim,
+                               .c = scores + (run.begin - keys.begin) * width,
+                               .c_row = width},
+                              run.end - run.begin);
+  });
   if (head.softcap > 0) {
     const auto cap = hn::Set(d, head.softcap), inverse = hn::Set(d, 1 / head.softcap);
     ForEachVector<kVectors>(rows, scores, [&](int64_t, int, T* s) HWY_ATTR {

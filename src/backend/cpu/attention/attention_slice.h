@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "backend/kernels.h"
@@ -26,6 +28,8 @@ template <class T>
 struct HeadSlice {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   int64_t q_row = 0, k_row = 0, v_row = 0;  ///< strides from one position to the next
+  const T* const* pages = nullptr;          ///< the keys and values are in pages; k and v are null
+  int64_t k_page = 0, v_page = 0;           ///< place of this head's keys and values in a page
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   const uint8_t* mask = nullptr;
   int64_t mask_row = 0, mask_key = 0;
@@ -41,6 +45,23 @@ struct HeadSlice {
   double dropout = 0;
   RandomStream random;
   uint64_t first_row = 0, row_groups = 0;
+
+  const T* key_row(int64_t key) const {
+    return pages ? pages[key / kPageKeys] + k_page + key % kPageKeys * k_row : k + key * k_row;
+  }
+  const T* value_row(int64_t key) const {
+    return pages ? pages[key / kPageKeys] + v_page + key % kPageKeys * v_row : v + key * v_row;
+  }
+  /// Calls run(part) for the parts of a range of keys that are evenly spaced in memory, in order.
+  template <class F>
+  void for_runs(KeyRange range, F&& run) const {
+    if (!pages) return run(range);
+    for (int64_t begin = range.begin; begin < range.end;) {
+      const int64_t end = std::min((begin / kPageKeys + 1) * kPageKeys, range.end);
+      run(KeyRange{begin, end});
+      begin = end;
+    }
+  }
 
   /// The keys that query i may see by position; a mask may hide more. Both ends increase with i.
   KeyRange visible(int64_t i) const {
@@ -77,22 +98,33 @@ struct HeadSlice {
 struct SequenceSpan {
   int64_t batch = 0;
   int64_t q_begin = 0, q_end = 0, k_begin = 0, k_end = 0;
+  int64_t index = 0;  ///< of the sequence
+  int64_t queries() const { return q_end - q_begin; }
 };
 
 inline std::vector<SequenceSpan> sequences_of(const AttentionProblem& problem) {
   std::vector<SequenceSpan> spans;
+  const auto* lengths = static_cast<const int64_t*>(problem.lengths.data);
+  if (problem.pages) {
+    const auto* q = static_cast<const int64_t*>(problem.q_offsets.data);
+    for (int64_t s = 0; s + 1 < problem.q_offsets.shape[0]; ++s) spans.push_back({0, q[s], q[s + 1], 0, lengths[s], s});
+    return spans;
+  }
   if (problem.q_offsets) {
     const auto* q = static_cast<const int64_t*>(problem.q_offsets.data);
     const auto* k = static_cast<const int64_t*>(problem.k_offsets.data);
-    for (int64_t s = 0; s + 1 < problem.q_offsets.shape[0]; ++s) spans.push_back({0, q[s], q[s + 1], k[s], k[s + 1]});
+    for (int64_t s = 0; s + 1 < problem.q_offsets.shape[0]; ++s)
+      spans.push_back({0, q[s], q[s + 1], k[s], k[s + 1], s});
     return spans;
   }
-  const auto* lengths = static_cast<const int64_t*>(problem.lengths.data);
   for (int64_t b = 0; b < problem.q.shape[0]; ++b) {
-    spans.push_back({b, 0, problem.q.shape[2], 0, lengths ? lengths[b] : problem.k.shape[2]});
+    spans.push_back({b, 0, problem.q.shape[2], 0, lengths ? lengths[b] : problem.k.shape[2], b});
   }
   return spans;
 }
+
+/// The forward pass of sequences with a few queries in f32, limited by the time to read k and v once.
+void attention_decode(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse);
 
 /// Address of element [b, h, i, j]. Axes of size 1 that broadcast have stride 0.
 template <class T>
@@ -106,15 +138,23 @@ HeadSlice<T> slice_of(const AttentionProblem& problem, const SequenceSpan& span,
   const int64_t kv_head = head / (problem.q.shape[1] / problem.k.shape[1]);
   HeadSlice<T> slice;
   slice.q = element<T>(problem.q, span.batch, head, span.q_begin);
-  slice.k = element<T>(problem.k, span.batch, kv_head, span.k_begin);
-  slice.v = problem.v ? element<T>(problem.v, span.batch, kv_head, span.k_begin) : nullptr;
   slice.q_row = problem.q.strides[2];
-  slice.k_row = problem.k.strides[2];
-  slice.v_row = problem.v ? problem.v.strides[2] : 0;
+  if (problem.pages) {
+    if constexpr (std::is_same_v<T, float>) slice.pages = problem.pages[span.index];
+    slice.k_row = problem.k.shape[3];
+    slice.v_row = problem.v.shape[3];
+    slice.k_page = kv_head * kPageKeys * slice.k_row;
+    slice.v_page = kPageKeys * (problem.k.shape[1] * slice.k_row + kv_head * slice.v_row);
+  } else {
+    slice.k = element<T>(problem.k, span.batch, kv_head, span.k_begin);
+    slice.v = problem.v ? element<T>(problem.v, span.batch, kv_head, span.k_begin) : nullptr;
+    slice.k_row = problem.k.strides[2];
+    slice.v_row = problem.v ? problem.v.strides[2] : 0;
+  }
   slice.queries = span.q_end - span.q_begin;
   slice.keys = span.k_end - span.k_begin;
   slice.dim = problem.q.shape[3];
-  slice.value_dim = problem.v ? problem.v.shape[3] : 0;
+  slice.value_dim = problem.v || problem.pages ? problem.v.shape[3] : 0;
   if (problem.mask) {
     slice.mask = element<uint8_t>(problem.mask, span.batch, head, span.q_begin, span.k_begin);
     slice.mask_row = problem.mask.strides[2];
