@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -63,10 +62,25 @@ struct EngineOptions {
   bool use_cache = true;              ///< false: recompute all tokens in each step, as a reference
   std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
   bool use_best = true;               ///< false: a GPU returns all logits even if the best suffice, as a reference
+  // Only with keys and values in pages: on the CPU, for Transformers.
+  /// Maximum number of prompt tokens in a step while other sequences generate, so that none of them waits long for its
+  /// next token; four times as many while none generates. Longer prompts are read in several steps.
+  int64_t prompt_tokens = INT64_MAX / 4;
+  int64_t cache_bytes = 0;  ///< limit for the memory of keys and values; 0: no limit
+};
+
+struct EngineCounters {
+  int64_t running = 0, waiting = 0;         ///< sequences
+  int64_t pages_used = 0, pages_total = 0;  ///< of keys and values; total 0: there are no pages, or no limit
+  int64_t pages_idle = 0;                   ///< kept for prompts that begin like earlier ones
+  int64_t page_bytes = 0, page_tokens = 0;  ///< size of a page
+  int64_t prompt_tokens = 0;                ///< prompt tokens so far, those that were reused included
+  int64_t reused_tokens = 0;                ///< prompt tokens that did not have to be read
 };
 
 /// Generates sequences in a batch with one model, a PairModel or a LanguageModel, which must outlive the engine. The
-/// tokens of a sequence do not depend on the other sequences or on the number of threads.
+/// tokens of a sequence do not depend on the other sequences or on the number of threads. On the CPU, neither do the
+/// bits of its log probabilities and attention weights, nor on prompt_tokens and cache_bytes.
 class Engine {
  public:
   Engine(const Model& model, const EngineOptions& options);
@@ -75,27 +89,20 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   /// Adds a sequence. Sequences start in the order in which they are added, as soon as the batch has room. Throws
-  /// ShapeError for a source or prompt longer than the model's context.
+  /// ShapeError for a source or prompt longer than the model's context, and Error for a sequence that needs more memory
+  /// than cache_bytes.
   void add(Sequence sequence);
-  /// Starts waiting sequences and generates one token for each running sequence. Returns false if there was nothing to
-  /// do. After an exception from a callback, the engine must not be used.
+  /// Starts waiting sequences and generates one token for each sequence whose prompt is read. Returns false if there
+  /// was nothing to do. After an exception from a callback, the engine must not be used.
   bool step();
 
- private:
-  struct Slot;
-  struct Group;
+  EngineCounters counters() const;
 
-  std::vector<std::unique_ptr<Group>> start_waiting();
-  std::unique_ptr<Group> read(std::vector<Slot> slots) const;
-  Tensor first_logits(Group& group, std::span<const Slot* const> distinct) const;
-  bool fits(const Slot& slot, int64_t rows, int64_t longest) const;
-  void settle(Group& group);
-  void merge(std::vector<std::unique_ptr<Group>> fresh);
+ private:
+  struct State;
 
   const Model& model_;
-  EngineOptions options_;
-  std::deque<Slot> waiting_;
-  std::vector<std::unique_ptr<Group>> groups_;  // one for each number of rows per sequence
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace attend

@@ -12,6 +12,7 @@
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "nn/alibi.h"
+#include "nn/heads.h"
 #include "nn/observed_attention.h"
 
 namespace attend {
@@ -46,16 +47,6 @@ Linear projection(const LinearConfig& config, int64_t parts, Rng& rng) {
   if (config.bias) result.bias = constant_parameter({config.out}, 0);
   return result;
 }
-
-/// [batch, length, heads · dim] as [batch, heads, length, dim]. With a norm, each head is normed; without, this is a
-/// view.
-Tensor split_heads(const Tensor& x, int64_t heads, const std::optional<RMSNorm>& norm = {}) {
-  const Tensor apart = reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
-  return transpose(norm ? norm->forward(apart) : apart, 1, 2);
-}
-
-/// [batch, heads, length, dim] as [batch, length, heads · dim].
-Tensor join_heads(const Tensor& x) { return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)}); }
 
 /// Appends `row` [heads · dim] to x [batch, heads, length, dim] as one more position of every sequence.
 Tensor append_row(const Tensor& x, const Tensor& row) {

@@ -199,5 +199,102 @@ TEST(Engine, RefusesSequencesThatDoNotFit) {
   EXPECT_FALSE(engine.step());
 }
 
+Sequence continuation(std::vector<int32_t> prompt, int64_t limit) {
+  Sequence one{.prompt = std::move(prompt),
+               .vocabulary = {.size = kVocab, .banned = {0, 1, 2}, .begin = 2, .ends = {3}},
+               .limit = limit};
+  one.options.ends_at_limit = false;
+  return one;
+}
+
+std::vector<int32_t> long_prompt(size_t count) {
+  std::vector<int32_t> ids(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = 5 + static_cast<int32_t>(i * i % 8);
+  return ids;
+}
+
+TEST(Engine, ACommonBeginningIsReadOnce) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "128"}});
+  Engine engine(*model, {});
+  const int64_t page = engine.counters().page_tokens;
+  std::vector<int32_t> system = long_prompt(40), other = system;
+  system.insert(system.end(), {5, 6, 7});
+  other.insert(other.end(), {8, 9});
+  engine.add(continuation(system, 5));
+  while (engine.step()) {
+  }
+  EXPECT_EQ(engine.counters().reused_tokens, 0);
+  EXPECT_GT(engine.counters().pages_idle, 0);
+  engine.add(continuation(other, 5));
+  while (engine.step()) {
+  }
+  EXPECT_EQ(engine.counters().reused_tokens, 40 / page * page);
+  EXPECT_EQ(engine.counters().prompt_tokens, std::ssize(system) + std::ssize(other));
+  EXPECT_EQ(engine.counters().pages_used, 0);
+}
+
+TEST(Engine, HypothesesShareThePagesOfTheirPrompt) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "128"}});
+  Engine engine(*model, {});
+  Sequence one = continuation(long_prompt(96), 20);
+  one.options.beam = 4;
+  engine.add(std::move(one));
+  engine.step();
+  engine.step();
+  const EngineCounters counters = engine.counters();
+  EXPECT_LE(counters.pages_used, 96 / counters.page_tokens + 4);
+  while (engine.step()) {
+  }
+}
+
+TEST(Engine, LongPromptsAreReadBetweenTheTokensOfOthers) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "256"}});
+  Engine engine(*model, {.prompt_tokens = 16});
+  int64_t tokens = 0, steps = 0;
+  Sequence first = continuation({5, 6}, 200);
+  first.vocabulary.ends = {};
+  first.on_step = [&](const SequenceStep&) { return ++tokens > 0; };
+  engine.add(std::move(first));
+  engine.step();
+  bool is_answered = false;
+  Sequence longer = continuation(long_prompt(160), 3);
+  longer.on_step = [&](const SequenceStep&) { return is_answered = true; };
+  engine.add(std::move(longer));
+  EXPECT_EQ(engine.counters().waiting, 1);
+  for (; !is_answered; ++steps) {
+    const int64_t before = tokens;
+    ASSERT_TRUE(engine.step());
+    EXPECT_EQ(tokens, before + 1) << "a step without a token of the first sequence";
+  }
+  EXPECT_EQ(steps, 10);
+  EXPECT_EQ(engine.counters().running, 2);
+}
+
+TEST(Engine, WaitsForPagesAndRefusesWhatNeverFits) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "128"}});
+  const int64_t page = Engine(*model, {}).counters().page_bytes;
+  Engine engine(*model, {.cache_bytes = 3 * page});
+  EXPECT_EQ(engine.counters().pages_total, 3);
+  try {
+    engine.add(continuation(long_prompt(40), 20));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "engine: a sequence needs up to " + std::to_string(4 * page) +
+                                             " bytes for its keys and values, but the limit is " +
+                                             std::to_string(3 * page));
+  }
+  std::vector<int> order;
+  for (int i = 0; i < 4; ++i) {
+    Sequence one = continuation(long_prompt(static_cast<size_t>(20 + i)), 10);
+    one.on_done = [&order, i](const auto&) { order.push_back(i); };
+    engine.add(std::move(one));
+  }
+  do {
+    EXPECT_LE(engine.counters().running, 1);
+    EXPECT_LE(engine.counters().pages_used, 3);
+  } while (engine.step());
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace attend

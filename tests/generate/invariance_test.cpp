@@ -125,6 +125,34 @@ TEST_P(TheSameBits, AloneAndAmongOthers) {
   }
 }
 
+TEST_P(TheSameBits, HoweverPromptsAreCutAndWhateverIsCached) {
+  create(WeightFormat::f32);
+  set_threads(2);
+  const std::vector<Answer> expected = alone();
+  uint64_t seed = 20;
+  for (const int64_t tokens : {1, 7, 64}) {
+    SCOPED_TRACE(tokens);
+    expect_equal(expected, among_others({.rows = 40, .prompt_tokens = tokens}, seed++, 2));
+  }
+  const int64_t page = Engine(*model_, {}).counters().page_bytes;
+  if (page == 0) return;
+  // Memory for a few sequences: others wait, and the pages of earlier prompts are evicted.
+  expect_equal(expected, among_others({.prompt_tokens = 64, .cache_bytes = 40 * page}, seed++, 0));
+  // All pages of a prompt but the last are reused.
+  std::vector<Answer> first(expected.size()), second(expected.size());
+  Engine engine(*model_, {.prompt_tokens = 7});
+  for (std::vector<Answer>* answers : {&first, &second}) {
+    const std::vector<Sequence> all = requests();
+    for (size_t i = 0; i < all.size(); ++i) add(engine, all[i], (*answers)[i]);
+    while (engine.step()) {
+    }
+    expect_equal(expected, *answers);
+    EXPECT_EQ(engine.counters().pages_used, 0);
+  }
+  const bool shares = model_->kind() == ModelKind::language;
+  EXPECT_EQ(engine.counters().reused_tokens > 0, shares);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, TheSameBits,
     ::testing::Values(

@@ -1,0 +1,274 @@
+#include <algorithm>
+
+#include "attend/base/error.h"
+#include "attend/base/threads.h"
+#include "attend/nn/cache.h"
+#include "attend/ops/softmax.h"
+#include "generate/batch.h"
+#include "models/paged_decoding.h"
+#include "ops/generation.h"
+
+namespace attend {
+namespace {
+
+/// Sequences that begin with the same source and prompt, such as several samples, and read it together in one row.
+struct Reader {
+  std::vector<Slot> slots;
+  int64_t row = 0, read = 0;
+  int64_t now = 0;       // tokens of the current step
+  bool is_done = false;  // the prompt is read
+
+  std::span<const int32_t> prompt() const { return slots[0].prompt(); }
+  int64_t left() const { return std::ssize(prompt()) - read; }
+};
+
+/// The rows of a decoding are first those of the running sequences, then one for each reader.
+class PagedBatch final : public RunningBatch {
+ public:
+  PagedBatch(const Model& model, const EngineOptions& options, std::shared_ptr<PagePool> pool,
+             std::unique_ptr<PagedDecoding> decoding)
+      : model_(model), options_(options), pool_(std::move(pool)), decoding_(std::move(decoding)) {}
+
+  void check(const Slot& slot) const override {
+    require<Error>(pages_for(slot) <= pool_->total(), "engine: a sequence needs up to ",
+                   pages_for(slot) * pool_->page_bytes(), " bytes for its keys and values, but the limit is ",
+                   options_.cache_bytes);
+  }
+
+  bool step(std::deque<Slot>& waiting) override {
+    start_waiting(waiting);
+    if (running_.empty() && readers_.empty()) return false;
+    const std::vector<RowReading> readings = next_readings();
+    std::vector<TracedRows> traced = traced_rows(readings);
+    set_logits(decoding_->step(readings, traced));
+    advance(traced);
+    settle(waiting);
+    return true;
+  }
+
+  EngineCounters counters() const override {
+    EngineCounters result{.running = std::ssize(running_),
+                          .pages_used = pool_->used(),
+                          .pages_total = options_.cache_bytes > 0 ? pool_->total() : 0,
+                          .pages_idle = pool_->idle(),
+                          .page_bytes = pool_->page_bytes(),
+                          .page_tokens = kPagePositions,
+                          .prompt_tokens = prompt_tokens_,
+                          .reused_tokens = reused_tokens_};
+    for (const Reader& reader : readers_) result.running += std::ssize(reader.slots);
+    return result;
+  }
+
+ private:
+  int64_t pages_for(const Slot& slot) const {
+    const Sequence& sequence = *slot.sequence;
+    if (sequence.slides) return PageTable::pages_for(model_.context());
+    const int64_t limit = std::min(sequence.limit, model_.context() - std::ssize(sequence.prompt));
+    return PagedDecoding::pages_for({sequence.source, sequence.prompt}, slot.width(), std::max<int64_t>(limit, 0));
+  }
+
+  /// The number of prompt tokens that a step may read.
+  int64_t prompt_budget() const { return running_.empty() ? 4 * options_.prompt_tokens : options_.prompt_tokens; }
+
+  void start_waiting(std::deque<Slot>& waiting) {
+    int64_t rows = 0, longest = 0, pages = 0, source_tokens = 0;
+    const auto count = [&](const Slot& slot) {
+      rows += slot.width();
+      longest = std::max(longest, slot.length());
+      pages += slot.pages;
+    };
+    for (const Slot& slot : running_) count(slot);
+    for (const Reader& reader : readers_) std::ranges::for_each(reader.slots, count);
+    std::vector<Reader> fresh;
+    while (!waiting.empty() && source_tokens < prompt_budget()) {
+      Slot& next = waiting.front();
+      next.pages = pages_for(next);
+      if (!fits(options_, next, rows, longest) || pages + next.pages > pool_->total()) break;
+      next.slide(model_.context());
+      count(next);
+      source_tokens += std::ssize(next.sequence->source);
+      const bool is_same = !fresh.empty() && fresh.back().slots[0].sequence->source == next.sequence->source &&
+                           fresh.back().slots[0].prompt() == next.prompt();
+      if (!is_same) fresh.emplace_back();
+      fresh.back().slots.push_back(std::move(next));
+      waiting.pop_front();
+    }
+    add_readers(std::move(fresh));
+  }
+
+  void add_readers(std::vector<Reader> fresh) {
+    std::vector<NewRow> rows;
+    for (const Reader& reader : fresh) rows.push_back({reader.slots[0].sequence->source, reader.prompt()});
+    const int64_t first = decoding_->rows();
+    decoding_->add_rows(rows);
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      fresh[i].row = first + static_cast<int64_t>(i);
+      fresh[i].read = decoding_->held(fresh[i].row);
+      prompt_tokens_ += std::ssize(fresh[i].prompt());
+      reused_tokens_ += fresh[i].read;
+      readers_.push_back(std::move(fresh[i]));
+    }
+  }
+
+  /// One token for each row of a running sequence, then parts of prompts, in order.
+  std::vector<RowReading> next_readings() {
+    std::vector<RowReading> readings;
+    for (const Slot& slot : running_) {
+      const std::span<const int32_t> ids = slot.writer->ids();
+      for (size_t r = 0; r < ids.size(); ++r) {
+        readings.push_back({slot.first_row + static_cast<int64_t>(r), ids.subspan(r, 1)});
+      }
+    }
+    int64_t budget = prompt_budget();
+    for (Reader& reader : readers_) {
+      reader.now = std::min(reader.left(), budget);
+      budget -= reader.now;
+      if (reader.now == 0) continue;
+      const auto ids = reader.prompt().subspan(static_cast<size_t>(reader.read), static_cast<size_t>(reader.now));
+      readings.push_back({.row = reader.row, .ids = ids, .needs_logits = reader.now == reader.left()});
+    }
+    return readings;
+  }
+
+  /// The readings of traced sequences, as ranges: those of running sequences, then of prompts that end in this step.
+  std::vector<TracedRows> traced_rows(std::span<const RowReading> readings) const {
+    std::vector<TracedRows> traced;
+    int64_t first = 0;
+    for (const Slot& slot : running_) {
+      if (slot.sequence->is_traced) traced.push_back({first, slot.width()});
+      first += slot.width();
+    }
+    for (const Reader& reader : readers_) {
+      if (reader.now == 0) continue;
+      const bool is_traced = std::ranges::any_of(reader.slots, [](const Slot& s) { return s.sequence->is_traced; });
+      if (is_traced && readings[static_cast<size_t>(first)].needs_logits) traced.push_back({first, 1});
+      ++first;
+    }
+    return traced;
+  }
+
+  void set_logits(const Tensor& logits) {
+    logits_ = logits;
+    if (logits) terms_ = log_softmax_terms(logits);
+  }
+
+  /// Logits [first, first + rows) of the step.
+  StepRows step_rows(const Tensor& logits, const Tensor& terms, int64_t first, int64_t rows) const {
+    const auto stride = static_cast<size_t>(logits.dim(1)), terms_stride = static_cast<size_t>(terms.dim(1));
+    const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows);
+    return {.logits = logits.data<const float>().subspan(begin * stride, count * stride),
+            .terms = terms.data<const float>().subspan(begin * terms_stride, count * terms_stride),
+            .stride = stride,
+            .term_stride = terms_stride};
+  }
+
+  /// A sequence that gets its next token in this step, and its part of the step's results.
+  struct Turn {
+    Slot* slot;
+    StepRows rows;
+    int64_t trace = -1;  // index among the traced rows
+    int64_t trace_rows = 1, newest = 0;
+  };
+
+  void advance(const std::vector<TracedRows>& traced) {
+    std::vector<Turn> turns;
+    std::vector<Tensor> repeated;  // the hypotheses of a beam begin with the same logits
+    int64_t first = 0, trace = 0;
+    for (Slot& slot : running_) {
+      Turn turn{.slot = &slot, .rows = step_rows(logits_, terms_, first, slot.width()), .trace_rows = slot.width()};
+      if (slot.sequence->is_traced) turn.trace = trace++;
+      turns.push_back(turn);
+      first += slot.width();
+    }
+    for (Reader& reader : readers_) {
+      reader.read += reader.now;
+      reader.is_done = reader.left() == 0;
+      if (!reader.is_done) continue;
+      bool is_traced = false;
+      for (Slot& slot : reader.slots) {
+        Turn turn{.slot = &slot, .newest = reader.now - 1};
+        if (slot.width() == 1) {
+          turn.rows = step_rows(logits_, terms_, first, 1);
+        } else {
+          const std::vector<int64_t> order(static_cast<size_t>(slot.width()), first);
+          repeated.push_back(select_rows(logits_, order));
+          repeated.push_back(select_rows(terms_, order));
+          turn.rows = step_rows(repeated[repeated.size() - 2], repeated.back(), 0, slot.width());
+        }
+        if (slot.sequence->is_traced) turn.trace = trace, is_traced = true;
+        turns.push_back(turn);
+      }
+      trace += is_traced ? 1 : 0;
+      ++first;
+    }
+    parallel_for(std::ssize(turns), [&](int64_t i) {
+      const Turn& turn = turns[static_cast<size_t>(i)];
+      turn.slot->advance(turn.rows);
+    });
+    for (const Turn& turn : turns) {
+      const auto* rows = turn.trace < 0 ? nullptr : &traced[static_cast<size_t>(turn.trace)];
+      turn.slot->report({.nodes = turn.slot->writer->nodes(),
+                         .rows = turn.rows,
+                         .traces = rows ? &rows->traces : nullptr,
+                         .trace_rows = turn.trace_rows,
+                         .batch_rows = turn.trace_rows,
+                         .newest = turn.newest});
+    }
+  }
+
+  /// Drops what is over, turns readers at the end of their prompt into running sequences, and reorders the rows, so
+  /// that each continues its parent hypothesis.
+  void settle(std::deque<Slot>& waiting) {
+    std::vector<int64_t> order;
+    std::vector<Slot> running, again;
+    std::vector<Reader> readers;
+    const auto keep = [&](Slot& slot, auto&& row_of) {
+      if (slot.is_over) return;
+      if (slot.sequence->slides && std::ssize(slot.window) > model_.context()) {
+        again.push_back(slot.again());  // positions change: the last half of the context is read again
+        return;
+      }
+      slot.first_row = std::ssize(order);
+      for (const int64_t parent : slot.writer->parents()) order.push_back(row_of(parent));
+      running.push_back(std::move(slot));
+    };
+    for (Slot& slot : running_) {
+      keep(slot, [first = slot.first_row](int64_t parent) { return first + parent; });
+    }
+    for (Reader& reader : readers_) {
+      if (!reader.is_done) {
+        readers.push_back(std::move(reader));
+        continue;
+      }
+      for (Slot& slot : reader.slots) keep(slot, [row = reader.row](int64_t) { return row; });
+    }
+    for (Reader& reader : readers) {
+      order.push_back(reader.row);
+      reader.row = std::ssize(order) - 1;
+    }
+    running_ = std::move(running);
+    readers_ = std::move(readers);
+    for (auto slot = again.rbegin(); slot != again.rend(); ++slot) waiting.push_front(std::move(*slot));
+    decoding_->select(order);
+  }
+
+  const Model& model_;
+  const EngineOptions options_;
+  std::shared_ptr<PagePool> pool_;
+  std::unique_ptr<PagedDecoding> decoding_;
+  std::vector<Slot> running_;
+  std::vector<Reader> readers_;
+  Tensor logits_, terms_;  // of the last step
+  int64_t prompt_tokens_ = 0, reused_tokens_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RunningBatch> create_paged_batch(const Model& model, const EngineOptions& options) {
+  auto pool = std::make_shared<PagePool>(options.cache_bytes);
+  std::unique_ptr<PagedDecoding> decoding = start_paged(model, pool);
+  if (!decoding) return nullptr;
+  return std::make_unique<PagedBatch>(model, options, std::move(pool), std::move(decoding));
+}
+
+}  // namespace attend

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "attend/models/model.h"
+#include "nn/paged_step.h"
+
+namespace attend {
+
+/// The next tokens of a row.
+struct RowReading {
+  int64_t row = 0;
+  std::span<const int32_t> ids;
+  bool needs_logits = true;
+};
+
+/// A new row: the input of the encoder, if the model has one, and the tokens that the decoder reads first.
+struct NewRow {
+  std::span<const int32_t> source, prompt;
+};
+
+/// The state of a generation on the CPU, with keys and values in pages. Rows are independent of each other: each reads
+/// any number of tokens in a step, and rows come and go without moving the memory of others. Nothing is recorded.
+class PagedDecoding {
+ public:
+  virtual ~PagedDecoding() = default;
+
+  /// Appends rows. A language model takes over the pages of a known beginning of the prompt: held() is then not 0.
+  virtual void add_rows(std::span<const NewRow> rows) = 0;
+  int64_t rows() const { return std::ssize(rows_); }
+  int64_t held(int64_t row) const { return rows_[static_cast<size_t>(row)].own.held(); }
+  /// Reads tokens. Returns the logits after the last token of each reading that needs them, [readings, vocab_size].
+  /// Rows of one source must be adjacent. `traced` are ranges of readings whose attention is recorded.
+  Tensor step(std::span<const RowReading> readings, std::vector<TracedRows>& traced);
+  /// Replaces row i by the former row order[i]; rows may be repeated, moved and dropped.
+  void select(std::span<const int64_t> order);
+
+  /// Maximum number of pages for `rows` hypotheses that share a prompt and each add up to `limit` tokens.
+  static int64_t pages_for(const NewRow& row, int64_t rows, int64_t limit);
+
+ protected:
+  explicit PagedDecoding(std::shared_ptr<PagePool> pool) : pool_(std::move(pool)) {}
+
+  struct Row {
+    PageTable own;
+    std::shared_ptr<const PageTable> memory{};  // of the source
+  };
+  /// The vector of each token after the last layer, without the final norm: [1, tokens, dim].
+  virtual Tensor forward(const Tensor& ids, PagedStep& step) = 0;
+  virtual Tensor logits(const Tensor& x) const = 0;
+  virtual int64_t context() const = 0;
+
+  std::shared_ptr<PagePool> pool_;
+  std::vector<Row> rows_;
+};
+
+/// Starts a generation without rows; null if the model has no such decoding or is not on the CPU. Sets the layout of
+/// the pool.
+std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool);
+
+}  // namespace attend

@@ -1,0 +1,175 @@
+#include "nn/pages.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "attend/base/error.h"
+
+namespace attend {
+
+size_t PagePool::PrefixHash::operator()(const Prefix& prefix) const {
+  uint64_t hash = prefix.parent * 0x9e3779b97f4a7c15ull;
+  for (const int32_t token : prefix.tokens) {
+    hash = (hash ^ static_cast<uint32_t>(token)) * 0xff51afd7ed558ccdull;
+    hash ^= hash >> 32;
+  }
+  return static_cast<size_t>(hash);
+}
+
+void PagePool::set_layout(const PageLayout& layout, int64_t layers) {
+  require<ShapeError>(layers_ == 0 || (layout == layout_ && layers == layers_),
+                      "PagePool: the pages of one pool must have one layout");
+  layout_ = layout;
+  layers_ = layers;
+}
+
+int64_t PagePool::total() const {
+  return limit_ > 0 ? limit_ / std::max<int64_t>(1, page_bytes()) : std::numeric_limits<int32_t>::max();
+}
+
+float* PagePool::data(int32_t page, int64_t layer) const {
+  return pages_[static_cast<size_t>(page)].memory.get() + layer * layout_.floats();
+}
+
+int32_t PagePool::take() {
+  if (free_.empty() && std::ssize(pages_) >= total() && !idle_.empty()) evict();
+  if (free_.empty()) {
+    require<Error>(std::ssize(pages_) < total(), "PagePool: all ", total(), " pages are in use");
+    free_.push_back(static_cast<int32_t>(pages_.size()));
+    pages_.push_back(
+        {.memory = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(layers_ * layout_.floats()))});
+  }
+  const int32_t page = free_.back();
+  free_.pop_back();
+  pages_[static_cast<size_t>(page)].holders = 1;
+  ++used_;
+  return page;
+}
+
+void PagePool::hold(int32_t page) {
+  Page& one = pages_[static_cast<size_t>(page)];
+  if (one.holders++ > 0) return;
+  idle_.erase(one.place);
+  ++used_;
+}
+
+void PagePool::release(int32_t page) {
+  Page& one = pages_[static_cast<size_t>(page)];
+  if (--one.holders > 0) return;
+  --used_;
+  if (one.serial == 0) {
+    free_.push_back(page);
+    return;
+  }
+  one.place = idle_.insert(idle_.end(), page);
+  if (limit_ == 0 && idle() * page_bytes() > kIdleBytes) evict();
+}
+
+void PagePool::evict() {
+  const int32_t page = idle_.front();
+  idle_.pop_front();
+  Page& one = pages_[static_cast<size_t>(page)];
+  known_.erase(one.prefix);
+  one.serial = 0;
+  free_.push_back(page);
+}
+
+void PagePool::copy(int32_t from, int32_t to, int64_t positions) const {
+  for (int64_t layer = 0; layer < layers_; ++layer) {
+    const float* source = data(from, layer);
+    float* target = data(to, layer);
+    for (const int64_t width : {layout_.key_dim, layout_.value_dim}) {
+      for (int64_t head = 0; head < layout_.key_heads; ++head) {
+        std::copy_n(source, positions * width, target);
+        source += kPagePositions * width;
+        target += kPagePositions * width;
+      }
+    }
+  }
+}
+
+int32_t PagePool::find(int32_t parent, const Tokens& tokens) {
+  const auto place = known_.find({serial_of(parent), tokens});
+  if (place == known_.end()) return -1;
+  hold(place->second);
+  ++hits_;
+  return place->second;
+}
+
+int32_t PagePool::remember(int32_t page, int32_t parent, const Tokens& tokens) {
+  const Prefix prefix{serial_of(parent), tokens};
+  const auto [place, is_new] = known_.emplace(prefix, page);
+  if (!is_new) {
+    hold(place->second);
+    release(page);
+    return place->second;
+  }
+  Page& one = pages_[static_cast<size_t>(page)];
+  one.prefix = prefix;
+  one.serial = next_serial_++;
+  return page;
+}
+
+PageTable::PageTable(const PageTable& other)
+    : pool_(other.pool_),
+      tracks_prefix_(other.tracks_prefix_),
+      pages_(other.pages_),
+      held_(other.held_),
+      last_(other.last_) {
+  for (const int32_t page : pages_) pool_->hold(page);
+}
+
+PageTable& PageTable::operator=(PageTable other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(tracks_prefix_, other.tracks_prefix_);
+  std::swap(pages_, other.pages_);
+  std::swap(held_, other.held_);
+  std::swap(last_, other.last_);
+  return *this;
+}
+
+PageTable::~PageTable() {
+  // The last pages first: of a prefix, its end is evicted before its beginning.
+  for (auto page = pages_.rbegin(); page != pages_.rend(); ++page) pool_->release(*page);
+}
+
+int64_t PageTable::reuse(std::span<const int32_t> ids) {
+  require<ShapeError>(held_ == 0 && tracks_prefix_, "PageTable: only an empty row that tracks its prefix can reuse");
+  while (held_ + kPagePositions < std::ssize(ids)) {
+    PagePool::Tokens tokens;
+    std::copy_n(ids.begin() + held_, kPagePositions, tokens.begin());
+    const int32_t page = pool_->find(pages_.empty() ? -1 : pages_.back(), tokens);
+    if (page < 0) break;
+    pages_.push_back(page);
+    held_ += kPagePositions;
+  }
+  return held_;
+}
+
+void PageTable::extend(int64_t count) {
+  if (held_ % kPagePositions != 0 && pool_->is_shared(pages_.back())) {
+    const int32_t own = pool_->take();
+    pool_->copy(pages_.back(), own, held_ % kPagePositions);
+    pool_->release(pages_.back());
+    pages_.back() = own;
+  }
+  while (std::ssize(pages_) < pages_for(held_ + count)) pages_.push_back(pool_->take());
+}
+
+void PageTable::written(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    last_[static_cast<size_t>(held_ % kPagePositions)] = id;
+    if (++held_ % kPagePositions != 0 || !tracks_prefix_) continue;
+    const auto full = static_cast<size_t>(held_ / kPagePositions - 1);
+    pages_[full] = pool_->remember(pages_[full], full == 0 ? -1 : pages_[full - 1], last_);
+  }
+}
+
+std::vector<float*> PageTable::addresses(int64_t layer) const {
+  std::vector<float*> result;
+  result.reserve(pages_.size());
+  for (const int32_t page : pages_) result.push_back(pool_->data(page, layer));
+  return result;
+}
+
+}  // namespace attend
