@@ -153,16 +153,18 @@ ToolRequest read_tools(const Json& tools, const Json& tool_choice, const Json& p
   return request;
 }
 
-std::optional<Grammar> tool_grammar(const ToolRequest& request, ToolFormat format) {
-  if (request.choice == ToolChoice::none) return std::nullopt;
-  if (request.choice == ToolChoice::required) {
-    require<FormatError>(format != ToolFormat::none,
-                         "tool_choice: the model's chat template has no format of calls that is supported");
-    return CallRules(request, format).calls();
-  }
+bool needs_grammar(const ToolRequest& request, ToolFormat format) {
+  if (request.choice != ToolChoice::automatic) return request.choice == ToolChoice::required;
   const bool is_strict = std::ranges::any_of(request.tools, &Tool::is_strict);
-  if (format != ToolFormat::hermes || (!is_strict && request.is_parallel)) return std::nullopt;
-  return CallRules(request, format).text_with_calls();
+  return format == ToolFormat::hermes && (is_strict || !request.is_parallel);
+}
+
+std::optional<Grammar> tool_grammar(const ToolRequest& request, ToolFormat format) {
+  if (!needs_grammar(request, format)) return std::nullopt;
+  if (request.choice == ToolChoice::automatic) return CallRules(request, format).text_with_calls();
+  require<FormatError>(format != ToolFormat::none,
+                       "tool_choice: the model's chat template has no format of calls that is supported");
+  return CallRules(request, format).calls();
 }
 
 }  // namespace attend

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/grammar/tool_calls.h"
 #include "attend/io/json.h"
 #include "serve/token_text.h"
 
@@ -26,6 +27,8 @@ struct TextPart {
   int64_t index = 0;  ///< of the text among those of the response
   std::string text{};
   std::vector<TokenRecord> tokens{};
+  std::vector<ToolCall> calls{};
+  int64_t first_call = 0;        ///< index of the first of these calls among those of the text
   const char* finish = nullptr;  ///< why the text ended; null: it goes on
   size_t offset = 0;             ///< characters of text before this part
 };

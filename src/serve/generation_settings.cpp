@@ -3,6 +3,9 @@
 #include <charconv>
 #include <random>
 
+#include "attend/chat/chat_template.h"
+#include "attend/grammar/json_schema.h"
+
 namespace attend {
 namespace {
 
@@ -66,7 +69,49 @@ void read_stream_options(RequestFields& fields, GenerationSettings& settings) {
   inner.refuse_others();
 }
 
+/// The constraint of a field. `key` identifies its grammar.
+template <class Make>
+std::shared_ptr<const Constraint> constraint_of(const ModelEntry& model, const std::string& field,
+                                                const std::string& key, const Make& make) {
+  try {
+    return model.constraints->get(key, make);
+  } catch (const Error& error) {
+    throw RequestError(400, "'" + field + "' cannot be used: " + error.what(), field);
+  }
+}
+
+void read_response_format(RequestFields& fields, const ModelEntry& model, GenerationSettings& settings) {
+  const Json* format = fields.find("response_format");
+  if (format == nullptr) return;
+  const bool is_text = format->is_object() && format->value<Json>("type", nullptr) == Json("text");
+  if (is_text && format->size() == 1) return;
+  if (settings.ignores_end) fields.fail("response_format", "cannot be combined with 'ignore_eos'");
+  settings.constraint =
+      constraint_of(model, "response_format", format->dump(), [&] { return *response_grammar(*format); });
+}
+
 }  // namespace
+
+void read_tool_fields(RequestFields& fields, const ModelEntry& model, GenerationSettings& settings) {
+  const auto value = [&](const char* name) {
+    const Json* found = fields.find(name);
+    return found != nullptr ? *found : Json();
+  };
+  const Json tools = value("tools"), choice = value("tool_choice"), parallel = value("parallel_tool_calls");
+  try {
+    settings.tools = read_tools(tools, choice, parallel);
+  } catch (const FormatError& error) {
+    throw RequestError(400, error.what(), "tools");
+  }
+  if (settings.tools.choice == ToolChoice::none) return;
+  if (settings.constraint) fields.fail("response_format", "cannot be combined with 'tools'");
+  settings.tool_format = tool_format(model.own.chat->source());
+  if (settings.tool_format == ToolFormat::none) fields.fail("tools", "are not supported by the model's chat template");
+  if (!needs_grammar(settings.tools, settings.tool_format)) return;
+  if (settings.ignores_end) fields.fail("tools", "cannot be combined with 'ignore_eos'");
+  settings.constraint = constraint_of(model, "tools", Json::array({tools, choice, parallel}).dump(),
+                                      [&] { return *tool_grammar(settings.tools, settings.tool_format); });
+}
 
 LookSettings read_look(RequestFields fields) {
   LookSettings look;
@@ -92,6 +137,7 @@ GenerationSettings read_generation(RequestFields& fields, const ModelEntry& mode
   read_stream_options(fields, settings);
   if (const Json* look = fields.find("attend")) settings.look = read_look({*look, "attend"});
   settings.user = fields.text("user").value_or("");
+  read_response_format(fields, model, settings);
   if (!settings.beam) return settings;
   const int64_t beam = *settings.beam;
   if (settings.is_sampling_given) fields.fail("beam", "cannot be combined with temperature and other sampling fields");

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "attend/generate/sampling.h"
+#include "attend/grammar/constraint.h"
+#include "attend/grammar/tool_calls.h"
 #include "serve/model_entry.h"
 #include "serve/request_fields.h"
 
@@ -27,12 +29,17 @@ struct GenerationSettings {
   bool ignores_end = false, streams = false, includes_usage = false, echoes = false;
   std::optional<int64_t> logprobs{};  ///< number of alternatives; empty: no log-probabilities
   std::optional<LookSettings> look{};
+  std::shared_ptr<const Constraint> constraint{};  ///< of response_format or tools; null: any text
+  ToolRequest tools{};                             ///< without tools: the text is not searched for calls
+  ToolFormat tool_format = ToolFormat::none;
   std::string user{};  ///< users take turns in the queue
 };
 
 /// Reads and checks the shared fields. Throws RequestError.
 GenerationSettings read_generation(RequestFields& fields, const ModelEntry& model);
 LookSettings read_look(RequestFields fields);
+/// Reads the fields of tools, for a chat template with this text.
+void read_tool_fields(RequestFields& fields, const ModelEntry& model, GenerationSettings& settings);
 
 /// The most alternatives for each token that a request may ask for.
 constexpr int64_t kMostLogprobs = 20;

@@ -86,6 +86,13 @@ GenerationTask::GenerationTask(Parts parts, Responder responder)
     for (int64_t i = 0; i < settings_.n; ++i) {
       choices_.push_back(std::make_unique<Choice>(*model_, prompt, settings_));
       choices_.back()->part.index = std::ssize(choices_) - 1;
+      if (settings_.tool_format == ToolFormat::none) continue;
+      // The ids of calls differ between the turns of a conversation and between the texts of an answer.
+      const uint64_t seed = settings_.sampling.seed + (static_cast<uint64_t>(prompt.read()) << 16);
+      choices_.back()->calls.emplace(ToolCallParser::Options{.format = settings_.tool_format,
+                                                             .names = settings_.tools.names(),
+                                                             .is_parallel = settings_.tools.is_parallel,
+                                                             .seed = seed + static_cast<uint64_t>(i)});
     }
   }
 }
@@ -120,6 +127,7 @@ Sequence GenerationTask::sequence(const PreparedPrompt& prompt) const {
   Sequence result{.source = prompt.source, .prompt = prompt.prompt, .vocabulary = model_->vocabulary};
   result.limit = prompt.limit;
   result.options = search_by(model_->own.rules);
+  result.options.constraint = settings_.constraint;
   result.is_traced = settings_.look.has_value();
   if (!model_->is_pair()) result.options.ends_at_limit = false;
   if (settings_.ignores_end) {
@@ -200,6 +208,17 @@ void GenerationTask::note_times(Choice& choice) {
   choice.last = now;
 }
 
+/// Adds text, of which calls of functions are taken out.
+void GenerationTask::add_text(Choice& choice, const std::string& text) {
+  if (!choice.calls) {
+    choice.part.text += text;
+    return;
+  }
+  ToolCallParser::Piece piece = choice.calls->push(text);
+  choice.part.text += piece.text;
+  std::ranges::move(piece.calls, std::back_inserter(choice.part.calls));
+}
+
 /// Takes the next token; false ends the text.
 bool GenerationTask::take(Choice& choice, const SequenceStep& step) {
   const WrittenNode& node = step.nodes[0];
@@ -208,14 +227,14 @@ bool GenerationTask::take(Choice& choice, const SequenceStep& step) {
   const bool is_end = !settings_.ignores_end && model_->vocabulary.is_end(node.id);
   if (!is_end) {
     if (shape_options_.has_logprobs || shape_options_.has_look) choice.part.tokens.push_back(record(step));
-    choice.part.text += choice.stops.push(choice.stream.push(node.id));
+    add_text(choice, choice.stops.push(choice.stream.push(node.id)));
   }
-  if (node.is_finished && !choice.stops.is_stopped()) choice.part.text += choice.stops.push(choice.stream.finish());
+  if (node.is_finished && !choice.stops.is_stopped()) add_text(choice, choice.stops.push(choice.stream.finish()));
   const bool is_done = node.is_finished || choice.stops.is_stopped();
   if (is_done) {
-    choice.part.text += choice.stops.finish();
+    add_text(choice, choice.stops.finish());
     finish(choice, choice.stops.is_stopped() || !node.is_cut ? "stop" : "length");
-  } else if (settings_.streams && !choice.part.text.empty()) {
+  } else if (settings_.streams && (!choice.part.text.empty() || !choice.part.calls.empty())) {
     flush(choice);
   }
   return !is_done && !is_gone_;
@@ -228,9 +247,9 @@ void GenerationTask::take_best(size_t first, const std::vector<Hypothesis>& best
       finish(choice, "stop");
       continue;
     }
-    for (const int32_t id : best[i].ids) choice.part.text += choice.stops.push(choice.stream.push(id));
-    choice.part.text += choice.stops.push(choice.stream.finish());
-    choice.part.text += choice.stops.finish();
+    for (const int32_t id : best[i].ids) add_text(choice, choice.stops.push(choice.stream.push(id)));
+    add_text(choice, choice.stops.push(choice.stream.finish()));
+    add_text(choice, choice.stops.finish());
     choice.generated = std::ssize(best[i].ids) + (best[i].is_cut ? 0 : 1);
     finish(choice, choice.stops.is_stopped() || !best[i].is_cut ? "stop" : "length");
   }
@@ -240,10 +259,18 @@ void GenerationTask::flush(Choice& choice) {
   write(Json::array({shape_->choice(choice.part, true, shape_options_)}), false);
   choice.part.offset += characters_in(choice.part.text);
   choice.part.text.clear();
+  choice.part.first_call += std::ssize(choice.part.calls);
+  choice.part.calls.clear();
   choice.part.tokens.clear();
 }
 
 void GenerationTask::finish(Choice& choice, const char* reason) {
+  if (choice.calls) {
+    ToolCallParser::Piece rest = choice.calls->finish();
+    choice.part.text += rest.text;
+    std::ranges::move(rest.calls, std::back_inserter(choice.part.calls));
+    if (choice.calls->has_calls() && std::string_view(reason) == "stop") reason = "tool_calls";
+  }
   choice.part.finish = reason;
   choice.is_done = true;
   if (settings_.streams) flush(choice);

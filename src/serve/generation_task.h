@@ -51,6 +51,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
         : stream(model.tokenizer(), prompt.prompt), stops(settings.stop) {}
     TextStream stream;
     StopFilter stops;
+    std::optional<ToolCallParser> calls{};
     TextPart part{};  // new since the last chunk, or all
     int64_t generated = 0;
     bool is_done = false;
@@ -63,6 +64,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   void take_best(size_t first, const std::vector<Hypothesis>& best);
   TokenRecord record(const SequenceStep& step) const;
   void note_times(Choice& choice);
+  static void add_text(Choice& choice, const std::string& text);
   void flush(Choice& choice);
   void finish(Choice& choice, const char* reason);
   void finish_all();

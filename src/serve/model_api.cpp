@@ -65,6 +65,7 @@ ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, Model
       vocabulary(vocabulary_of(own)),
       created(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                   .count()),
+      constraints(own.tokenizer ? std::make_unique<ConstraintCache>(*own.tokenizer) : nullptr),
       scheduler(own, options, metrics) {}
 
 struct ModelApi::State {

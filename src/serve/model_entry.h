@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "attend/grammar/constraint.h"
 #include "attend/serve/model_api.h"
 #include "serve/scheduler.h"
 
@@ -14,8 +15,9 @@ struct ModelEntry {
 
   ServedModel own;
   ModelMetrics& metrics;
-  Vocabulary vocabulary;  ///< empty for an encoder
-  int64_t created = 0;    ///< seconds since 1970
+  Vocabulary vocabulary;                         ///< empty for an encoder
+  int64_t created = 0;                           ///< seconds since 1970
+  std::unique_ptr<ConstraintCache> constraints;  ///< of the tokenizer; null without one
   Scheduler scheduler;
 
   const Model& model() const { return *own.model; }

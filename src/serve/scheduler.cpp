@@ -144,6 +144,10 @@ void Scheduler::start(Job job) {
           running->fail(std::current_exception());
         }
       };
+      sequence.on_error = [running](const Error& error) {
+        --running->sequences;
+        running->fail(std::make_exception_ptr(error));
+      };
       engine_->add(std::move(sequence));
     }
   } catch (...) {

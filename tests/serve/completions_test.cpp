@@ -199,7 +199,7 @@ TEST(Completions, ErrorsNameTheField) {
   const ServedModels served;
   const auto param = [&](const Json& body) { return served.complete(body)["error"]["param"]; };
   EXPECT_EQ(served.error({{"suffix", "x"}}), "'suffix' is not supported");
-  EXPECT_EQ(served.error({{"response_format", {{"type", "json_object"}}}}), "'response_format' is not supported");
+  EXPECT_EQ(served.error({{"tools", Json::array()}}), "'tools' is not supported");
   EXPECT_EQ(served.error({{"prompt", std::string(80, 'a')}}),
             "the prompt has 80 tokens, but the model's context is 64 tokens");
   EXPECT_EQ(served.error({{"model", "nothing"}}, 404), "there is no model 'nothing'");

@@ -40,6 +40,8 @@ struct ToolRequest {
 /// Reads the three fields; null: absent. Throws FormatError, which names the field.
 ToolRequest read_tools(const Json& tools, const Json& tool_choice, const Json& parallel_tool_calls);
 
+/// Whether tool_grammar() returns a grammar.
+bool needs_grammar(const ToolRequest& request, ToolFormat format);
 /// The grammar of the answers to a request. With a required choice: calls only, whose arguments follow the schemas.
 /// With an automatic choice: any text, with calls that follow the schemas of strict tools. nullopt if nothing has to be
 /// enforced. Throws FormatError for a schema that is not supported, and for a required choice without a format.

@@ -27,8 +27,12 @@ class ChatShape final : public AnswerShape {
     Json result{{"index", part.index}};
     if (is_chunk) {
       result["delta"] = part.text.empty() ? Json::object() : Json{{"content", part.text}};
+      if (!part.calls.empty()) result["delta"]["tool_calls"] = calls(part, true);
     } else {
-      result["message"] = {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}};
+      const bool is_call = part.text.empty() && !part.calls.empty();
+      result["message"] = {
+          {"role", "assistant"}, {"content", is_call ? Json() : Json(part.text)}, {"refusal", nullptr}};
+      if (!part.calls.empty()) result["message"]["tool_calls"] = calls(part, false);
     }
     result["logprobs"] = options.has_logprobs ? Json{{"content", logprobs(part)}, {"refusal", nullptr}} : Json();
     result["finish_reason"] = part.finish != nullptr ? Json(part.finish) : Json();
@@ -37,6 +41,19 @@ class ChatShape final : public AnswerShape {
   }
 
  private:
+  static Json calls(const TextPart& part, bool is_chunk) {
+    Json result = Json::array();
+    for (const ToolCall& call : part.calls) {
+      Json one = Json::object();
+      if (is_chunk) one["index"] = part.first_call + static_cast<int64_t>(result.size());
+      one["id"] = call.id;
+      one["type"] = "function";
+      one["function"] = {{"name", call.name}, {"arguments", call.arguments}};
+      result.push_back(std::move(one));
+    }
+    return result;
+  }
+
   Json token(int32_t id, double log_probability) const {
     const ShownToken shown = shown_token(model_->tokenizer(), id);
     Json bytes = Json::array();
@@ -73,6 +90,20 @@ Json text_of(const RequestFields& fields, const Json& content) {
   return text;
 }
 
+/// The calls of an earlier answer, as templates read them: arguments are an object, not its text.
+Json read_calls(const RequestFields& fields, Json calls) {
+  if (!calls.is_array()) fields.fail("messages", "must have 'tool_calls' that are an array");
+  for (Json& call : calls) {
+    const bool has_function = call.is_object() && call.contains("function") && call.at("function").is_object();
+    if (!has_function) fields.fail("messages", "must have 'tool_calls' with a 'function'");
+    Json& function = call["function"];
+    if (!function.contains("arguments") || !function.at("arguments").is_string()) continue;
+    const Json arguments = Json::parse_or_null(function.at("arguments").string());
+    if (arguments.is_object()) function["arguments"] = arguments;
+  }
+  return calls;
+}
+
 Json read_messages(RequestFields& fields) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty() || messages->size() > kMostMessages) {
@@ -87,6 +118,7 @@ Json read_messages(RequestFields& fields) {
     Json own = message;
     if (role->string() == "developer") own["role"] = "system";  // OpenAI's newer name
     if (message.contains("content")) own["content"] = text_of(fields, message.at("content"));
+    if (message.contains("tool_calls")) own["tool_calls"] = read_calls(fields, message.at("tool_calls"));
     result.push_back(std::move(own));
   }
   return result;
@@ -99,8 +131,9 @@ void read_logprobs(RequestFields& fields, GenerationSettings& settings) {
   if (has_logprobs) settings.logprobs = top.value_or(0);
 }
 
-PreparedPrompt read_conversation(RequestFields& fields, const ModelEntry& model, std::optional<int64_t> max_tokens) {
+PreparedPrompt read_conversation(RequestFields& fields, const ModelEntry& model, const GenerationSettings& settings) {
   ChatInput input{.messages = read_messages(fields)};
+  if (settings.tools.choice != ToolChoice::none) input.tools = *fields.find("tools");
   if (const Json* extra = fields.find("chat_template_kwargs")) {
     if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
     input.extra = *extra;
@@ -111,7 +144,7 @@ PreparedPrompt read_conversation(RequestFields& fields, const ModelEntry& model,
     const std::string text = model.own.chat->render(input);
     std::vector<int32_t> ids = model.tokenizer().encode(text);
     if (ids.empty()) fields.fail("messages", "have no text");
-    return prepare_prompt(model, text, std::move(ids), max_tokens);
+    return prepare_prompt(model, text, std::move(ids), settings.max_tokens);
   } catch (const RequestError& error) {
     throw RequestError(error.status, error.what(), "messages", error.code);
   } catch (const FormatError& error) {
@@ -131,7 +164,8 @@ void answer_chat(RouteContext& context, const HttpRequest& request, Responder& r
   if (newer && settings.max_tokens) fields.fail("max_completion_tokens", "cannot be combined with 'max_tokens'");
   if (newer) settings.max_tokens = newer;
   read_logprobs(fields, settings);
-  PreparedPrompt prompt = read_conversation(fields, *model, settings.max_tokens);
+  read_tool_fields(fields, *model, settings);
+  PreparedPrompt prompt = read_conversation(fields, *model, settings);
   auto shape = std::make_unique<ChatShape>(model);
   submit(context,
          {.model = model,
