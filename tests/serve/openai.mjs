@@ -13,7 +13,8 @@ const OpenAI = require("openai").default;
 const [attend, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const models = await trainModels(attend, folder, ["language", "classifier"]);
-const template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+const template =
+  "{% if tools %}Answer with <tool_call>.\n{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
 writeFileSync(join(models.language, "chat_template.jinja"), template);
 const keys = join(folder, "keys");
 writeFileSync(keys, "# the tests' key\nsecret-key\n");
@@ -72,6 +73,49 @@ const tests = {
     assert.deepEqual(whole.usage, same.usage);
     const stream = client.chat.completions.stream(request);
     assert.equal(await stream.finalContent(), whole.choices[0].message.content);
+  },
+
+  async jsonSchema() {
+    const schema = {
+      type: "object",
+      properties: { name: { type: "string", maxLength: 10 }, age: { type: "integer", minimum: 10, maximum: 99 } },
+      required: ["name", "age"],
+      additionalProperties: false,
+    };
+    const response_format = { type: "json_schema", json_schema: { name: "person", strict: true, schema } };
+    const messages = [{ role: "user", content: "谁？" }];
+    const request = { model: "novel", messages, response_format, seed: 5 };
+    const answer = await client.chat.completions.parse(request);
+    const person = answer.choices[0].message.parsed;
+    assert.deepEqual(Object.keys(person), ["name", "age"]);
+    assert.ok(person.age >= 10 && person.age <= 99);
+    assert.equal(answer.choices[0].finish_reason, "stop");
+    const stream = client.chat.completions.stream(request);
+    assert.equal(await stream.finalContent(), answer.choices[0].message.content);
+    schema.properties.name = { type: "string", contentEncoding: "base64" };
+    await assert.rejects(client.chat.completions.create(request), /the keyword 'contentEncoding' is not supported/);
+  },
+
+  async tools() {
+    const parameters = { type: "object", properties: { city: { enum: ["北京", "Paris"] } }, required: ["city"] };
+    const tools = [{ type: "function", function: { name: "weather", parameters } }];
+    const messages = [{ role: "user", content: "Weather?" }];
+    const request = { model: "novel", messages, tools, tool_choice: "required", parallel_tool_calls: false, seed: 6 };
+    const answer = await client.chat.completions.create(request);
+    const [call] = answer.choices[0].message.tool_calls;
+    assert.equal(answer.choices[0].finish_reason, "tool_calls");
+    assert.equal(call.function.name, "weather");
+    assert.ok(["北京", "Paris"].includes(JSON.parse(call.function.arguments).city));
+    const stream = client.chat.completions.stream(request);
+    assert.deepEqual((await stream.finalMessage()).tool_calls[0].function.arguments, call.function.arguments);
+    const result = { role: "tool", tool_call_id: call.id, content: "rain" };
+    const next = await client.chat.completions.create({
+      model: "novel",
+      messages: [...messages, answer.choices[0].message, result],
+      tools,
+      max_tokens: 5,
+    });
+    assert.ok(next.choices[0].finish_reason);
   },
 
   async cancelling() {
