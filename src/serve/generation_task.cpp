@@ -102,13 +102,14 @@ Job GenerationTask::job() {
   if (!samples_ && rows_ > 1 && (shape_options_.has_logprobs || shape_options_.has_look)) {
     throw RequestError(400, "'logprobs' and 'attend' require sampling or a beam of 1", "beam");
   }
-  Job job{.client = settings_.user};
+  Job job;
   for (size_t i = 0; i < prompts_.size(); ++i) {
     const PreparedPrompt& prompt = prompts_[i];
     model_->metrics.prompt_tokens += prompt.read();
     job.tokens += rows_ * (prompt.read() + prompt.limit);
     if (prompt.limit > 0) add_sequences(job.sequences, i);
   }
+  require_room(*model_, job);
   job.run = [self] {
     self->start_stream();
     self->echo_prompts();

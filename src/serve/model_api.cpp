@@ -65,6 +65,7 @@ ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, Model
       vocabulary(vocabulary_of(own)),
       created(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                   .count()),
+      tokens_in_flight(options.tokens_in_flight),
       constraints(own.tokenizer ? std::make_unique<ConstraintCache>(*own.tokenizer) : nullptr),
       scheduler(own, options, metrics) {}
 
@@ -138,6 +139,15 @@ void add_job(ModelEntry& model, const HttpRequest& request, const std::string& u
   if (!model.scheduler.add(std::move(job))) {
     throw RequestError(429, "too many requests are waiting for the model; try again later", {}, "queue_full");
   }
+}
+
+void require_room(const ModelEntry& model, const Job& job) {
+  const int64_t most = std::max(model.tokens_in_flight, model.context());
+  if (job.sequences.size() <= 1 || job.tokens <= most) return;
+  throw RequestError(400,
+                     "the texts of the request may have " + std::to_string(job.tokens) +
+                         " tokens in all, but at most " + std::to_string(most) + " may be in flight",
+                     {}, "request_too_large");
 }
 
 RequestError error_of(const std::exception_ptr& error) {

@@ -17,6 +17,7 @@ struct ModelEntry {
   ModelMetrics& metrics;
   Vocabulary vocabulary;                         ///< empty for an encoder
   int64_t created = 0;                           ///< seconds since 1970
+  int64_t tokens_in_flight = 0;                  ///< see SchedulerOptions
   std::unique_ptr<ConstraintCache> constraints;  ///< of the tokenizer; null without one
   Scheduler scheduler;
 

@@ -44,6 +44,8 @@ void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest
                      std::function<Json()> compute);
 /// Adds a job for a request. Throws RequestError with status 429 if the queue is full.
 void add_job(ModelEntry& model, const HttpRequest& request, const std::string& user, Job job);
+/// Throws RequestError if a request of several texts could not run together with any other.
+void require_room(const ModelEntry& model, const Job& job);
 /// The response to an exception of a job.
 RequestError error_of(const std::exception_ptr& error);
 

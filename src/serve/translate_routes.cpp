@@ -151,6 +151,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
       for (const std::string& line : lines_of(text)) add_line(work, line, work->texts.size() - 1, job);
     }
     if (job.sequences.empty()) return work->finish();
+    require_room(*model, job);
     add_job(*model, request, {}, std::move(job));
   } catch (...) {
     work->fail(error_of(std::current_exception()));

@@ -195,6 +195,16 @@ TEST(ModelApi, AFullQueueIsRefused) {
   EXPECT_TRUE(served.becomes("attend_running", 1));
 }
 
+TEST(ModelApi, ARequestThatIsTooLargeIsRefused) {
+  const ServedModels served({.tokens_in_flight = 100});
+  const std::vector<std::string> many(10, "hello");
+  EXPECT_EQ(served.error({{"prompt", many}, {"max_tokens", 10}}),
+            "the texts of the request may have 150 tokens in all, but at most 100 may be in flight");
+  EXPECT_EQ(served.error({{"n", 20}, {"max_tokens", 10}}).substr(0, 46),
+            "the texts of the request may have 300 tokens i");
+  EXPECT_EQ(served.complete({{"max_tokens", 59}})["status"], 200);
+}
+
 /// One client with many requests does not keep another one waiting.
 TEST(ModelApi, ClientsTakeTurns) {
   const SlowServer served({.tokens_in_flight = 1});
