@@ -36,13 +36,8 @@ struct LaunchShape {
 /// Launches a kernel that is not counted: see launch_overlapped().
 template <class... Parameters, class... Args>
 void start_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
-  cudaLaunchAttribute attributes[3]{};
+  cudaLaunchAttribute attributes[2]{};
   unsigned count = 0;
-  if (architecture() >= 90) {
-    // A multiprocessor runs two kernels at once only if both divide its memory between L1 and shared memory alike.
-    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-    attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
-  }
   if (shape.overlaps && architecture() >= 90) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;

@@ -289,6 +289,8 @@ void launch_split(const SplitCall& call) {
 
 }  // namespace
 
+// On an H200, 64 rows of 3,072 take 8.7 µs instead of 12.5, but rows of 768 take 12.6 instead of 10.1: their CTAs load x
+// more often than they save.
 bool can_split_rows(int64_t cols) { return architecture() == 90 && cols >= kLeastCols && slice_of(cols) <= kMostSlice; }
 
 bool can_split_floats(int64_t cols, const RowNorm* norm) {
