@@ -12,13 +12,10 @@ namespace {
 
 constexpr int kThreads = 256, kRows = 64, kLanes = kThreads / kRows, kPadding = 8;
 constexpr int kHeld = 16;  // float4 of a thread: 64 rows of kFloatSlice
-constexpr int kFloatSlice = kHeld * kLanes * 4, kMostSlice = 512, kLeastCols = 256;
+constexpr int kFloatSlice = kHeld * kLanes * 4, kMostSlice = 512, kMostUnsplit = 1024;
+constexpr int kSplit = 8;
 
-int split_of(int64_t cols) { return cols <= 1024 ? 4 : 8; }
-int slice_of(int64_t cols) {
-  const int64_t split = split_of(cols);
-  return static_cast<int>((cols + 32 * split - 1) / (32 * split) * 32);
-}
+int slice_of(int64_t cols) { return static_cast<int>((cols + 32 * kSplit - 1) / (32 * kSplit) * 32); }
 
 struct SplitCall {
   SomeProducts products;
@@ -58,7 +55,6 @@ struct Slice {
 };
 
 /// Rounds this thread's quarter of a row's slice, normed if wanted, to shared memory. `row` is null if there is none.
-template <int kSplit>
 __device__ void round_slice(const float* row, const SplitNorm& norm, int cols, const Slice& slice,
                             const float* norm_weights, float2* statistics, BFloat16* to) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -147,7 +143,7 @@ __device__ void multiply_slice(const BFloat16* x, const BFloat16* weights, int s
 
 #endif
 
-template <class X, int kSplit, int kWide>
+template <class X, int kWide>
 __global__ void __launch_bounds__(kThreads, 2) split_rows_kernel(const __grid_constant__ SplitCall call) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   let_next_start();
@@ -194,8 +190,8 @@ __global__ void __launch_bounds__(kThreads, 2) split_rows_kernel(const __grid_co
   const bool is_row = first + row < products.rows;
   if constexpr (kRounds) {
     const float* from = static_cast<const float*>(products.x) + (first + row) * products.x_stride;
-    round_slice<kSplit>(is_row ? from : nullptr, call.norm, products.cols, slice, norm_weights, &statistics[row],
-                        shared_x + row * stride);
+    round_slice(is_row ? from : nullptr, call.norm, products.cols, slice, norm_weights, &statistics[row],
+                shared_x + row * stride);
   } else {
     const auto* from = static_cast<const BFloat16*>(products.x) + (is_row ? first + row : 0) * products.x_stride;
     for (int k = thread % kLanes * 8; k < slice.size; k += kLanes * 8) {
@@ -255,7 +251,7 @@ int column_tiles(const SomeProducts& products, int wide) {
   return tiles;
 }
 
-template <class X, int kSplit, int kWide>
+template <class X, int kWide>
 void launch(SplitCall call) {
   SomeProducts& products = call.products;
   int tiles = 0;
@@ -265,7 +261,7 @@ void launch(SplitCall call) {
   }
   const int operands = (kRows + kWide) * (call.slice + kPadding) * 2, sums = kRows * (kWide + kPadding) * 4;
   const int bytes = std::max(operands + (sizeof(X) == 4 ? 2 * call.slice * 4 : 0), sums);
-  const auto kernel = split_rows_kernel<X, kSplit, kWide>;
+  const auto kernel = split_rows_kernel<X, kWide>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "weights.multiply");
   const dim3 grid(static_cast<unsigned>(tiles * kSplit), static_cast<unsigned>(row_tiles(products)));
   launch_overlapped("weights.multiply", kernel,
@@ -280,18 +276,18 @@ void launch(SplitCall call) {
 /// Wide tiles read x less often, if there are enough of them. Both give the same bits.
 template <class X>
 void launch_split(const SplitCall& call) {
-  const int split = split_of(call.products.cols);
   const bool wide = call.slice < kMostSlice &&
-                    3 * split * column_tiles(call.products, 64) * row_tiles(call.products) >= 2 * multiprocessors();
-  if (split == 4) return wide ? launch<X, 4, 64>(call) : launch<X, 4, 32>(call);
-  wide ? launch<X, 8, 64>(call) : launch<X, 8, 32>(call);
+                    3 * kSplit * column_tiles(call.products, 64) * row_tiles(call.products) >= 2 * multiprocessors();
+  wide ? launch<X, 64>(call) : launch<X, 32>(call);
 }
 
 }  // namespace
 
-// On an H200, 64 rows of 3,072 take 8.7 µs instead of 12.5, but rows of 768 take 12.6 instead of 10.1: their CTAs load x
-// more often than they save.
-bool can_split_rows(int64_t cols) { return architecture() == 90 && cols >= kLeastCols && slice_of(cols) <= kMostSlice; }
+// On an H200, 64 rows of 3,072 take 8.7 µs instead of 12.5, but rows of 768 take 12.6 instead of 10.1: their CTAs load
+// x more often than they save.
+bool can_split_rows(int64_t cols) {
+  return architecture() == 90 && cols > kMostUnsplit && slice_of(cols) <= kMostSlice;
+}
 
 bool can_split_floats(int64_t cols, const RowNorm* norm) {
   const auto is_aligned = [](const ConstRows& rows) { return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0; };
