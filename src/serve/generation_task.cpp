@@ -42,7 +42,7 @@ Json looks_json(const TextPart& part, const Tokenizer& tokenizer) {
   Json result = Json::array();
   for (const TokenRecord& token : part.tokens) {
     if (token.look.is_null()) continue;
-    result.push_back({{"id", token.id}, {"token", shown_token(tokenizer, token.id).text}, {"looked", token.look}});
+    result.push_back({{"id", token.id}, {"token", token_text(tokenizer, token.id).text}, {"looked", token.look}});
   }
   return result;
 }

@@ -5,13 +5,10 @@
 #include <new>
 
 #include "io/printable.h"
-#include "serve/http/worker_pool.h"
-#include "serve/model_routes.h"
+#include "serve/model_api_state.h"
 
 namespace attend {
 namespace {
-
-constexpr size_t kThreads = 4;  // to parse and tokenize requests
 
 struct Route {
   const char* path;
@@ -69,41 +66,35 @@ ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, Model
       constraints(own.tokenizer ? std::make_unique<ConstraintCache>(*own.tokenizer) : nullptr),
       scheduler(own, options, metrics) {}
 
-struct ModelApi::State {
-  State(std::vector<ServedModel> models, const ModelApiOptions& options) : context{.options = options} {
-    for (ServedModel& model : models) {
-      ModelMetrics& figures = context.metrics.of(model.name);
-      context.models.push_back(std::make_shared<ModelEntry>(std::move(model), options, figures));
-    }
+ModelApi::State::State(std::vector<ServedModel> models, const ModelApiOptions& options) : context{.options = options} {
+  for (ServedModel& model : models) {
+    ModelMetrics& figures = context.metrics.of(model.name);
+    context.models.push_back(std::make_shared<ModelEntry>(std::move(model), options, figures));
   }
-
-  void answer(const HttpRequest& request, Responder responder) {
-    try {
-      const Route& route = route_of(request);
-      responder.on_status(
-          [this, path = std::string(route.path)](int status) { context.metrics.answered(path, status); });
-      route.answer(context, request, responder);
-    } catch (const RequestError& error) {
-      if (responder.is_valid()) responder.send(error_response(error));
-    } catch (const std::bad_alloc&) {
-      if (responder.is_valid()) responder.send(error_response({503, "out of memory for this request"}));
-    } catch (const std::exception& error) {
-      if (responder.is_valid()) responder.send(error_response({400, error.what()}));
-    }
-  }
-
-  RouteContext context;
-  WorkerPool pool{kThreads};
-};
+}
 
 ModelApi::ModelApi(std::vector<ServedModel> models, const ModelApiOptions& options)
     : state_(std::make_unique<State>(std::move(models), options)) {}
 
 ModelApi::~ModelApi() { stop(); }
 
-void ModelApi::handle(HttpRequest request, Responder responder) {
+void ModelApi::State::answer(const HttpRequest& request, Responder responder) {
+  try {
+    const Route& route = route_of(request);
+    responder.on_status([this, path = std::string(route.path)](int status) { context.metrics.answered(path, status); });
+    route.answer(context, request, responder);
+  } catch (const RequestError& error) {
+    if (responder.is_valid()) responder.send(error_response(error));
+  } catch (const std::bad_alloc&) {
+    if (responder.is_valid()) responder.send(error_response({503, "out of memory for this request"}));
+  } catch (const std::exception& error) {
+    if (responder.is_valid()) responder.send(error_response({400, error.what()}));
+  }
+}
+
+void ModelApi::State::handle(HttpRequest request, Responder responder) {
   const auto shared = std::make_shared<std::pair<HttpRequest, Responder>>(std::move(request), std::move(responder));
-  state_->pool.add([this, shared] { state_->answer(shared->first, std::move(shared->second)); });
+  pool.add([this, shared] { answer(shared->first, std::move(shared->second)); });
 }
 
 void ModelApi::stop() {

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "attend/base/error.h"
-#include "attend/serve/model_api.h"
 #include "serve/admission.h"
 #include "serve/http/http_server.h"
 #include "serve/http/worker_pool.h"
+#include "serve/model_api_state.h"
 
 namespace attend {
 namespace {
@@ -52,7 +52,7 @@ struct Server::State {
       responder.add_header(std::move(header.name), std::move(header.value));
     }
     if (request.method == "OPTIONS") return responder.send({.status = 204, .type = {}});
-    if (!admission.is_for_page(request)) return models->handle(std::move(request), std::move(responder));
+    if (!admission.is_for_page(request)) return models->state().handle(std::move(request), std::move(responder));
     const auto shared = std::make_shared<std::pair<HttpRequest, Responder>>(std::move(request), std::move(responder));
     pool.add([this, shared] {
       try {

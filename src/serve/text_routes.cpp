@@ -76,7 +76,7 @@ void answer_tokenize(RouteContext& context, const HttpRequest& request, Responde
   const std::vector<int32_t> ids = tokenizer.encode(text, fields.flag("add_special").value_or(false));
   fields.refuse_others();
   Json pieces = Json::array();
-  for (const int32_t id : ids) pieces.push_back(shown_token(tokenizer, id).text);
+  for (const int32_t id : ids) pieces.push_back(token_text(tokenizer, id).text);
   responder.send({.body = Json{{"tokens", ids}, {"pieces", std::move(pieces)}, {"count", ids.size()}}.dump()});
 }
 

@@ -19,12 +19,12 @@ std::string named_byte(const std::string& token) {
 
 }  // namespace
 
-ShownToken shown_token(const Tokenizer& tokenizer, int32_t id) {
+TokenText token_text(const Tokenizer& tokenizer, int32_t id) {
   if (id < 0 || id >= tokenizer.size()) return {};
   // A tokenizer may drop the space before the first token, so the token is decoded behind itself.
   const std::array<int32_t, 2> twice{id, id};
   const std::string once = tokenizer.decode(std::span(twice).first(1), true), both = tokenizer.decode(twice, true);
-  ShownToken result{.text = both.starts_with(once) ? both.substr(once.size()) : once, .bytes = {}};
+  TokenText result{.text = both.starts_with(once) ? both.substr(once.size()) : once, .bytes = {}};
   result.bytes = result.text;
   if (result.text.find("\xEF\xBF\xBD") == std::string::npos) return result;
   const std::string token = tokenizer.token(id);

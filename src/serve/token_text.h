@@ -7,12 +7,12 @@
 namespace attend {
 
 /// A token as OpenAI's API shows it.
-struct ShownToken {
+struct TokenText {
   std::string text;   ///< part of a character is U+FFFD
   std::string bytes;  ///< UTF-8, or a part of a character
 };
 
 /// The text of a token within a text, with the space before it.
-ShownToken shown_token(const Tokenizer& tokenizer, int32_t id);
+TokenText token_text(const Tokenizer& tokenizer, int32_t id);
 
 }  // namespace attend

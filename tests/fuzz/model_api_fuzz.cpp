@@ -13,6 +13,7 @@
 #include "attend/serve/model_api.h"
 #include "serve/http/message.h"
 #include "serve/http/responder.h"
+#include "serve/model_api_state.h"
 
 namespace {
 
@@ -55,7 +56,7 @@ std::string answer(attend::HttpRequest request) {
   static const auto door = std::make_shared<attend::LoopDoor>();
   const auto channel = std::make_shared<attend::Channel>(door, 1);
   attend::Responder responder(channel, request);
-  api().handle(std::move(request), std::move(responder));
+  api().state().handle(std::move(request), std::move(responder));
   while (!channel->is_complete()) std::this_thread::sleep_for(std::chrono::microseconds(20));
   int pair[2];
   expect(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);

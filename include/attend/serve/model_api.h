@@ -14,8 +14,6 @@
 namespace attend {
 
 class ChatTemplate;
-struct HttpRequest;
-class Responder;
 
 /// A model that requests refer to by name.
 struct ServedModel {
@@ -45,13 +43,13 @@ class ModelApi {
   ModelApi(const ModelApi&) = delete;
   ModelApi& operator=(const ModelApi&) = delete;
 
-  /// Answers a request, later and from another thread. Never throws.
-  void handle(HttpRequest request, Responder responder);
   /// Ends all requests and joins the threads.
   void stop();
 
- private:
   struct State;
+  State& state() { return *state_; }  ///< for Server
+
+ private:
   std::unique_ptr<State> state_;
 };
 

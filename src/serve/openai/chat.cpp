@@ -55,7 +55,7 @@ class ChatShape final : public AnswerShape {
   }
 
   Json token(int32_t id, double log_probability) const {
-    const ShownToken shown = shown_token(model_->tokenizer(), id);
+    const TokenText shown = token_text(model_->tokenizer(), id);
     Json bytes = Json::array();
     for (const char byte : shown.bytes) bytes.push_back(static_cast<unsigned>(static_cast<unsigned char>(byte)));
     return {{"token", shown.text}, {"logprob", log_probability}, {"bytes", std::move(bytes)}};

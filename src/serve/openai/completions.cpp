@@ -34,11 +34,11 @@ class CompletionShape final : public AnswerShape {
     Json tokens = Json::array(), values = Json::array(), alternatives = Json::array(), offsets = Json::array();
     auto offset = static_cast<int64_t>(part.offset);
     for (const TokenRecord& token : part.tokens) {
-      const std::string text = shown_token(model_->tokenizer(), token.id).text;
+      const std::string text = token_text(model_->tokenizer(), token.id).text;
       tokens.push_back(text);
       values.push_back(token.has_log_probability ? Json(token.log_probability) : Json());
       Json top = token.has_log_probability ? Json::object() : Json();
-      for (const auto& [id, value] : token.top) top[shown_token(model_->tokenizer(), id).text] = value;
+      for (const auto& [id, value] : token.top) top[token_text(model_->tokenizer(), id).text] = value;
       alternatives.push_back(std::move(top));
       offsets.push_back(offset);
       offset += characters_in(text);
