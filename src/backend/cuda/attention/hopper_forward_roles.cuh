@@ -390,8 +390,10 @@ bool launch_forward(const AttentionProblem& problem, View y, View lse, int optio
   const auto q = tile_map(problem.q, Shared::kRows), k = tile_map(problem.k, kKeys), v = tile_map(problem.v, kKeys);
   if (!q || !k || !v) return false;
   ForwardArguments args{.q = *q, .k = *k, .v = *v, .y = y.data, .lse = static_cast<float*>(lse.data)};
-  const auto set_map = [](const ConstView& view, CUtensorMap& map) {
-    const auto found = view ? pair_map(view, 64) : std::nullopt;
+  // Bulk copies for one option alone, and where the first key of a tile is at a multiple of 16 bytes.
+  const bool uses_maps = kOptions != kAnyOption && !problem.q_offsets;
+  const auto set_map = [&](const ConstView& view, CUtensorMap& map) {
+    const auto found = view && uses_maps ? pair_map(view, 64) : std::nullopt;
     if (found) map = *found;
     return found.has_value();
   };
