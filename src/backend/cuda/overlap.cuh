@@ -33,9 +33,8 @@ struct LaunchShape {
   int cluster = 1;       ///< CTAs of a cluster along x; more than 1 from sm_90 on
 };
 
-/// Launches a kernel that is not counted: see launch_overlapped().
 template <class... Parameters, class... Args>
-void start_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
+void launch_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
   cudaLaunchAttribute attributes[2]{};
   unsigned count = 0;
   if (shape.overlaps && architecture() >= 90) {
@@ -54,11 +53,6 @@ void start_overlapped(const char* name, void (*kernel)(Parameters...), const Lau
   config.attrs = attributes;
   config.numAttrs = count;
   check(cudaLaunchKernelEx(&config, kernel, args...), name);
-}
-
-template <class... Parameters, class... Args>
-void launch_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
-  start_overlapped(name, kernel, shape, args...);
   check_launch(name);
 }
 

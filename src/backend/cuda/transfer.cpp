@@ -6,7 +6,6 @@
 #include "attend/base/error.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/devices.h"
-#include "backend/cuda/small_copy.h"
 
 namespace attend::cuda {
 namespace {
@@ -39,7 +38,6 @@ void Transfer::next_part() {
 
 void Transfer::upload(void* to, const void* from_host, size_t bytes) {
   require_no_capture("memory.upload");  // a graph would read the staging memory again at every replay
-  if (bytes > 0 && can_put_small(to, bytes)) return put_small(to, from_host, bytes);
   std::lock_guard lock(mutex_);
   make_ring();
   while (bytes > 0) {
@@ -65,11 +63,7 @@ void Transfer::download(void* to_host, const void* from, size_t bytes) {
   }
   std::lock_guard lock(mutex_);
   make_ring();
-  if (can_fetch_small(from, bytes)) {
-    fetch_small(received_, from, bytes);
-  } else {
-    check(cudaMemcpyAsync(received_, from, bytes, cudaMemcpyDeviceToHost, stream()), "memory.download");
-  }
+  check(cudaMemcpyAsync(received_, from, bytes, cudaMemcpyDeviceToHost, stream()), "memory.download");
   wait_for_stream("memory.download");
   std::memcpy(to_host, received_, bytes);
 }
