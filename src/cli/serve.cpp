@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -28,11 +29,13 @@ Requests run together in one batch for each model. By default only this machine 
 everyone who can reach that address can use the models; --api-key-file requires a key. Ctrl-C and SIGTERM end the
 server after the requests in progress. docs/serving.md describes the requests.)";
 
+constexpr int64_t kMebi = 1 << 20;
+
 struct ServeArguments {
   std::vector<std::string> models;
   ServerOptions server;
   ModelApiOptions api;
-  int64_t port = 8757, drain_seconds = 30;
+  int64_t port = 8757, drain_seconds = 30, cache_mib = 0;
   std::string key_file;
   WeightOptions weights;
   ComputeOptions compute;
@@ -51,6 +54,12 @@ std::vector<std::string> read_keys(const std::string& file) {
   }
   require<Error>(!keys.empty(), file, ": there is no API key in this file");
   return keys;
+}
+
+/// Half of the free memory, for all models together.
+int64_t usual_cache(size_t models) {
+  const int64_t free = static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(free / 2 / static_cast<int64_t>(models), 64 * kMebi);
 }
 
 /// Each connection is an open file, and the usual limit is 1024.
@@ -77,6 +86,7 @@ void run_serve(ServeArguments& arguments) {
     served.push_back(std::move(model.served));
   }
   arguments.api.version = ATTEND_VERSION;
+  arguments.api.cache_bytes = arguments.cache_mib > 0 ? arguments.cache_mib * kMebi : usual_cache(served.size());
   Api page(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   ModelApi models(std::move(served), arguments.api);
@@ -85,7 +95,8 @@ void run_serve(ServeArguments& arguments) {
   arguments.server.other_port = arguments.port_option->count() == 0;
   Server server(arguments.no_page ? nullptr : &page, models, arguments.server);
   server.start();
-  std::cerr << "At most " << arguments.api.tokens_in_flight << " tokens in flight for each model.\n";
+  std::cerr << "At most " << arguments.api.tokens_in_flight << " tokens in flight and "
+            << arguments.api.cache_bytes / kMebi << " MiB of keys and values for each model.\n";
   std::cout << server.address() << std::endl;
   std::cerr << "Press Ctrl-C to stop.\n";
   serve_until_signal(server, models, stop, {.drain_seconds = arguments.drain_seconds});
@@ -112,12 +123,24 @@ void add_serve(Command& app) {
   command
       ->add_option("--cors-origin", arguments->server.cors_origins,
                    "Origins of web pages that may use the models, like https://example.org; *: all (default: none)")
-      ->type_name("ORIGIN");
+      ->type_name("ADDRESS");
   command
       ->add_option("--max-tokens-in-flight", arguments->api.tokens_in_flight,
                    "Maximum number of tokens in the running requests of a model, generated ones included "
                    "(default: 65536)")
       ->check(whole_number(1, int64_t{1} << 40))
+      ->type_name("N");
+  command
+      ->add_option(
+          "--cache-memory", arguments->cache_mib,
+          "Maximum memory in MiB for the keys and values of a model on the CPU (default: half of the free memory, "
+          "divided by the number of models)")
+      ->check(whole_number(1, int64_t{1} << 30))
+      ->type_name("N");
+  command
+      ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
+                   "Maximum number of prompt tokens that are read between two tokens of other requests (default: 256)")
+      ->check(whole_number(1, 1 << 30))
       ->type_name("N");
   command
       ->add_option("--max-waiting", arguments->api.most_waiting,

@@ -71,6 +71,9 @@ std::string Metrics::text() const {
   each("attend_generated_tokens_total", "counter", "Tokens generated.", &ModelMetrics::generated_tokens);
   each("attend_cancelled_total", "counter", "Requests whose client hung up.", &ModelMetrics::cancelled);
   each("attend_rejected_total", "counter", "Requests rejected because the queue was full.", &ModelMetrics::rejected);
+  each("attend_reused_tokens_total", "counter", "Prompt tokens whose keys and values were in the cache.",
+       &ModelMetrics::reused_tokens);
+  each("attend_cache_bytes", "gauge", "Memory of keys and values.", &ModelMetrics::cache_bytes);
   each("attend_waiting", "gauge", "Requests in the queue.", &ModelMetrics::waiting);
   each("attend_running", "gauge", "Running requests.", &ModelMetrics::running);
   each("attend_tokens_in_flight", "gauge", "Tokens reserved by running requests.", &ModelMetrics::tokens_in_flight);

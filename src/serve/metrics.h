@@ -27,6 +27,8 @@ class Histogram {
 struct ModelMetrics {
   std::atomic<int64_t> prompt_tokens{0}, generated_tokens{0};
   std::atomic<int64_t> waiting{0}, running{0}, tokens_in_flight{0};
+  std::atomic<int64_t> cache_bytes{0};             ///< of keys and values
+  std::atomic<int64_t> reused_tokens{0};           ///< prompt tokens whose keys and values were there already
   std::atomic<int64_t> cancelled{0}, rejected{0};  ///< requests: the client hung up; the queue was full
   Histogram first_token, between_tokens, request;  ///< seconds
 };

@@ -29,7 +29,8 @@ Scheduler::~Scheduler() { stop(); }
 std::unique_ptr<Engine> Scheduler::new_engine() const {
   const ModelKind kind = model_.model->kind();
   if (kind != ModelKind::translation && kind != ModelKind::language) return nullptr;
-  return std::make_unique<Engine>(*model_.model, EngineOptions{});
+  return std::make_unique<Engine>(
+      *model_.model, EngineOptions{.prompt_tokens = options_.prompt_tokens, .cache_bytes = options_.cache_bytes});
 }
 
 bool Scheduler::add(Job job) {
@@ -191,6 +192,10 @@ void Scheduler::step() {
   }
   metrics_.running = std::ssize(running_);
   metrics_.tokens_in_flight = tokens_;
+  if (!engine_) return;
+  const EngineCounters counters = engine_->counters();
+  metrics_.cache_bytes = (counters.pages_used + counters.pages_idle) * counters.page_bytes;
+  metrics_.reused_tokens = counters.reused_tokens;
 }
 
 void Scheduler::fail_all(const std::exception_ptr& error) {

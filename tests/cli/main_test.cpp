@@ -81,7 +81,7 @@ TEST(Command, HelpTextsAreUniform) {
       EXPECT_TRUE(type.empty() || types.contains(type)) << command << ": " << line;
     }
   }
-  EXPECT_EQ(count, 18);
+  EXPECT_EQ(count, 19);
 }
 
 TEST(Command, FileSystemErrorsContainNoFunctionNames) {
