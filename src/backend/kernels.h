@@ -120,7 +120,7 @@ struct RowNorm {
   bool rms = false;
 };
 struct WeightProductOptions {
-  bool bf16 = false;              ///< round x to bf16 if the weights are bf16; small products may stay exact
+  bool bf16 = false;  ///< round x to bf16 if the weights are bf16; small products may stay exact
   /// The bits of a row of y must not depend on the number of rows of x. On the CPU they never do.
   bool batch_invariant = false;
   std::optional<RowNorm> norm{};  ///< x is replaced by its norm
@@ -265,9 +265,9 @@ struct AttentionProblem {
   RandomStream random;
   /// The bits of a query's output must not depend on the number of queries. On the CPU they never do.
   bool batch_invariant = false;
-  /// Only in a forward pass on the CPU, in f32 and with q_offsets: pages[s] holds the addresses of the pages of sequence
-  /// s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise. Of k and v
-  /// only shapes are used, [1, key heads, longest length, dim].
+  /// Only in a forward pass on the CPU, in f32 and with q_offsets: pages[s] holds the addresses of the pages of
+  /// sequence s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise.
+  /// Of k and v only shapes are used, [1, key heads, longest length, dim].
   const float* const* const* pages = nullptr;
 };
 struct AttentionGradients {

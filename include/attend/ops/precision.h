@@ -36,8 +36,8 @@ Precision current_precision();
 
 /// While a BatchInvariantScope is alive, an unrecorded linear() or attention() on this thread gives bitwise identical
 /// results for a row or a query, independent of the number of other rows or queries. On the CPU they always do, except
-/// for products of f64 or of f32 weights in bf16 precision. On a GPU, a few rows or queries otherwise sum in a different
-/// order that reads memory faster.
+/// for products of f64 or of f32 weights in bf16 precision. On a GPU, a few rows or queries otherwise sum in a
+/// different order that reads memory faster.
 class BatchInvariantScope {
  public:
   BatchInvariantScope();
