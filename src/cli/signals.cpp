@@ -139,6 +139,7 @@ void check_stop() {
 }
 
 Progress stoppable(Progress progress) {
+  stop_after_saving();  // before the first callback: what is written until then must not stay behind
   return [progress = std::move(progress)](const std::string& what, double share) {
     if (stop_after_saving()) throw StopRequested();
     progress(what, share);

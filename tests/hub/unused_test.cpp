@@ -1,5 +1,6 @@
 // Weights in the files beyond the model's parameters: used, known to be unnecessary, or rejected.
 
+#include "attend/autograd/autograd.h"
 #include "attend/hub/convert.h"
 #include "attend/models/encoder.h"
 #include "attend/models/gpt.h"
@@ -27,6 +28,7 @@ LoadedModel loaded(const HubFiles& files, const HubOptions& options = {}) {
 }
 
 std::vector<float> logits_of(const Model& model) {
+  const NoGrad no_grad;
   const auto& language = dynamic_cast<const LanguageModel&>(model);
   const Tensor ids = tensor<int64_t>({1, 5, 2, 10}, {1, 4});
   return language.head().logits(language.hidden(ids)).to_vector();

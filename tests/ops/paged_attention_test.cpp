@@ -62,7 +62,14 @@ struct Example {
   std::vector<std::vector<float>> memory;
 };
 
-TEST(PagedAttention, HasTheBitsOfAttention) {
+class PagedAttention : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (default_device() != kCpu) GTEST_SKIP() << "pages are for the CPU";
+  }
+};
+
+TEST_F(PagedAttention, HasTheBitsOfAttention) {
   for (const PageLayout layout : {PageLayout{2, 20, 17}, PageLayout{1, 64, 64}, PageLayout{2, 3, 5}}) {
     const Example example(layout, {1, 16, 17, 100, 203, 64, 2100}, {1, 1, 17, 40, 3, 7, 2});
     const int64_t heads = 2 * layout.key_heads;
@@ -74,7 +81,7 @@ TEST(PagedAttention, HasTheBitsOfAttention) {
   }
 }
 
-TEST(PagedAttention, PagesCanBeCopiedBack) {
+TEST_F(PagedAttention, PagesCanBeCopiedBack) {
   const Example example({2, 8, 8}, {5, 40}, {1, 1});
   for (int64_t s = 0; s < 2; ++s) {
     const PagedCopy copy = copy_pages(example.sequences, s);
@@ -83,7 +90,7 @@ TEST(PagedAttention, PagesCanBeCopiedBack) {
   }
 }
 
-TEST(PagedAttention, Errors) {
+TEST_F(PagedAttention, Errors) {
   const Example example({2, 8, 8}, {5}, {3});
   expect_error<ShapeError>(
       [&] {

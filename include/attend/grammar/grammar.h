@@ -7,7 +7,7 @@ namespace attend {
 
 namespace grammar {
 struct Rules;
-}
+}  // namespace grammar
 
 /// A language of texts: context-free rules over bytes. Copies are cheap and share the rules.
 class Grammar {
