@@ -139,7 +139,7 @@ void add_serve(Command& app) {
       ->type_name("N");
   command
       ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
-                   "Maximum number of prompt tokens that are read between two tokens of other requests (default: 256)")
+                   "Maximum number of prompt tokens that are read between two tokens of other requests (default: 64)")
       ->check(whole_number(1, 1 << 30))
       ->type_name("N");
   command
