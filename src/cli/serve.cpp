@@ -24,10 +24,10 @@ Examples:
   attend serve novel --quantize int8 --host 0.0.0.0 --api-key-file keys
   curl http://127.0.0.1:8757/v1/completions -d '{"prompt": "从前", "max_tokens": 50}'
 
-Serves models over HTTP: OpenAI's API (/v1/completions, /v1/models), /health and /metrics, and the page of `attend view`.
-Requests run together in one batch for each model. By default only this machine can reach the server. With --host,
-everyone who can reach that address can use the models; --api-key-file requires a key. Ctrl-C and SIGTERM end the
-server after the requests in progress. docs/serving.md describes the requests.)";
+Serves models over HTTP: OpenAI's API (chat, completions, embeddings), translation, classification, /health, /metrics,
+and the page of `attend view`. Requests run together in one batch for each model. By default only this machine can reach the
+server. With --host, everyone who can reach that address can use the models; --api-key-file requires a key. Ctrl-C and
+SIGTERM end the server after the requests in progress. docs/serving.md describes the requests.)";
 
 constexpr int64_t kMebi = 1 << 20;
 

@@ -28,7 +28,7 @@ class Automaton {
   /// Whether they are a complete text that no other text continues.
   bool is_final(int32_t state) const { return is_complete(state) && states_[static_cast<size_t>(state)]->size() == 1; }
 
-  /// Whether the automaton holds so many states that another one should replace it.
+  /// Whether the cache of states is full. The caller should then continue with a new automaton.
   bool is_full() const;
   /// A state of another automaton of the same rules.
   int32_t adopt(const Automaton& other, int32_t state);

@@ -49,7 +49,8 @@ class JsonRules {
   Symbol string(const Dfa& dfa);
   /// Integers from `least` to `most`, both at most kLargestInteger in size, without leading zeros.
   Symbol integer(int64_t least, int64_t most);
-  /// An object with these members, in this order, then any number of others with values of `additional`.
+  /// An object with these members in this order, followed by any number of other members whose values match
+  /// `additional`.
   Symbol object(std::span<const PropertyRule> properties, std::optional<Symbol> additional);
   Symbol array(const ItemRules& items);
 

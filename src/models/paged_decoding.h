@@ -21,7 +21,8 @@ struct NewRow {
 };
 
 /// The state of a generation on the CPU, with keys and values in pages. Rows are independent of each other: each reads
-/// any number of tokens in a step, and rows come and go without moving the memory of others. Nothing is recorded.
+/// any number of tokens in a step, and adding or removing a row moves no memory of other rows. No gradients are
+/// recorded.
 class PagedDecoding {
  public:
   virtual ~PagedDecoding() = default;

@@ -29,7 +29,7 @@ struct TextPart {
   std::vector<TokenRecord> tokens{};
   std::vector<ToolCall> calls{};
   int64_t first_call = 0;        ///< index of the first of these calls among those of the text
-  const char* finish = nullptr;  ///< why the text ended; null: it goes on
+  const char* finish = nullptr;  ///< finish_reason of the text; null while it is being generated
   size_t offset = 0;             ///< characters of text before this part
 };
 

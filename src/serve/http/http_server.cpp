@@ -299,7 +299,8 @@ void HttpServer::finished(Connections::iterator it) {
     connection.deadline = connection.parser.buffered() > 0 ? Deadline() : Deadline(options_.idle);
     return next_request(it);
   }
-  // Closing a socket with unread bytes resets the connection, and the client could lose a response it has not read yet.
+  // If a socket is closed before all received bytes are read, the kernel resets the connection, and the client may lose
+  // the end of the response.
   shutdown(connection.socket, SHUT_WR);
   connection.phase = Phase::leaving;
   connection.deadline = Deadline(kLinger);

@@ -14,7 +14,7 @@
 namespace attend {
 namespace {
 
-constexpr size_t kMostPending = size_t{1} << 20;  // bytes of a stream that a client has not read
+constexpr size_t kMostPending = size_t{1} << 20;  // maximum number of bytes that wait for a slow client
 
 }  // namespace
 
