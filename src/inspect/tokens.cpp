@@ -38,6 +38,13 @@ std::optional<unsigned char> byte_piece(std::string_view token) {
   return static_cast<unsigned char>(*high * 16 + *low);
 }
 
+/// Whether the token is a WordPiece continuation such as ##ing. In other vocabularies ## are two characters of the
+/// text: decoding the token twice repeats them.
+bool is_continuation(const Tokenizer& tokenizer, int32_t id, const std::string& token) {
+  return token.starts_with(kContinued) && token.size() > kContinued.size() &&
+         !tokenizer.decode(std::vector{id, id}, true).ends_with(token);
+}
+
 /// The bytes of a byte-level token. Empty for other vocabularies, where Ã© may be a token of its own.
 std::optional<std::string> byte_level_bytes(const Tokenizer& tokenizer, int32_t id, const std::string& token) {
   auto bytes = text::bytes_of_spelling(token);
@@ -85,13 +92,11 @@ Surface surface_of(const Tokenizer& tokenizer, int32_t id) {
     result.token.text = token;
     result.token.kind = TokenKind::special;
   } else if (const auto byte = byte_piece(token)) {
-    result.bytes = std::string(1, static_cast<char>(*byte));
-    result.token.text = hexadecimal(result.bytes);
-    result.token.kind = TokenKind::byte;
+    set_text(result, std::string(1, static_cast<char>(*byte)));
+  } else if (is_continuation(tokenizer, id, token)) {
+    result.token.text = result.bytes = token.substr(kContinued.size());
   } else if (auto bytes = byte_level_bytes(tokenizer, id, token)) {
     set_text(result, std::move(*bytes));
-  } else if (token.starts_with(kContinued) && token.size() > kContinued.size()) {
-    result.token.text = result.bytes = token.substr(kContinued.size());
   } else {
     set_text(result, text::replaced(token, kBlankMark, " "));
   }
@@ -104,11 +109,16 @@ class Places {
   Places(const std::string& text, int32_t unknown) : text_(text), lower_(folded(text)), unknown_(unknown) {}
 
   void find(std::vector<Surface>& surfaces) {
-    size_t anchor = 0;  // the first surface without a range
+    size_t anchor = 0;       // the first surface without a range
+    bool is_behind = false;  // a surface since the anchor stands for text that was not found
     for (size_t i = 0; i < surfaces.size();) {
       const auto [count, bytes] = joined(surfaces, i);
-      const auto found = bytes.empty() ? std::nullopt : search(bytes, i == anchor);
-      if (found) {
+      const auto found = bytes.empty() ? std::nullopt : search(bytes, !is_behind);
+      if (!found) {
+        // Neither <s> nor the space that SentencePiece adds before a text stands for a part of the text.
+        is_behind = is_behind || stands_for_text(surfaces[i]);
+      } else {
+        is_behind = false;
         fill_gap(surfaces, anchor, i, *found);
         for (size_t n = i; n < i + count; ++n) set(surfaces[n], *found, *found + bytes.size());
         if (count > 1) split_characters(surfaces, i, count, *found);
@@ -186,10 +196,13 @@ class Places {
     size_t until = end;
     while (until > begin && text_[until - 1] == ' ') --until;
     for (size_t n = first; n < last; ++n) {
-      const Surface& surface = surfaces[n];
-      const bool stands_for_text = !surface.bytes.empty() || surface.token.id == unknown_;
-      set(surfaces[n], stands_for_text ? begin : cursor_, stands_for_text ? until : cursor_);
+      const bool is_text = stands_for_text(surfaces[n]);
+      set(surfaces[n], is_text ? begin : cursor_, is_text ? until : cursor_);
     }
+  }
+
+  bool stands_for_text(const Surface& surface) const {
+    return surface.token.id == unknown_ || !is_blank(surface.bytes);
   }
 
   const std::string& text_;
