@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/explain_print.h"
+#include "cli/explain_words.h"
 
 #include <iostream>
 #include <memory>
@@ -19,6 +20,7 @@ constexpr const char* kExplainExamples = R"(
 Examples:
   attend explain "今天天气很好"
   attend explain --trainable --heads 2 --positions "the cat sat on the mat"
+  attend explain --language zh "今天天气很好"           in Chinese, also if the locale is Chinese
   echo "any text" | attend explain --json -
 
 --json prints one object with the keys text, tokens, seed, dim, heads, causal, trainable, scale, embeddings, positions,
@@ -44,6 +46,7 @@ void run_explain(ExplainArguments& arguments) {
     throw UsageError("--dim " + std::to_string(options.dim) + " is not divisible by --heads " +
                      std::to_string(options.heads));
   }
+  if (arguments.print.language.empty()) arguments.print.language = language_of_locale();
   suggest_file(arguments.print.text, "attend explain - < %FILE");
   const std::string text = text_or_input(arguments.print.text);
   std::vector<std::string> tokens = segment(text);
@@ -64,6 +67,7 @@ void run_explain(ExplainArguments& arguments) {
 void add_explain(Command& app) {
   Command* command = app.add_subcommand("explain", "Show how attention is computed, step by step");
   const auto arguments = std::make_shared<ExplainArguments>();
+  arguments->print.language.clear();
   ExplainOptions& options = arguments->options;
   command->add_option("text", arguments->print.text, "Sentence in any script; - is standard input")
       ->required()
@@ -84,6 +88,9 @@ void add_explain(Command& app) {
   command->add_option("--limit", arguments->print.limit, "Maximum number of tokens in the tables (default: 24)")
       ->check(whole_number(1, kMostTokens))
       ->type_name("N");
+  command->add_option("--language", arguments->print.language, "Language of the text: en or zh (default: the locale's)")
+      ->check(one_of({"en", "zh"}))
+      ->type_name("NAME");
   add_json(*command, arguments->json, "Print all numbers as a JSON object");
   command->add_option("--color", arguments->colour, "Use of colors: auto, always or never (default: auto)")
       ->check(one_of({"auto", "always", "never"}))

@@ -4,6 +4,7 @@
 
 #include "attend/text/segment.h"
 #include "cli/explain_print.h"
+#include "cli/explain_words.h"
 
 namespace attend::cli {
 namespace {
@@ -28,7 +29,7 @@ std::string term(double value) { return value < 0 ? "(" + rounded(value) + ")" :
 class Story {
  public:
   Story(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options)
-      : terminal_(terminal), steps_(steps), options_(options) {
+      : terminal_(terminal), steps_(steps), options_(options), words_(explain_words(options.language)) {
     const auto length = static_cast<int64_t>(steps.tokens.size());
     shown_ = std::min(length, options.limit);
     for (int64_t i = 0; i < shown_; ++i) {
@@ -83,6 +84,7 @@ class Story {
   const Terminal& terminal_;
   const ExplainSteps& steps_;
   const PrintOptions& options_;
+  const ExplainWords& words_;
   int64_t shown_ = 0, row_ = 0;  // row_: the query of the worked examples, with the first key
   std::vector<std::string> labels_;
   int64_t first_feature_ = 0;  // of the vectors shown: each head sees a range of features
@@ -140,11 +142,10 @@ void Story::print_pairs(const Tensor& values, bool shade) const {
 }
 
 void Story::tokens() {
-  terminal_.out << bold(terminal_, "Attention, step by step: ") << fitted(visible(options_.text), 60) << '\n';
+  terminal_.out << bold(terminal_, words_.title) << fitted(visible(options_.text), 60) << '\n';
   const size_t count = steps_.tokens.size();
-  heading("Tokens");
-  say("The text is split into " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
-      ": words, or single characters in scripts written without spaces.");
+  heading(words_.tokens);
+  say(count == 1 ? words_.one_token : filled(words_.split, {std::to_string(count)}));
   std::string list;
   for (const std::string& text : labels_) {
     std::string glued = text;
@@ -152,37 +153,26 @@ void Story::tokens() {
     list += glued + "   ";
   }
   print_paragraph(terminal_, list);
-  if (shown_ < static_cast<int64_t>(count)) {
-    say("The tables show the first " + std::to_string(shown_) + " tokens; --limit N shows more, --json has all.");
-  }
+  if (shown_ < static_cast<int64_t>(count)) say(filled(words_.cut, {std::to_string(shown_)}));
 }
 
 void Story::vectors() {
-  const std::string dim = std::to_string(options().dim);
-  heading("Vectors", "x_i");
-  say("Each token becomes a vector of " + dim +
-      " numbers. A model learns these vectors; here they are random numbers that depend on the token's text and " +
-      "--seed, so the same token always has the same vector.");
+  heading(words_.vectors, "x_i");
+  say(filled(words_.vectors_text, {std::to_string(options().dim)}));
   print_vectors(steps_.embeddings, 1);
   if (!options().positions) return;
-  heading("Positions", "x_i = token_i + position_i");
-  say("Attention alone does not know the order of its inputs. A vector of sines and cosines, different at each "
-      "position, is added to each token's vector. All later steps use the sums.");
+  heading(words_.positions, "x_i = token_i + position_i");
+  say(words_.positions_text);
   print_vectors(steps_.x);
 }
 
 void Story::projections() {
   if (!options().trainable) {
-    heading("Queries, keys, values", "q_i = k_i = v_i = x_i");
-    say("Each token has a query (what it looks for), a key (what others find it by) and a value (what it passes on). "
-        "In "
-        "the simplest attention all three are the vector itself; --trainable computes each with its own matrix.");
-    return;
+    heading(words_.projections, "q_i = k_i = v_i = x_i");
+    return say(words_.projections_text);
   }
-  heading("Queries, keys, values", "q = x·Wq   k = x·Wk   v = x·Wv");
-  say("Each token has a query (what it looks for), a key (what others find it by) and a value (what it passes on), "
-      "each "
-      "computed from x with its own matrix. Training learns these matrices; here they are random numbers from --seed.");
+  heading(words_.projections, "q = x·Wq   k = x·Wk   v = x·Wv");
+  say(words_.matrices_text);
   print_matrix("Wq", steps_.query_matrix);
   print_matrix("Wk", steps_.key_matrix);
   print_matrix("Wv", steps_.value_matrix);
@@ -190,12 +180,12 @@ void Story::projections() {
 
 void Story::head(size_t index) {
   const HeadSteps& head = steps_.heads[index];
-  const std::string of = several() ? ", head " + std::to_string(index + 1) : "";
+  const std::string number = std::to_string(index + 1);
+  const std::string of = several() ? filled(words_.of_head, {number}) : "";
   if (several()) {
     first_feature_ = static_cast<int64_t>(index) * head_dim();
-    terminal_.out << '\n' << bold(terminal_, "── Head " + std::to_string(index + 1) + " ──") << '\n';
-    say("This head sees features [" + std::to_string(first_feature_ + 1) + "] to [" +
-        std::to_string(first_feature_ + head_dim()) + "] of every query, key and value.");
+    terminal_.out << '\n' << bold(terminal_, filled(words_.head, {number})) << '\n';
+    say(filled(words_.head_text, {std::to_string(first_feature_ + 1), std::to_string(first_feature_ + head_dim())}));
   }
   if (options().trainable) {
     const std::pair<const char*, const Tensor&> views[]{{"q", head.queries}, {"k", head.keys}, {"v", head.values}};
@@ -214,82 +204,68 @@ void Story::head(size_t index) {
 }
 
 void Story::dot_products(const HeadSteps& head, const std::string& of) {
-  heading("Dot products" + of, "score_ij = q_i · k_j");
-  teach(
-      "How well does the query of token i (row) match the key of token j (column)? Multiply the vectors number by "
-      "number "
-      "and add up: the result is large if they point the same way, negative if they point in opposite directions.");
+  heading(words_.dots + of, "score_ij = q_i · k_j");
+  teach(words_.dots_text);
   print_pairs(head.dots);
   if (head_dim() > kLongestSum) return;
   const Grid q(head.queries), k(head.keys), dots(head.dots);
   std::string sum;
   for (int64_t c = 0; c < head_dim(); ++c) sum += (c ? " + " : "") + term(q(row_, c)) + "×" + term(k(0, c));
-  say("Example, row " + label(row_) + ", column " + label(0) + ": " + sum + " = " + rounded(dots(row_, 0)));
+  say(filled(words_.dots_example, {label(row_), label(0), sum + " = " + rounded(dots(row_, 0))}));
 }
 
 void Story::scaling(const HeadSteps& head, const std::string& of) {
-  const std::string d = std::to_string(head_dim());
-  heading("Scaling" + of, "score_ij / √d   with d = " + d);
-  teach(
-      "Longer vectors give larger scores, and a softmax of large scores puts nearly all weight on one token. Dividing "
-      "by √" +
-      d + " = " + rounded(1 / steps_.scale) + " keeps the scores in the same range for vectors of any size.");
+  const std::string d = std::to_string(head_dim()), root = rounded(1 / steps_.scale);
+  heading(words_.scaling + of, filled(words_.scaling_formula, {d}));
+  teach(filled(words_.scaling_text, {d, root}));
   print_pairs(head.scaled);
   const Grid dots(head.dots), scaled(head.scaled);
-  say("Example: " + rounded(dots(row_, 0)) + " / " + rounded(1 / steps_.scale) + " = " + rounded(scaled(row_, 0)));
+  say(filled(words_.example, {rounded(dots(row_, 0)) + " / " + root + " = " + rounded(scaled(row_, 0))}));
 }
 
 void Story::mask(const HeadSteps& head, const std::string& of) {
   if (!options().causal) {
-    heading("No mask" + of);
-    teach("Every token may attend to every other, including later ones, as in an encoder.");
-    return;
+    heading(words_.no_mask + of);
+    return teach(words_.no_mask_text);
   }
-  heading("Causal mask" + of, "score_ij = −∞ where j > i");
-  teach(
-      "A model that predicts the next token must not see it: each token attends only to itself and to earlier tokens. "
-      "−∞ "
-      "becomes exactly 0 in the next step.");
+  heading(words_.mask + of, words_.mask_formula);
+  teach(words_.mask_text);
   print_pairs(head.masked);
 }
 
 void Story::softmax_step(const HeadSteps& head, const std::string& of) {
-  heading("Softmax: the attention weights" + of, "w_ij = e^score_ij / Σ_k e^score_ik");
-  teach(
-      "The exponential makes every score positive; dividing by the sum of the row makes each row add up to 1. Row i "
-      "shows how token i distributes its attention.");
+  heading(words_.softmax + of, "w_ij = e^score_ij / Σ_k e^score_ik");
+  teach(words_.softmax_text);
   print_pairs(head.weights, true);
   const Grid masked(head.masked), weights(head.weights);
   std::string sum;
   const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
   if (last > kLongestSum) return;
   for (int64_t j = 0; j < last; ++j) sum += (j ? " + e^" : "e^") + term(masked(row_, j));
-  say("Example: e^" + term(masked(row_, 0)) + " / (" + sum + ") = " + rounded(weights(row_, 0)));
+  say(filled(words_.example, {"e^" + term(masked(row_, 0)) + " / (" + sum + ") = " + rounded(weights(row_, 0))}));
 }
 
 void Story::context(const HeadSteps& head, const std::string& of) {
-  heading("Context vectors" + of, "c_i = Σ_j w_ij · v_j");
-  teach(
-      "Each token's new vector is the sum of all values, each multiplied by its weight: the information that the token "
-      "gathers from the tokens it attends to.");
+  heading(words_.context + of, "c_i = Σ_j w_ij · v_j");
+  teach(words_.context_text);
   print_vectors(head.context);
   const Grid weights(head.weights), values(head.values), result(head.context);
   const int64_t last = options().causal ? row_ + 1 : static_cast<int64_t>(steps_.tokens.size());
   if (last > kLongestSum) return;
   std::string sum;
   for (int64_t j = 0; j < last; ++j) sum += (j ? " + " : "") + rounded(weights(row_, j)) + "×" + term(values(j, 0));
-  say("Example, first number of " + label(row_) + ": " + sum + " = " + rounded(result(row_, 0)));
+  say(filled(words_.context_example, {label(row_), sum + " = " + rounded(result(row_, 0))}));
 }
 
 void Story::joining() {
   if (!several()) return;
-  terminal_.out << '\n' << bold(terminal_, "── All heads ──") << '\n';
-  heading("Joining the heads", "c_i = [c_i of head 1, c_i of head 2, …]");
-  say("Each head attends in its own way; their context vectors are concatenated.");
+  terminal_.out << '\n' << bold(terminal_, words_.all_heads) << '\n';
+  heading(words_.joining, words_.joining_formula);
+  say(words_.joining_text);
   print_vectors(steps_.joined);
   if (!steps_.output_matrix) return;
-  heading("Output", "y = c·Wo");
-  say("A last matrix combines the results of the heads.");
+  heading(words_.output, "y = c·Wo");
+  say(words_.output_text);
   print_matrix("Wo", steps_.output_matrix);
   print_vectors(steps_.output);
 }

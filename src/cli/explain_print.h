@@ -9,7 +9,8 @@ namespace attend::cli {
 
 struct PrintOptions {
   std::string text;
-  int64_t limit = 24;  ///< maximum number of tokens in the tables
+  int64_t limit = 24;           ///< maximum number of tokens in the tables
+  std::string language = "en";  ///< "en" or "zh"
 };
 void print_steps(const Terminal& terminal, const ExplainSteps& steps, const PrintOptions& options);
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "attend/text/segment.h"
+#include "text/unicode.h"
 
 namespace attend::cli {
 namespace {
@@ -64,6 +65,31 @@ std::string styled(const Terminal& terminal, const std::string& text, const char
 
 std::string padded(const std::string& text, int width) {
   return std::string(static_cast<size_t>(std::max(0, width - display_width(text))), ' ') + text;
+}
+
+/// A part of a paragraph that stays on one line.
+struct Unbroken {
+  std::string text;
+  bool follows_blank = false;
+};
+
+/// Splits a text where a line may end: at blanks and, in Chinese text, between characters, but not before a mark that
+/// closes.
+std::vector<Unbroken> breakable(const std::string& text) {
+  constexpr std::u32string_view kClosing = U"，。；：、？！）」”’%…";
+  std::vector<Unbroken> parts;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    bool is_first = true, was_wide = false;
+    text::for_each_code_point(word, [&](char32_t code, std::string_view bytes) {
+      const bool is_wide = display_width(std::string(bytes)) == 2, closes = kClosing.find(code) != std::u32string::npos;
+      const bool opens_part = is_first || ((is_wide || was_wide) && !closes);
+      if (opens_part) parts.push_back({{}, is_first && !parts.empty()});
+      parts.back().text += bytes;
+      is_first = false, was_wide = is_wide;
+    });
+  }
+  return parts;
 }
 
 std::string label(const std::string& text, int width) {
@@ -142,13 +168,13 @@ void print_table(const Terminal& terminal, const Table& table, int indent) {
 
 void print_paragraph(const Terminal& terminal, const std::string& text, int indent) {
   const std::string margin(static_cast<size_t>(indent), ' ');
-  std::istringstream words(text);
+  const int room = std::min(terminal.width, 100);
   int used = 0;
-  for (std::string word; words >> word;) {
-    const int width = display_width(word);
-    const bool fits = used > 0 && used + 1 + width <= std::min(terminal.width, 100);
-    terminal.out << (fits ? " " : used > 0 ? "\n" + margin : margin) << word;
-    used = (fits ? used + 1 : indent) + width;
+  for (const auto& [part, follows_blank] : breakable(text)) {
+    const int width = display_width(part), gap = follows_blank ? 1 : 0;
+    const bool fits = used > 0 && used + gap + width <= room;
+    terminal.out << (fits ? std::string(static_cast<size_t>(gap), ' ') : used > 0 ? "\n" + margin : margin) << part;
+    used = (fits ? used + gap : indent) + width;
   }
   terminal.out << '\n';
 }
