@@ -1,5 +1,6 @@
 // Bundles src/ into one self-contained page, dist/index.html: scripts and styles are inlined, nothing is fetched.
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
@@ -13,8 +14,22 @@ const [script, style] = await Promise.all([
 ]);
 // "</script" inside the bundle would end the element early, and "<!--" would change how it is read.
 const inlineScript = script.outputFiles[0].text.replace(/<\/script/gi, "<\\/script").replace(/<!--/g, "<\\!--");
+const inlineStyle = style.outputFiles[0].text;
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+// Only the page's own script and style run; data comes from the page's server; everything else is forbidden. The server
+// sends the same policy as a header (src/serve/page.cpp).
+const policy = [
+  "default-src 'none'",
+  `script-src ${hash(inlineScript)}`,
+  `style-src ${hash(inlineStyle)}`,
+  "connect-src 'self'",
+  "img-src 'self' data: blob:",
+  "base-uri 'none'",
+  "form-action 'none'",
+].join("; ");
 const page = (await readFile(at("src/index.html"), "utf8"))
-  .replace("/*style*/", () => style.outputFiles[0].text)
+  .replace("/*policy*/", () => policy)
+  .replace("/*style*/", () => inlineStyle)
   .replace("/*script*/", () => inlineScript);
 await mkdir(at("dist"), { recursive: true });
 await writeFile(at("dist/index.html.part"), page);

@@ -88,6 +88,9 @@ void run_serve(ServeArguments& arguments) {
   arguments.api.version = ATTEND_VERSION;
   arguments.api.cache_bytes = arguments.cache_mib > 0 ? arguments.cache_mib * kMebi : usual_cache(served.size());
   Api page(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
+  for (size_t i = 0; i < arguments.models.size(); ++i) {
+    page.set_training(i, TrainingFeed::from_log(arguments.models[i]));
+  }
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   ModelApi models(std::move(served), arguments.api);
   allow_many_connections();

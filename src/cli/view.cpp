@@ -82,7 +82,9 @@ void run_view(ViewArguments& arguments) {
     throw UsageError("--picture applies only to image classifiers; none of the models is one");
   }
   Api api(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
-  api.set_training(TrainingFeed::from_log(arguments.models[0]));
+  for (size_t i = 0; i < arguments.models.size(); ++i) {
+    api.set_training(i, TrainingFeed::from_log(arguments.models[i]));
+  }
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   ModelApi models(std::move(served), {.version = ATTEND_VERSION});
   Server server(&api, models,

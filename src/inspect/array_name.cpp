@@ -11,8 +11,8 @@ namespace {
 
 const std::map<std::string_view, size_t>& number_counts() {
   static const std::map<std::string_view, size_t> counts{
-      {"weights", 2}, {"scores", 2}, {"q", 2},          {"k", 2},      {"v", 2},      {"additive", 1},
-      {"average", 1}, {"tile", 5},   {"thumbnails", 2}, {"values", 0}, {"rollout", 0}};
+      {"weights", 2}, {"scores", 2}, {"q", 2},          {"k", 2},      {"v", 2},       {"additive", 1},
+      {"average", 1}, {"tile", 5},   {"thumbnails", 2}, {"values", 0}, {"rollout", 0}, {"parameters", 0}};
   return counts;
 }
 

@@ -102,11 +102,11 @@ Array scores_part(const RunAttention& attention, int64_t head, const ArrayPart& 
   return result;
 }
 
-const Tensor& value_named(const Run& run, std::string_view name) {
-  for (const auto& [known, tensor] : run.values) {
+const Tensor& named(const std::vector<NamedTensor>& all, const char* kind, std::string_view name) {
+  for (const auto& [known, tensor] : all) {
     if (known == name) return tensor;
   }
-  throw ShapeError("inspect: the run has no value " + in_quotes(name));
+  throw ShapeError(std::string("inspect: the run has no ") + kind + " " + in_quotes(name));
 }
 
 }  // namespace
@@ -114,7 +114,11 @@ const Tensor& value_named(const Run& run, std::string_view name) {
 Array run_array(const Run& run, std::string_view name, const ArrayPart& part) {
   const NoGrad scope;
   const ArrayName parsed = parse_array_name(name);
-  if (parsed.what == "values") return tensor_part(value_named(run, parsed.rest), part);
+  if (parsed.what == "values") return tensor_part(named(run.values, "value", parsed.rest), part);
+  if (parsed.what == "parameters") {
+    const Tensor& vector = named(run.parameters, "parameter", parsed.rest);
+    return {.shape = vector.shape(), .values = vector.to_vector<float>()};
+  }
   if (parsed.what == "rollout") return tensor_part(rollout(run, parsed.rest), part);
   if (parsed.what == "thumbnails") return thumbnails(attention_at(run, parsed.numbers[1]), parsed.numbers[0]);
   const RunAttention& attention = attention_at(run, parsed.numbers[0]);
@@ -159,6 +163,7 @@ std::vector<std::string> array_names(const Run& run) {
   }
   for (const char* what : {"q", "k", "v"}) of_heads(what);
   for (const auto& [name, tensor] : run.values) names.push_back("values/" + name);
+  for (const auto& [name, tensor] : run.parameters) names.push_back("parameters/" + name);
   of_heads("scores");
   std::vector<std::string> stacks;
   for (size_t a = 0; a < run.attention.size(); ++a) {
@@ -172,7 +177,8 @@ std::vector<std::string> array_names(const Run& run) {
 
 int64_t array_size(const Run& run, std::string_view name) {
   const ArrayName parsed = parse_array_name(name);
-  if (parsed.what == "values") return value_named(run, parsed.rest).numel();
+  if (parsed.what == "values") return named(run.values, "value", parsed.rest).numel();
+  if (parsed.what == "parameters") return named(run.parameters, "parameter", parsed.rest).numel();
   if (parsed.what == "rollout") {
     int64_t size = 0;
     for (const RunAttention& attention : run.attention) {

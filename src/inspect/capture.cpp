@@ -26,6 +26,15 @@ void keep_seen(Run& run, Watcher& watcher, const RunOptions& options) {
   }
 }
 
+void describe_model(Run& run, const Model& model) {
+  run.arithmetic = arithmetic_of(model);
+  constexpr int64_t kLongest = 1 << 16;  // an output bias may be as long as a large vocabulary
+  for (const auto& [name, tensor] : model.parameters()) {
+    if (tensor.rank() != 1 || tensor.numel() > kLongest) continue;
+    run.parameters.emplace_back(name, tensor.detach().clone());  // training may change the parameter later
+  }
+}
+
 void require_numbers(const Tensor& computed) {
   for (const double value : computed.to_vector<double>()) require_number(value, "inspect");
 }
@@ -34,10 +43,10 @@ RunOutput label_output(const std::vector<std::string>& labels, const Tensor& num
   RunOutput output;
   output.kind = RunOutput::Kind::labels;
   output.are_values = scores == LabelScores::values;
-  const auto values = score_labels(numbers, scores).to_vector<double>();
+  const auto values = score_labels(numbers, scores).to_vector<double>(), logits = numbers.to_vector<double>();
   for (const double value : values) require_number(value, "inspect");
-  for (size_t i = 0; i < labels.size(); ++i) output.labels.emplace_back(labels[i], values[i]);
-  std::ranges::stable_sort(output.labels, [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (size_t i = 0; i < labels.size(); ++i) output.labels.push_back({labels[i], values[i], logits[i]});
+  std::ranges::stable_sort(output.labels, std::ranges::greater{}, &ShownLabel::score);
   return output;
 }
 

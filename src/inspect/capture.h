@@ -15,6 +15,9 @@ void add_side(Run& run, RunSide side, const RunOptions& options);
 /// that does not exist.
 void keep_seen(Run& run, Watcher& watcher, const RunOptions& options);
 
+/// Records the model's equations and the vectors among its parameters.
+void describe_model(Run& run, const Model& model);
+
 /// Throws Error if the model computed NaN, as every command does: a picture of NaN would show nothing.
 void require_numbers(const Tensor& computed);
 

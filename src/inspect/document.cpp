@@ -16,7 +16,7 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48;
+constexpr int64_t kStatRows = 4096, kShownTokens = 2000, kWritten = 48, kTranslated = 256;
 constexpr int64_t kBeam = 4, kWidest = 8;  // default and maximum beam size of the generation tree
 constexpr std::string_view kPlace = "<!--attend-data-->";
 
@@ -77,8 +77,11 @@ Json generation_lines(const InspectedModel& model, const Run& run) {
   if (!writes || room < 1) return lines;
   std::string text = run.sides[0].text;  // begins with the prefix, if the model has one
   if (model.model->kind() == ModelKind::translation) text.erase(0, model.rules.prefix.size());
-  const int64_t beam = model.rules.beam > 0 ? std::min(model.rules.beam, kWidest) : kBeam;
-  const GenerationOptions options{.text = text, .beam = beam, .length = kWritten, .rules = model.rules};
+  const bool translates = model.model->kind() == ModelKind::translation;
+  const GenerationOptions options{.text = text,
+                                  .beam = page_beam(model.rules),
+                                  .length = translates ? kTranslated : kWritten,
+                                  .rules = model.rules};
   generate_steps(*model.model, *model.tokenizer, options, [&](const std::string& line) {
     lines.push_back(Json::parse(line));
     return true;
@@ -88,11 +91,14 @@ Json generation_lines(const InspectedModel& model, const Run& run) {
 
 }  // namespace
 
+int64_t page_beam(const GenerationRules& rules) { return rules.beam > 0 ? std::min(rules.beam, kWidest) : kBeam; }
+
 Run capture(const InspectedModel& model, RunOptions options) {
   if (const auto* reads_pictures = dynamic_cast<const ImageModel*>(model.model.get())) {
     return capture(*reads_pictures, model.preparation, options);
   }
   options.rules = model.rules;
+  if (options.beam == 0) options.beam = page_beam(model.rules);
   return capture(*model.model, *model.tokenizer, options);
 }
 
@@ -111,8 +117,8 @@ void choose_example(InspectedModel& model) {
 }
 
 std::string inspect_document(const InspectedModel& model, const Run& run, const DocumentOptions& options) {
-  const Json about =
-      model_json(*model.model, model.id, model.name, {.text = model.example, .target = model.example_target});
+  const Json about = model_json(*model.model, model.id, model.name,
+                                {.text = model.example, .target = model.example_target}, page_beam(model.rules));
   Json whole_run{{"id", "r0"}, {"model", model.id}};
   whole_run.update(run_json(run));
   std::string out = "{\"format\":\"attend-inspect\",\"version\":1";

@@ -14,6 +14,7 @@
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "generate/top.h"
+#include "text/unicode.h"
 
 namespace attend {
 namespace {
@@ -67,6 +68,7 @@ void orthogonalize(std::vector<double>& v, int64_t rows) {
 struct Projection {
   std::vector<double> xy;  // [points, 2]
   std::array<double, 2> explained{};
+  Tensor middle, axes;  // [1, dim] and [dim, 2]: a vector x lies at (x − middle) · axes
 };
 
 /// The first two principal components by simultaneous iteration: v ← orthogonal(xᵀ x v), with x centred. The sign of
@@ -74,7 +76,7 @@ struct Projection {
 Projection principal_plane(const Tensor& table) {
   const int64_t dim = table.dim(1);
   const Tensor all = to(to(contiguous(table), kCpu), DType::f64);
-  const Tensor x = all - mean(all, 0, true);
+  const Tensor middle = mean(all, 0, true), x = all - middle;
   std::vector<double> v(static_cast<size_t>(dim * kBlock));
   for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(uniform_from_bits(philox(7, i, 0)[0])) - 0.5;
   orthogonalize(v, dim);
@@ -95,26 +97,33 @@ Projection principal_plane(const Tensor& table) {
     }
   }
   const double total = sum(x * x).item();
-  Projection result{.xy = matmul(x, tensor(plane, {dim, 2})).to_vector<double>()};
+  const Tensor axes = tensor(plane, {dim, 2});
+  Projection result{.xy = matmul(x, axes).to_vector<double>(), .explained = {}, .middle = middle, .axes = axes};
   for (size_t i = 0; i < result.xy.size(); ++i) result.explained[i % 2] += result.xy[i] * result.xy[i];
   for (double& share : result.explained) share = total > 0 ? share / total : 0;
   return result;
 }
 
 template <class Name>
-Plane plane_of(const Tensor& table, int64_t limit, const Name& name) {
+Plane plane_of(const Tensor& table, int64_t limit, std::optional<int64_t> also, const Name& name) {
   require<ShapeError>(limit >= 1 && limit <= kMostPoints, "embeddings: limit must be from 1 to ", kMostPoints, ", got ",
                       limit);
   const NoGrad scope;
   const int64_t count = std::min(limit, table.dim(0));
   const Projection projection = principal_plane(slice(table, 0, 0, count));
-  Plane plane{.points = {}, .explained = projection.explained};
+  Plane plane{.points = {}, .total = table.dim(0), .explained = projection.explained};
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(2 * i);
     plane.points.push_back({.id = static_cast<int32_t>(i),
                             .text = name(static_cast<int32_t>(i)),
                             .x = projection.xy[at],
                             .y = projection.xy[at + 1]});
+  }
+  if (also && *also >= count) {
+    const Tensor row = to(to(contiguous(slice(table, 0, *also, *also + 1)), kCpu), DType::f64);
+    const auto xy = matmul(row - projection.middle, projection.axes).to_vector<double>();
+    const auto id = static_cast<int32_t>(*also);
+    plane.points.push_back({.id = id, .text = name(id), .x = xy[0], .y = xy[1]});
   }
   return plane;
 }
@@ -145,15 +154,18 @@ std::vector<TokenNeighbour> nearest(const Tokenizer& tokenizer, std::vector<floa
 
 }  // namespace
 
-Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit) {
-  return plane_of(vocabulary_of(model), std::min(limit, std::max<int64_t>(tokenizer.size(), 1)),
+Plane token_plane(const Model& model, const Tokenizer& tokenizer, int64_t limit, std::optional<int64_t> also) {
+  const int64_t count = tokenizer.size();
+  require<ShapeError>(!also || (*also >= 0 && *also < count), "embeddings: there is no token ", also.value_or(0),
+                      "; there are ", count, ", counted from 0");
+  return plane_of(slice(vocabulary_of(model), 0, 0, count), limit, also,
                   [&](int32_t id) { return show_token(tokenizer, id).text; });
 }
 
 Plane position_plane(const Model& model, int64_t limit) {
   const auto* image = dynamic_cast<const ImageModel*>(&model);
   const int64_t columns = image ? image->image_size() / image->patch_size() : 0;
-  return plane_of(positions_of(model, std::clamp<int64_t>(limit, 1, kMostPoints)), limit, [&](int32_t position) {
+  return plane_of(positions_of(model, std::clamp<int64_t>(limit, 1, kMostPoints)), limit, {}, [&](int32_t position) {
     return image ? show_patch(position, columns).text : std::to_string(position);
   });
 }
@@ -175,6 +187,24 @@ TokenNeighbours token_neighbours(const Model& model, const Tokenizer& tokenizer,
   return {.token = show_token(tokenizer, id),
           .dot = nearest(tokenizer, dots, id, count),
           .cosine = nearest(tokenizer, std::move(cosines), id, count)};
+}
+
+std::vector<ShownToken> find_tokens(const Tokenizer& tokenizer, const std::string& text, size_t count) {
+  const std::string wanted = text::lowercased(repair_utf8(text).text);
+  std::vector<ShownToken> equal, others;
+  for (int32_t id = 0; id < tokenizer.size() && equal.size() < count; ++id) {
+    ShownToken token = show_token(tokenizer, id);
+    const std::string lower = text::lowercased(token.text);
+    if (lower == wanted) {
+      equal.push_back(std::move(token));
+    } else if (others.size() < count && lower.find(wanted) != std::string::npos) {
+      others.push_back(std::move(token));
+    }
+  }
+  for (ShownToken& token : others) {
+    if (equal.size() < count) equal.push_back(std::move(token));
+  }
+  return equal;
 }
 
 }  // namespace attend

@@ -37,7 +37,9 @@ Json output_json(const RunOutput& output) {
   if (output.kind == RunOutput::Kind::none) return {{"kind", "none"}};
   if (output.kind == RunOutput::Kind::labels) {
     Json items = Json::array();
-    for (const auto& [label, share] : output.labels) items.push_back({{"label", label}, {"p", share}});
+    for (const ShownLabel& one : output.labels) {
+      items.push_back({{"label", one.name}, {"p", one.score}, {"logit", one.logit}});
+    }
     Json json{{"kind", "labels"}, {"items", std::move(items)}};
     if (output.are_values) json["values"] = true;
     return json;
@@ -45,10 +47,45 @@ Json output_json(const RunOutput& output) {
   Json rows = Json::array();
   for (const auto& row : output.rows) {
     Json candidates = Json::array();
-    for (const ShownCandidate& candidate : row) candidates.push_back(candidate_json(candidate));
+    for (const ShownCandidate& candidate : row) {
+      candidates.push_back(candidate_json(candidate));
+      candidates.back()["logit"] = candidate.logit;
+    }
     rows.push_back(std::move(candidates));
   }
-  return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}};
+  return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}, {"totals", output.totals}};
+}
+
+Json stack_json(const StackArithmetic& stack) {
+  Json json{{"name", stack.name},
+            {"layers", stack.layers},
+            {"normFirst", stack.is_norm_first},
+            {"norm", stack.is_rms ? "rms" : "layer"},
+            {"eps", stack.eps},
+            {"activation", stack.activation},
+            {"gated", stack.is_gated},
+            {"finalNorm", stack.has_final_norm},
+            {"positions", stack.positions},
+            {"embeddingScale", stack.embedding_scale},
+            {"embeddingNorm", stack.embedding_norm}};
+  if (stack.rotary) {
+    json["rotary"] = {{"frequencies", stack.rotary->frequencies}, {"interleaved", stack.rotary->is_interleaved}};
+  }
+  if (stack.query_norm_eps) json["queryNormEps"] = *stack.query_norm_eps;
+  return json;
+}
+
+Json arithmetic_json(const Arithmetic& arithmetic) {
+  Json stacks = Json::array();
+  for (const StackArithmetic& stack : arithmetic.stacks) stacks.push_back(stack_json(stack));
+  return {{"stacks", std::move(stacks)},
+          {"outputScale", arithmetic.output_scale},
+          {"outputBias", arithmetic.output_bias},
+          {"pooling", arithmetic.pooling},
+          {"pooler", arithmetic.pooler},
+          {"scores", arithmetic.scores},
+          {"cell", arithmetic.cell},
+          {"score", arithmetic.score}};
 }
 
 Json picture_json(const RunPicture& picture) {
@@ -85,6 +122,11 @@ Json attention_json(const RunAttention& attention, int64_t index) {
           {"layer", attention.layer},
           {"kind", attention.is_cross ? "cross" : "self"},
           {"causal", trace.options.causal},
+          {"window", trace.options.window},
+          {"softcap", trace.options.softcap},
+          {"bias", trace.options.alibi  ? "alibi"
+                   : trace.options.bias ? "relative"
+                                        : "none"},
           {"score", attention.additive ? "additive" : "dot"},
           {"heads", attention.heads()},
           {"key_heads", trace.k.dim(1)},
@@ -99,15 +141,18 @@ Json attention_json(const RunAttention& attention, int64_t index) {
 }
 
 Json run_json(const Run& run) {
-  Json sides = Json::array(), attention = Json::array(), values = Json::array();
+  Json sides = Json::array(), attention = Json::array(), values = Json::array(), parameters = Json::array();
   for (const RunSide& side : run.sides) sides.push_back(side_json(side));
   for (size_t i = 0; i < run.attention.size(); ++i) {
     attention.push_back(attention_json(run.attention[i], static_cast<int64_t>(i)));
   }
   for (const auto& [name, tensor] : run.values) values.push_back(name);
+  for (const auto& [name, tensor] : run.parameters) parameters.push_back(name);
   return {{"sides", std::move(sides)},
           {"attention", std::move(attention)},
           {"values", std::move(values)},
+          {"parameters", std::move(parameters)},
+          {"arithmetic", arithmetic_json(run.arithmetic)},
           {"output", output_json(run.output)},
           {"milliseconds", run.milliseconds}};
 }
@@ -138,7 +183,8 @@ Json alignment_json(const WordAlignment& alignment) {
           {"links", std::move(links)}};
 }
 
-Json model_json(const Model& model, const std::string& id, const std::string& name, const ModelExample& example) {
+Json model_json(const Model& model, const std::string& id, const std::string& name, const ModelExample& example,
+                int64_t beam) {
   int64_t parameters = 0;
   for (const auto& [parameter, tensor] : model.parameters()) parameters += tensor.numel();
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
@@ -151,6 +197,7 @@ Json model_json(const Model& model, const std::string& id, const std::string& na
           {"vocab_size", model.vocab_size()},
           {"context", model.context()},
           {"parameters", parameters},
+          {"beam", beam},
           {"example", {{"text", example.text}, {"target", example.target ? Json(*example.target) : Json(nullptr)}}},
           {"labels", encoder ? encoder->labels()
                      : image ? image->labels()

@@ -23,7 +23,8 @@ struct ModelExample {
   std::string text;
   std::optional<std::string> target;
 };
-Json model_json(const Model& model, const std::string& id, const std::string& name, const ModelExample& example);
+Json model_json(const Model& model, const std::string& id, const std::string& name, const ModelExample& example,
+                int64_t beam);
 
 /// The JSON as one line. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Json& json);

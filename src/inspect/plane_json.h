@@ -10,7 +10,7 @@ inline Json plane_json(const Plane& plane) {
   for (const PlanePoint& point : plane.points) {
     points.push_back({{"id", point.id}, {"text", point.text}, {"x", point.x}, {"y", point.y}});
   }
-  return {{"points", std::move(points)}, {"explained", plane.explained}};
+  return {{"points", std::move(points)}, {"total", plane.total}, {"explained", plane.explained}};
 }
 
 inline Json neighbours_json(const TokenNeighbours& neighbours) {
@@ -22,6 +22,12 @@ inline Json neighbours_json(const TokenNeighbours& neighbours) {
     return json;
   };
   return {{"token", token_json(neighbours.token)}, {"dot", list(neighbours.dot)}, {"cosine", list(neighbours.cosine)}};
+}
+
+inline Json tokens_json(const std::vector<ShownToken>& tokens) {
+  Json list = Json::array();
+  for (const ShownToken& token : tokens) list.push_back({{"id", token.id}, {"text", token.text}});
+  return {{"tokens", std::move(list)}};
 }
 
 }  // namespace attend

@@ -59,6 +59,7 @@ class Capture {
     } else {
       throw Error("inspect: architecture " + model_.architecture() + " does not read text");
     }
+    describe_model(run_, model_);
     finish_run(run_, start);
     return std::move(run_);
   }
@@ -72,6 +73,9 @@ class Capture {
     if (!options_.target) {
       SearchOptions wanted = search_by(options_.rules);
       if (options_.most_written > 0) wanted.max_length = options_.most_written;
+      require<ShapeError>(options_.beam >= 0 && options_.beam <= 8, "inspect: beam must be from 1 to 8, got ",
+                          options_.beam);
+      if (options_.beam > 0) wanted.beam = options_.beam;
       search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, wanted,
              [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
     }
@@ -146,6 +150,7 @@ class Capture {
     run_.output.side = side;
     const int64_t length = hidden.dim(1);
     run_.output.rows.resize(static_cast<size_t>(length));
+    run_.output.totals.resize(static_cast<size_t>(length));
     for (int64_t begin = std::max<int64_t>(length - kOutputRows, 0); begin < length; begin += kLogitRows) {
       const int64_t end = std::min(begin + kLogitRows, length);
       show_rows(to(head.logits(slice(select(hidden, 0, 0), 0, begin, end)), DType::f32), begin);
@@ -153,18 +158,22 @@ class Capture {
   }
 
   void show_rows(const Tensor& logits, int64_t first) {
-    const Tensor shares = to(log_softmax(logits), kCpu);
-    const auto values = shares.data<const float>();
+    const Tensor shares = to(log_softmax(logits), kCpu), numbers = to(logits, kCpu);
+    const auto values = shares.data<const float>(), raw = numbers.data<const float>();
     const auto words = static_cast<size_t>(shares.dim(1));
     for (int64_t row = 0; row < shares.dim(0); ++row) {
       std::vector<Continuation> best;
       require_number(values[static_cast<size_t>(row) * words], "inspect");  // one NaN logit makes its whole row NaN
       top_values(values.subspan(static_cast<size_t>(row) * words, words), options_.candidates, best);
+      const auto place = static_cast<size_t>(first + row);
+      const auto logit = [&](int32_t id) {
+        return static_cast<double>(raw[static_cast<size_t>(row) * words + static_cast<size_t>(id)]);
+      };
+      if (!best.empty()) run_.output.totals[place] = logit(best[0].id) - static_cast<double>(best[0].value);
       for (const Continuation& word : best) {
         const auto [entry, is_new] = shown_.try_emplace(word.id);
         if (is_new) entry->second = show_token(tokenizer_, word.id);
-        run_.output.rows[static_cast<size_t>(first + row)].push_back(
-            {entry->second, std::exp(static_cast<double>(word.value))});
+        run_.output.rows[place].push_back({entry->second, std::exp(static_cast<double>(word.value)), logit(word.id)});
       }
     }
   }
@@ -221,6 +230,7 @@ int64_t Run::bytes() const {
     }
   }
   for (const auto& [name, tensor] : values) add(tensor);
+  for (const auto& [name, tensor] : parameters) add(tensor);
   for (const RunSide& side : sides) {
     total += std::ssize(side.tokens) * static_cast<int64_t>(sizeof(ShownToken));
     if (side.picture) total += std::ssize(side.picture->image.pixels);

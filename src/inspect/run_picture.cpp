@@ -32,6 +32,7 @@ Run capture(const ImageModel& model, const ImagePreparation& preparation, const 
     run.output = label_output(model.labels(), model.classify(pixels, {.observer = &watcher}));
   }
   keep_seen(run, watcher, options);
+  describe_model(run, model);
   finish_run(run, start);
   return run;
 }

@@ -76,9 +76,14 @@ Tensor embed(const Encoder& model, const EncoderTokens& tokens, const ForwardPas
   const auto& [ids, types, positions, longest] = tokens;
   const Tensor table = position_rows(model.positions, model.waves, longest);
   Tensor x = pass.show("tokens", model.embedding.forward(ids));
-  if (model.types) x = x + model.types->forward(types ? types : indices({0}));
+  if (model.types) {
+    const Tensor type = model.types->forward(types ? types : indices({0}));
+    if (pass.observer) pass.show("types", zeros(x.shape(), {x.dtype(), x.device()}) + type);
+    x = x + type;
+  }
+  show_positions(x, table, pass);
   x = table && positions ? x + embedding(positions, on_device(table, x.device())) : add_positions(x, table);
-  return pass.show("embedded", model.embedding_norm.forward(x));
+  return pass.show("embedded", model.embedding_norm.forward(pass.show("summed", x)));
 }
 
 /// hidden() of a padded batch, computed only for the tokens that are not padding. They are packed into one sequence, in
@@ -158,9 +163,11 @@ Tensor Encoder::hidden(const TextInputs& inputs, const ForwardPass& pass) const 
 Tensor Encoder::pooled(const TextInputs& inputs, const ForwardPass& pass) const {
   const Tensor x = hidden(inputs, pass);
   const Tensor vector = settings.pooling == Pooling::mean ? mean_vector(x, inputs.lengths) : select(x, 1, 0);
+  if (pass.observer) pass.show("text", unsqueeze(vector, 1));
   if (!pooler) return vector;
-  const Tensor dense = pooler->forward(vector);
-  return settings.pooler == Pooler::tanh ? tanh(dense) : relu(dense);
+  const Tensor dense = pooler->forward(vector), result = settings.pooler == Pooler::tanh ? tanh(dense) : relu(dense);
+  if (pass.observer) pass.show("pooled", unsqueeze(result, 1));
+  return result;
 }
 
 Tensor Encoder::classify(const TextInputs& inputs, const ForwardPass& pass) const {

@@ -64,6 +64,7 @@ void check(const GptConfig& config) {
 Tensor embed(const Gpt& model, const Tensor& ids, const ForwardPass& pass, const CacheStep* step = nullptr) {
   const Tensor x = pass.show("tokens", model.embedding.forward(ids));
   const Tensor table = position_rows(model.positions, model.waves, step ? step->longest() : ids.dim(1));
+  if (!step) show_positions(x, table, pass);
   return drop(pass.show("embedded", add_positions(x, table, step)), model.settings.dropout, pass);
 }
 

@@ -30,6 +30,10 @@ Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step
   return x + slice(rows, 0, offset, offset + x.dim(1));
 }
 
+void show_positions(const Tensor& x, const Tensor& table, const ForwardPass& pass) {
+  if (pass.observer && table) pass.show("positions", unsqueeze(slice(table, 0, 0, x.dim(1)), 0));
+}
+
 void check_length(const char* name, int64_t length, int64_t context) {
   require<ShapeError>(length <= context, name, ": a sequence of ", length, " tokens is longer than the context of ",
                       context);

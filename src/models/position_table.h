@@ -22,6 +22,9 @@ Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveT
 /// positions. Returns x if the table is empty.
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step = nullptr);
 
+/// Reports the rows of `table` that add_positions(x, table) adds to an observer, as "positions" [1, length, dim].
+void show_positions(const Tensor& x, const Tensor& table, const ForwardPass& pass);
+
 /// Throws a ShapeError that starts with `name` if `length` is larger than the context.
 void check_length(const char* name, int64_t length, int64_t context);
 

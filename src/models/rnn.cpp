@@ -219,20 +219,25 @@ std::string Rnn::config() const { return config_text(architecture(), settings); 
 Tensor Rnn::hidden(const PairInputs& inputs, const ForwardPass& pass) const {
   const Encoded encoded = encode(*this, inputs.source, inputs.source_lengths, pass);
   const Tensor words = drop(embedding.forward(inputs.target), settings.dropout, pass);  // [batch, targets, dim]
+  pass.show("words", words);
   if (!additive) {
-    const Tensor states = decoder.forward({.x = words, .state = encoded.state}, pass).output;
-    if (!look_back) return read_out(*this, {states, words}, pass);
-    return read_out(*this, {states, luong_attended(*this, states, encoded.memory, pass), words}, pass);
+    const Tensor states = pass.show("outputs", decoder.forward({.x = words, .state = encoded.state}, pass).output);
+    if (!look_back) return pass.show("readout", read_out(*this, {states, words}, pass));
+    const Tensor seen = pass.show("context", luong_attended(*this, states, encoded.memory, pass));
+    return pass.show("readout", read_out(*this, {states, seen, words}, pass));
   }
-  std::vector<Tensor> outputs, attended;
+  std::vector<Tensor> before, outputs, attended;
   RecurrentState state = encoded.state;
   for (int64_t t = 0; t < words.dim(1); ++t) {
+    if (pass.observer) before.push_back(select(state.h, 0, settings.layers - 1));
     const Step step = additive_step(*this, select(words, 1, t), state, encoded.memory, pass);
     outputs.push_back(step.output);
     attended.push_back(step.attended);
     state = step.state;
   }
-  return read_out(*this, {stack(outputs, 1), stack(attended, 1), words}, pass);
+  if (pass.observer) pass.show("states", stack(before, 1));
+  const Tensor states = pass.show("outputs", stack(outputs, 1)), seen = pass.show("context", stack(attended, 1));
+  return pass.show("readout", read_out(*this, {states, seen, words}, pass));
 }
 
 std::vector<Tensor> Rnn::cross_weights(const std::vector<AttentionTrace>& traces) const {

@@ -55,11 +55,14 @@ Side target_side(const TransformerModel& m) {
 
 Tensor embed(const TransformerModel& model, const Side& side, const Tensor& ids, const ForwardPass& pass,
              const CacheStep* step = nullptr) {
-  Tensor x = side.embedding.forward(ids);
-  if (model.settings.scale_embedding) x = x * std::sqrt(static_cast<double>(model.settings.dim));
+  Tensor x = pass.show("tokens", side.embedding.forward(ids));
+  if (model.settings.scale_embedding) {
+    x = pass.show("scaled", x * std::sqrt(static_cast<double>(model.settings.dim)));
+  }
   const Tensor table = position_rows(side.positions, model.waves, step ? step->longest() : ids.dim(1));
-  x = add_positions(pass.show("tokens", x), table, step);
-  if (side.norm) x = side.norm->forward(x);
+  if (!step) show_positions(x, table, pass);
+  x = add_positions(x, table, step);
+  if (side.norm) x = side.norm->forward(pass.show("summed", x));
   return drop(pass.show("embedded", x), model.settings.dropout, pass);
 }
 

@@ -80,6 +80,7 @@ Tensor Vision::hidden(const Tensor& pixels, const ForwardPass& pass) const {
   const Tensor seen = patches.forward(cut(on_device(pixels, whole.device()), settings.patch));
   const Tensor front = expand(unsqueeze(cast(whole, seen.dtype()), 0), {pixels.dim(0), 1, settings.dim});
   const Tensor tokens = pass.show("tokens", concat({front, seen}, 1));
+  if (pass.observer) pass.show("positions", unsqueeze(positions.weight, 0));
   const Tensor x = pass.show("embedded", positions.forward(tokens));
   const ObservedPart part(pass.observer, "stack");
   return layers.forward(drop(x, settings.dropout, pass), {}, pass);

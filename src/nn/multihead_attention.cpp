@@ -200,8 +200,10 @@ MultiheadAttention MultiheadAttention::create(const MultiheadAttentionConfig& co
 TracedAttention MultiheadAttention::forward_traced(const Inputs& inputs, const MaskOptions& masks,
                                                    const ForwardPass& pass) const {
   check_inputs(config, inputs);
-  Tensor q = split_heads(query.forward(inputs.query), config.heads, query_norm);
-  Tensor k = split_heads(key.forward(inputs.key), config.key_heads, key_norm);
+  const Tensor queries = query.forward(inputs.query), keys = key.forward(inputs.key);
+  if (config.rope || query_norm) pass.show("queries", queries), pass.show("keys", keys);
+  Tensor q = split_heads(queries, config.heads, query_norm);
+  Tensor k = split_heads(keys, config.key_heads, key_norm);
   Tensor v = split_heads(value.forward(inputs.value), config.key_heads);
   const int64_t real = k.dim(2);
   if (config.rope) {  // before the extra keys are appended, because they have no position

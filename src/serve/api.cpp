@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 
+#include "attend/inspect/effects.h"
 #include "attend/inspect/embeddings.h"
 #include "inspect/json.h"
 #include "inspect/plane_json.h"
@@ -70,10 +71,11 @@ struct Api::State {
   }
 
   ApiResponse answer(const ApiRequest& request) {
-    if (request.path == "/" || request.path.starts_with("/view")) return page_response(request, options.page);
+    if (request.path == "/" || request.path.starts_with("/view")) return page_response(request, options.page, policy);
     if (request.path == "/favicon.ico") return {.status = 204};
     if (request.path == "/api/info") return info(request);
     if (request.path == "/api/runs") return new_run(request);
+    if (request.path == "/api/effects") return effects(request);
     if (request.path == "/api/pictures") return new_picture(request);
     if (request.path.starts_with(kRuns)) return of_run(request, std::string_view(request.path).substr(kRuns.size()));
     if (request.path.starts_with(kModels)) {
@@ -93,33 +95,60 @@ struct Api::State {
     return *found;
   }
 
-  std::shared_ptr<TrainingFeed> feed() {
+  /// The training of a model; null if there is none.
+  std::shared_ptr<TrainingFeed> feed(const std::string& id) {
     const std::lock_guard lock(models_mutex);
-    return training_feed;
+    const auto found = feeds.find(id);
+    return found == feeds.end() ? nullptr : found->second;
   }
+
+  /// The model whose training a request names: by default the first one, which `attend train --watch` trains.
+  std::string trained_model(const ApiRequest& request) { return model(query_text(request.query, "model", "m0")).id; }
 
   ApiResponse info(const ApiRequest& request) {
     require_method(request, "GET");
-    const auto watched = feed();
     Json all = Json::array();
+    bool is_training = false;
     const std::lock_guard lock(models_mutex);
     for (const InspectedModel& one : models) {
-      all.push_back(model_json(*one.model, one.id, one.name, {.text = one.example, .target = one.example_target}));
+      Json json = model_json(*one.model, one.id, one.name, {.text = one.example, .target = one.example_target},
+                             page_beam(one.rules));
+      const auto watched = feeds.find(one.id);
+      json["training"] = watched != feeds.end();
+      is_training = is_training || (watched != feeds.end() && watched->second->is_running());
+      all.push_back(std::move(json));
     }
-    return json_response({{"version", options.version},
-                          {"models", std::move(all)},
-                          {"training", watched != nullptr && watched->is_running()}});
+    return json_response({{"version", options.version}, {"models", std::move(all)}, {"training", is_training}});
+  }
+
+  RunOptions requested_run(const InspectedModel& chosen, const Json& body) {
+    const bool reads_pictures = chosen.model->kind() == ModelKind::pictures;
+    RunOptions wanted = run_options(body, reads_pictures);
+    if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
+    wanted.longest = options.longest;
+    if (reads_pictures) choose_picture(chosen, optional_text(body, "picture"), wanted);
+    return wanted;
+  }
+
+  /// The effect of each head on the predictions of a run.
+  ApiResponse effects(const ApiRequest& request) {
+    require_method(request, "POST");
+    const Json body = parse_body(request.body);
+    const InspectedModel chosen = model(text_field(body, "model"));
+    const RunOptions wanted = requested_run(chosen, body);
+    const auto turn = turnstile.enter();
+    Json list = Json::array();
+    for (const HeadEffect& one : head_effects(chosen, wanted)) {
+      list.push_back({{"attention", one.attention}, {"head", one.head}, {"loss", one.loss}});
+    }
+    return json_response({{"effects", std::move(list)}});
   }
 
   ApiResponse new_run(const ApiRequest& request) {
     require_method(request, "POST");
     const Json body = parse_body(request.body);
     const InspectedModel chosen = model(text_field(body, "model"));
-    const bool reads_pictures = chosen.model->kind() == ModelKind::pictures;
-    RunOptions wanted = run_options(body, reads_pictures);
-    if (wanted.text.size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
-    wanted.longest = options.longest;
-    if (reads_pictures) choose_picture(chosen, optional_text(body, "picture"), wanted);
+    RunOptions wanted = requested_run(chosen, body);
     std::shared_ptr<const Run> run;
     {
       const auto turn = turnstile.enter();
@@ -162,7 +191,7 @@ struct Api::State {
   StoredRun stored(const std::string& id) {
     StoredRun found = runs.find(id);
     if (found.run) return found;
-    if (const auto watched = feed()) {
+    if (const auto watched = feed("m0")) {
       if (auto snapshot = watched->snapshot(id)) {
         const InspectedModel trained = model("m0");
         return {.id = id, .model = trained.id, .run = std::move(snapshot), .tokenizer = trained.tokenizer};
@@ -201,10 +230,11 @@ struct Api::State {
     if (what == "embeddings") {
       const std::string kind = query_text(request.query, "kind", "tokens");
       const int64_t limit = query_number(request.query, "limit").value_or(2000);
+      const std::optional<int64_t> also = query_number(request.query, "also");
       if (kind != "tokens" && kind != "positions") throw ApiError(400, "'kind' must be tokens or positions");
       if (kind == "tokens") require_words(chosen);
       const auto turn = turnstile.enter();
-      return json_response(plane_json(kind == "tokens" ? token_plane(*chosen.model, *chosen.tokenizer, limit)
+      return json_response(plane_json(kind == "tokens" ? token_plane(*chosen.model, *chosen.tokenizer, limit, also)
                                                        : position_plane(*chosen.model, limit)));
     }
     if (what == "neighbours") {
@@ -215,7 +245,13 @@ struct Api::State {
       return json_response(neighbours_json(token_neighbours(
           *chosen.model, *chosen.tokenizer, static_cast<int32_t>(std::min<int64_t>(id, INT32_MAX)), count)));
     }
-    throw ApiError(404, "expected embeddings or neighbours of a model, got " + in_quotes(what));
+    if (what == "tokens") {
+      require_words(chosen);
+      const std::string wanted = query_text(request.query, "contains", "");
+      if (wanted.empty() || wanted.size() > kLongestName) throw ApiError(400, "expected 'contains' of 1 to 1024 bytes");
+      return json_response(tokens_json(find_tokens(*chosen.tokenizer, wanted)));
+    }
+    throw ApiError(404, "expected embeddings, neighbours or tokens of a model, got " + in_quotes(what));
   }
 
   static void require_words(const InspectedModel& model) {
@@ -254,13 +290,14 @@ struct Api::State {
 
   ApiResponse training(const ApiRequest& request) {
     require_method(request, "GET");
-    const auto watched = feed();
+    const auto watched = feed(trained_model(request));
     if (watched) return {.body = watched->json()};
     return json_response({{"running", false},
                           {"steps", Json::array()},
                           {"validation", Json::array()},
                           {"total", 0},
                           {"secondsLeft", 0},
+                          {"labelSmoothing", 0},
                           {"snapshots", Json::array()},
                           {"text", ""},
                           {"target", ""}});
@@ -268,7 +305,7 @@ struct Api::State {
 
   ApiResponse training_events(const ApiRequest& request) {
     require_method(request, "GET");
-    const auto watched = feed();
+    const auto watched = feed(trained_model(request));
     if (!watched) throw ApiError(404, "nothing is being trained");
     ApiResponse response{.type = "text/event-stream"};
     response.stream = [this, watched](const SendPiece& send) {
@@ -289,7 +326,7 @@ struct Api::State {
   ApiResponse training_sentence(const ApiRequest& request) {
     require_method(request, "POST");
     const Json body = parse_body(request.body);
-    const auto watched = feed();
+    const auto watched = feed("m0");
     if (!watched || !watched->is_running()) throw ApiError(409, "nothing is being trained");
     const InspectedModel trained = model("m0");
     RunOptions wanted{.text = text_field(body, "text"), .target = optional_text(body, "target")};
@@ -311,11 +348,12 @@ struct Api::State {
 
   std::vector<InspectedModel> models;  // changed by replace_model(); read through model()
   ApiOptions options;
+  std::string policy = page_policy(options.page);
   RunStore runs;
   PictureStore pictures;
   Turnstile turnstile, figures, decoding;
   std::mutex models_mutex;
-  std::shared_ptr<TrainingFeed> training_feed;
+  std::map<std::string, std::shared_ptr<TrainingFeed>> feeds;  // by model id
   std::atomic<bool> closing{false};
   std::atomic<int> streams{0};
 };
@@ -344,9 +382,10 @@ ApiResponse Api::handle(const ApiRequest& request) {
   }
 }
 
-void Api::set_training(std::shared_ptr<TrainingFeed> feed) {
+void Api::set_training(size_t index, std::shared_ptr<TrainingFeed> feed) {
   const std::lock_guard lock(state_->models_mutex);
-  state_->training_feed = std::move(feed);
+  const std::string& id = state_->models.at(index).id;
+  if (feed) state_->feeds[id] = std::move(feed);
 }
 
 void Api::replace_model(size_t index, std::shared_ptr<const Model> model) {

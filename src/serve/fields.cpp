@@ -64,9 +64,12 @@ std::string text_field(const Json& json, const char* name) {
 RunOptions run_options(const Json& json, bool is_picture) {
   RunOptions options{.text = is_picture ? "" : text_field(json, "text"),
                      .target = optional_text(json, "target"),
+                     .most_written = number_field(json, "length", 0),
+                     .beam = number_field(json, "beam", 0),
                      .second = optional_text(json, "second"),
                      .heads = {},
                      .tokens = {}};
+  if (options.most_written < 0 || options.most_written > 256) fail("'length' must be from 1 to 256");
   const auto ablate = json.find("ablate");
   if (ablate == json.end() || ablate->is_null()) return options;
   if (!ablate->is_object()) fail("expected an object for 'ablate'");

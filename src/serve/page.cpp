@@ -12,17 +12,32 @@ constexpr const char* kWithout =
     "<p>This attend was built without its page: Node was missing, or ATTEND_WEB was OFF. /api/info "
     "answers.</p></html>\n";
 
-/// Scripts and styles are inline, data comes from this server, and everything else is forbidden.
-constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+constexpr std::string_view kNothing = "default-src 'none'; base-uri 'none'; form-action 'none'";
+constexpr std::string_view kMeta = R"(<meta http-equiv="Content-Security-Policy" content=")";
+
+/// The policy that the page states: its own script and style, by their hashes, data from this server, and nothing else.
+/// A page without a policy may load and run nothing.
+std::string policy_of(const std::string& page) {
+  const size_t meta = page.find(kMeta), begin = meta + kMeta.size();
+  const std::string_view stated =
+      meta == std::string::npos ? kNothing : std::string_view(page).substr(begin, page.find('"', begin) - begin);
+  return std::string(stated) + "; frame-ancestors 'none'";  // which a page cannot state
+}
 
 }  // namespace
 
-ApiResponse page_response(const ApiRequest& request, const std::string& packed) {
+std::string page_policy(const std::string& packed) {
+  try {
+    return policy_of(packed.empty() ? kWithout : unpacked(packed));
+  } catch (const FormatError&) {
+    return policy_of({});
+  }
+}
+
+ApiResponse page_response(const ApiRequest& request, const std::string& packed, const std::string& policy) {
   if (request.method != "GET" && request.method != "HEAD") throw ApiError(405, "the page is read with GET");
   ApiResponse response{.type = "text/html; charset=utf-8", .body = packed.empty() ? kWithout : packed};
-  response.headers["Content-Security-Policy"] = kPolicy;
+  response.headers["Content-Security-Policy"] = policy;
   if (!packed.empty()) response.headers["Content-Encoding"] = "gzip";
   return response;
 }

@@ -39,6 +39,16 @@ double number_at(const Json& json, const char* key) {
   return found != json.end() && found->is_number() ? found->get<double>() : NAN;
 }
 
+/// The label smoothing of a training, from the options that the folder stores; 0 if they cannot be read.
+double smoothing_of(const std::string& folder) {
+  const std::string path = folder + "/training.json";
+  if (!std::filesystem::is_regular_file(path)) return 0;
+  const std::string text = read_file(path);
+  const Json json = is_shallow_json(text) ? Json::parse_or_null(text) : Json(nullptr);
+  const double smoothing = json.is_object() ? number_at(json, "label_smoothing") : 0;
+  return std::isfinite(smoothing) ? smoothing : 0;
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string out = "[";
   for (const std::string& part : parts) out.append(out.size() > 1 ? "," : "").append(part);
@@ -47,8 +57,8 @@ std::string joined(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-TrainingFeed::TrainingFeed(int64_t total, WatchedSentence sentence)
-    : running_(true), total_(total), sentence_(std::move(sentence)) {}
+TrainingFeed::TrainingFeed(int64_t total, WatchedSentence sentence, double label_smoothing)
+    : running_(true), total_(total), label_smoothing_(label_smoothing), sentence_(std::move(sentence)) {}
 
 std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) {
   std::shared_ptr<TrainingFeed> feed(new TrainingFeed());
@@ -67,6 +77,7 @@ std::shared_ptr<TrainingFeed> TrainingFeed::from_log(const std::string& folder) 
       feed->validations_.push_back(json_text(validation_json(step, number_at(json, "validation_loss"), bleu)));
     }
   };
+  feed->label_smoothing_ = smoothing_of(folder);
   return for_each_log_line(folder + "/training.jsonl", Links::follow, read_line) ? feed : nullptr;
 }
 
@@ -91,10 +102,11 @@ void TrainingFeed::add(const ValidationReport& report) {
   announce(json_text(with_type("validation", json)));
 }
 
-void TrainingFeed::add_snapshot(int64_t step, Run run) {
+void TrainingFeed::add_snapshot(int64_t step, Run run, const std::optional<WatchedSentence>& sentence) {
   const int64_t bytes = run.bytes();
   auto kept = std::make_shared<const Run>(std::move(run));
   const std::lock_guard lock(mutex_);
+  if (sentence && *sentence != sentence_) return;
   const std::string id = std::string("t").append(std::to_string(next_id_++));
   snapshots_.push_back({id, step, bytes, std::move(kept)});
   thin_out();
@@ -143,7 +155,8 @@ std::string TrainingFeed::json() const {
   return "{\"running\":" + std::string(running_ ? "true" : "false") + ",\"steps\":" + joined(steps_) +
          ",\"validation\":" + joined(validations_) + ",\"total\":" + std::to_string(total_) +
          ",\"secondsLeft\":" + json_text(number(seconds_left_)) + ",\"snapshots\":" + json_text(snapshots) +
-         ",\"text\":" + json_text(sentence_.text) + ",\"target\":" + json_text(sentence_.target.value_or("")) + "}";
+         ",\"labelSmoothing\":" + json_text(number(label_smoothing_)) + ",\"text\":" + json_text(sentence_.text) +
+         ",\"target\":" + json_text(sentence_.target.value_or("")) + "}";
 }
 
 std::shared_ptr<const Run> TrainingFeed::snapshot(const std::string& id) const {
@@ -161,7 +174,19 @@ WatchedSentence TrainingFeed::sentence() const {
 
 void TrainingFeed::set_sentence(WatchedSentence sentence) {
   const std::lock_guard lock(mutex_);
+  if (sentence_ == sentence) return;
   sentence_ = std::move(sentence);
+  for (Snapshot& snapshot : snapshots_) {
+    leaving_.push_back(std::move(snapshot));
+    if (leaving_.size() > kMostLeaving) leaving_.pop_front();
+  }
+  snapshots_.clear();
+  announce(json_text({{"type", "sentence"}, {"text", sentence_.text}, {"target", sentence_.target.value_or("")}}));
+}
+
+bool TrainingFeed::wants_snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return running_ && snapshots_.empty();
 }
 
 /// Call with the lock held.

@@ -47,10 +47,11 @@ struct TrainingWatch::State {
       : folder(watched),
         first(inspected(watched, options)),
         feed(std::make_shared<TrainingFeed>(watched.steps(),
-                                            WatchedSentence{.text = first.example, .target = first.example_target})),
+                                            WatchedSentence{.text = first.example, .target = first.example_target},
+                                            watched.training().label_smoothing)),
         api({first}, {.version = options.version, .page = options.page}),
         server(api, options.server) {
-    api.set_training(feed);
+    api.set_training(0, feed);
     server.start();
   }
 
@@ -59,8 +60,11 @@ struct TrainingWatch::State {
     try {
       const std::shared_ptr<const Model> model = copy_of(folder.model());
       const WatchedSentence sentence = feed->sentence();
-      const RunOptions options{.text = sentence.text, .target = sentence.target, .most_written = kMostWritten};
-      feed->add_snapshot(step, capture(*model, *first.tokenizer, options));
+      const RunOptions options{.text = sentence.text,
+                               .target = sentence.target,
+                               .most_written = kMostWritten,
+                               .beam = page_beam(first.rules)};
+      feed->add_snapshot(step, capture(*model, *first.tokenizer, options), sentence);
       api.replace_model(0, model);
       last = step;
     } catch (const std::exception& error) {
@@ -94,9 +98,9 @@ TrainingObserver TrainingWatch::observer(TrainingObserver inner) {
   };
   outer.stepped = [=](int64_t step) {
     if (inner.stepped) inner.stepped(step);
-    if (step < state->next) return;
+    if (step < state->next && !state->feed->wants_snapshot()) return;
     state->snapshot(step);
-    state->next = after(step);
+    if (step >= state->next) state->next = after(step);
   };
   outer.step = [=](const StepReport& report) {
     if (inner.step) inner.step(report);

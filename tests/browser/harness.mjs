@@ -6,13 +6,18 @@ import { createRequire } from "node:module";
 
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 
-/** The page's views: the links of its menu. */
-export async function viewsOf(browser, address) {
+/** The views that a page offers for a model: the links of its menu. */
+export async function viewsOf(browser, address, state = {}) {
   const page = await browser.newPage();
-  await open(page, address, {});
-  const views = await page.$$eval("nav a", (links) => links.map((link) => link.id.replace("view-", "")));
+  await page.goto(`${address}#${new URLSearchParams(state)}`);
+  await page.waitForSelector("nav a");
+  const views = await offeredOn(page);
   await page.close();
   return views;
+}
+
+export function offeredOn(page) {
+  return page.$$eval("nav a", (links) => links.map((link) => link.id.replace("view-", "")));
 }
 
 /** The path of Chromium: $CHROMIUM or Debian's; null if there is none. */
@@ -99,9 +104,9 @@ export async function settled(page, view) {
   }, view);
 }
 
-/** The view's JSON export. */
+/** The view's numbers in its JSON export. */
 export async function exported(page) {
-  return JSON.parse(await savedAs(page, "json"));
+  return JSON.parse(await savedAs(page, "json")).data;
 }
 
 /** The bytes that a button saves, intercepted in the page: a real download takes a second. */

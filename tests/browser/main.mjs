@@ -11,6 +11,7 @@ import { printTable } from "./suites/performance.mjs";
 const kSuites = [
   "views",
   "numbers",
+  "steps",
   "input",
   "languages",
   "accessibility",
@@ -37,7 +38,7 @@ if (spawnSync(attend, ["view", "--help"]).status !== 0) {
   process.exit(77);
 }
 const models = await trainModels(attend, work);
-const names = ["transformer", "recurrent", "language", "classifier", "long"];
+const names = ["transformer", "recurrent", "language", "classifier", "long", "rotary", "relative"];
 const server = await view(
   attend,
   names.map((name) => models[name]),

@@ -25,6 +25,24 @@ const kPlans = {
     "reviews.tsv",
     { tokenizer: "wordpiece", vocabulary: 120, dim: 32, hidden: 64, heads: 4, layers: 2, steps: 40 },
   ],
+  // As in Llama and in T5: for the equations of Steps, which need no good model.
+  rotary: [
+    "gpt",
+    "prose.txt",
+    {
+      ...{ tokenizer: "bpe", vocabulary: 400, dim: 32, heads: 4, "key-heads": 2, layers: 2, context: 256, steps: 2, batch: 1 },
+      ...{ positions: "rotary", "rms-norm": "yes", gated: "yes", activation: "silu", bias: "no" },
+    },
+  ],
+  relative: [
+    "transformer",
+    "dates.tsv",
+    {
+      ...{ ...kTranslator, "encoder-layers": 2, "decoder-layers": 1, steps: 2 },
+      ...{ positions: "relative", "rms-norm": "yes", "norm-first": "yes", gated: "yes", activation: "gelu_tanh", bias: "no" },
+      ...{ "scale-scores": "no", "scale-embedding": "no", "scale-output": "yes" },
+    },
+  ],
   long: [
     "gpt",
     "prose.txt",

@@ -10,8 +10,10 @@
 #include "attend/generate/translate.h"
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/generation.h"
+#include "attend/io/files.h"
 #include "inspect/inspect_testing.h"
 #include "testing/gradients.h"
+#include "testing/temporary_folder.h"
 
 namespace attend::testing {
 namespace {
@@ -94,6 +96,71 @@ TEST(ShownTokens, SpecialTokensAreNamed) {
   EXPECT_EQ(tokens[2].end, 9);
   EXPECT_EQ(tokens[3].start, tokens[3].end);
   EXPECT_EQ(tokens[4].text, "#9999");
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const std::string& json) {
+  const TemporaryFolder folder;
+  write_file(folder.file("tokenizer.json"), json);
+  return load_tokenizer(folder.path());
+}
+
+/// The text of each token's range, "-" where the range is empty.
+std::string places_of(const std::vector<ShownToken>& tokens, const std::string& text) {
+  std::string places;
+  for (const ShownToken& token : tokens) {
+    const auto size = static_cast<size_t>(token.end - token.start);
+    places += (places.empty() ? "" : "|") + (size > 0 ? text.substr(static_cast<size_t>(token.start), size) : "-");
+  }
+  return places;
+}
+
+/// Byte pieces, a space before the text and <s>, as in Llama's vocabularies.
+std::shared_ptr<const Tokenizer> llama_like() {
+  const char* json = R"({"model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true, "merges": [], "vocab": {
+    "<unk>": 0, "<s>": 1, "</s>": 2, "<0x0A>": 3, "<0xF0>": 4, "<0x9F>": 5, "<0x8E>": 6, "<0x89>": 7, "\u2581": 8,
+    "Z": 9, "e": 10, "b": 11, "r": 12, "a": 13, "u": 14, "n": 15, "s": 16, "t": 17, "o": 18}},
+    "added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "<s>", "special": true},
+                     {"id": 2, "content": "</s>", "special": true}],
+    "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+    "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})";
+  return tokenizer_of(json);
+}
+
+TEST(ShownTokens, SpecialTokensAndTheAddedSpaceDoNotMoveTheText) {
+  const auto tokenizer = llama_like();
+  const std::string text = "Zebra runs to Zoe";
+  std::vector<int32_t> ids = tokenizer->encode(text);
+  ids.insert(ids.begin(), 1);
+  const auto tokens = show_tokens(*tokenizer, ids, text);
+  EXPECT_EQ(places_of(tokens, text), "-|-|Z|e|b|r|a| |r|u|n|s| |t|o| |Z|o|e");
+  EXPECT_EQ(tokens[2].word, 0);
+  EXPECT_EQ(tokens.back().word, 3);
+}
+
+TEST(ShownTokens, BytesThatAreCharactersAreText) {
+  const auto tokenizer = llama_like();
+  const std::string text = "a\n🎉";
+  const auto tokens = show_tokens(*tokenizer, tokenizer->encode(text), text);
+  ASSERT_EQ(tokens.size(), 7u);
+  EXPECT_EQ(tokens[2].text, "\n");
+  EXPECT_EQ(tokens[2].kind, TokenKind::text);
+  EXPECT_EQ(tokens[3].text, "F0");
+  EXPECT_EQ(places_of(tokens, text), "-|a|\n|🎉|🎉|🎉|🎉");
+}
+
+TEST(ShownTokens, ContinuationsLoseTheirMark) {
+  const auto tokenizer = tokenizer_of(R"({"model": {"type": "WordPiece", "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "un": 1, "##aff": 2,
+    "##able": 3, "it": 4, "##s": 5}}, "normalizer": {"type": "BertNormalizer", "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##"}})");
+  const std::string text = "Unaffable its";
+  const auto tokens = show_tokens(*tokenizer, tokenizer->encode(text), text);
+  std::string shown;
+  for (const ShownToken& token : tokens) shown += token.text + std::to_string(token.word) + (token.space ? "_ " : " ");
+  EXPECT_EQ(shown, "un0 aff0 able0 it1_ s1 ");
+  EXPECT_EQ(show_token(*tokenizer, 3).text, "able");
 }
 
 TEST(Generation, GivesTheTextOfTranslate) {

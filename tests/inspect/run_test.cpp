@@ -174,9 +174,36 @@ TEST(Run, LabelsHaveProbabilitiesInDescendingOrder) {
   ASSERT_EQ(run.output.kind, RunOutput::Kind::labels);
   ASSERT_EQ(run.output.labels.size(), 3u);
   double sum = 0;
-  for (const auto& [label, share] : run.output.labels) sum += share;
+  for (const ShownLabel& one : run.output.labels) sum += one.score;
   EXPECT_NEAR(sum, 1, 1e-6);
-  EXPECT_GE(run.output.labels[0].second, run.output.labels[2].second);
+  EXPECT_GE(run.output.labels[0].score, run.output.labels[2].score);
+}
+
+TEST(Run, LogitsGiveTheProbabilities) {
+  for (const char* architecture : {"transformer", "gpt", "rnn-attention"}) {
+    const attend::Run run = run_of(tiny_inspected(architecture));
+    ASSERT_EQ(run.output.totals.size(), run.output.rows.size());
+    for (size_t i = 0; i < run.output.rows.size(); ++i) {
+      for (const ShownCandidate& one : run.output.rows[i]) {
+        EXPECT_NEAR(one.probability, std::exp(one.logit - run.output.totals[i]), 1e-5) << architecture;
+      }
+    }
+  }
+}
+
+TEST(Run, RecordsItsEquations) {
+  const attend::Run gpt = run_of(tiny_inspected("gpt", {{"positions", "rotary"}, {"rms_norm", "true"}}));
+  ASSERT_EQ(gpt.arithmetic.stacks.size(), 1u);
+  const StackArithmetic& stack = gpt.arithmetic.stacks[0];
+  EXPECT_TRUE(stack.is_norm_first && stack.is_rms && stack.rotary);
+  EXPECT_EQ(stack.rotary->frequencies[0], 1);
+  EXPECT_EQ(2 * std::ssize(stack.rotary->frequencies), gpt.attention[0].trace.q.dim(3));
+  const attend::Run pair = run_of(tiny_inspected("transformer"));
+  ASSERT_EQ(pair.arithmetic.stacks.size(), 2u);
+  EXPECT_GT(pair.arithmetic.stacks[0].embedding_scale, 1);
+  EXPECT_EQ(run_array(pair, "parameters/encoder.layers.0.attention_norm.weight").shape, Shape{16});
+  expect_error<ShapeError>([&] { run_array(pair, "parameters/nothing"); },
+                           "inspect: the run has no parameter 'nothing'");
 }
 
 TEST(Run, AHeadSwitchedOffChangesTheOutputAndTheLayersAfterIt) {
@@ -188,7 +215,7 @@ TEST(Run, AHeadSwitchedOffChangesTheOutputAndTheLayersAfterIt) {
     EXPECT_EQ(run_array(whole, "weights/0/1").values, run_array(without, "weights/0/1").values);
     EXPECT_NE(run_array(whole, "weights/1/0").values, run_array(without, "weights/1/0").values);
     const auto first = [](const attend::Run& run) {
-      return run.output.kind == RunOutput::Kind::labels ? run.output.labels[0].second
+      return run.output.kind == RunOutput::Kind::labels ? run.output.labels[0].score
                                                         : run.output.rows.back()[0].probability;
     };
     EXPECT_NE(first(whole), first(without)) << architecture;

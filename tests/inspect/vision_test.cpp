@@ -43,8 +43,8 @@ TEST(VisionRun, HasPatchesAsTokensAndTheLabelsOfClassify) {
   const auto& vision = dynamic_cast<const Vision&>(*model.model);
   const auto shares = softmax(vision.classify(model.preparation.pixels(*motley_picture(9, 12)))).to_vector<double>();
   ASSERT_EQ(run.output.labels.size(), 2u);
-  EXPECT_GE(run.output.labels[0].second, run.output.labels[1].second);
-  for (const auto& [label, share] : run.output.labels) EXPECT_EQ(share, shares[label == "cat" ? 0 : 1]);
+  EXPECT_GE(run.output.labels[0].score, run.output.labels[1].score);
+  for (const ShownLabel& one : run.output.labels) EXPECT_EQ(one.score, shares[one.name == "cat" ? 0 : 1]);
 }
 
 TEST(VisionRun, EveryValueHasARowForEachToken) {
@@ -56,7 +56,7 @@ TEST(VisionRun, AblationChangesTheLabels) {
   const attend::Run whole = vision_run();
   for (const RunOptions& options :
        {RunOptions{.heads = {{.attention = 0, .head = 1}}}, RunOptions{.tokens = {{.side = 0, .index = 2}}}}) {
-    EXPECT_NE(vision_run(options).output.labels[0].second, whole.output.labels[0].second);
+    EXPECT_NE(vision_run(options).output.labels[0].score, whole.output.labels[0].score);
   }
   const attend::Run held = vision_run({.tokens = {{.side = 0, .index = 2}}});
   for (const float weight : run_array(held, "weights/1/0", {.first_column = 2, .end_column = 3}).values) {

@@ -134,7 +134,7 @@ TEST(Api, TakesPicturesByUploadOnly) {
   EXPECT_EQ(run["sides"][0]["text"], "狗 <b>.png");
   EXPECT_EQ(run["sides"][0]["tokens"].size(), 5u);
   const attend::Run expected = capture(model, {.text = "x", .picture = motley_picture(12, 7)});
-  EXPECT_EQ(run["output"]["items"][0]["p"], expected.output.labels[0].second);
+  EXPECT_EQ(run["output"]["items"][0]["p"], expected.output.labels[0].score);
   expect_refused(upload("/etc/passwd"), 400, "the picture: expected a PNG or a JPEG");
   expect_refused(upload(png, {{"name", std::string(2000, 'x')}}), 400, "the picture's name is too long");
   for (const char* id : {"p1", "/etc/passwd", ""}) {
@@ -235,7 +235,7 @@ TEST(Api, RefusesInOneLine) {
   expect_refused(get(api, "/etc/passwd"), 404, "no such path: '/etc/passwd'");
   expect_refused(get(api, "/api/runs/r7/weights"), 404, "there is no run 'r7'; it may have expired");
   expect_refused(get(api, "/api/models/m9/embeddings"), 404, "there is no model 'm9'");
-  expect_refused(get(api, "/api/models/m0"), 404, "expected embeddings or neighbours of a model, got ''");
+  expect_refused(get(api, "/api/models/m0"), 404, "expected embeddings, neighbours or tokens of a model, got ''");
   expect_refused(get(api, "/api/models/m0/embeddings", {{"limit", "-4"}}), 400,
                  "expected a whole number for 'limit', got '-4'");
   expect_refused(get(api, "/api/models/m0/neighbours"), 400, "expected 'token' or 'text'");
@@ -321,7 +321,7 @@ TEST(Training, TheFeedReportsStepsAndKeepsSnapshots) {
   const InspectedModel model = tiny_inspected("gpt");
   const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});
   Api api = tiny_api();
-  api.set_training(feed);
+  api.set_training(0, feed);
   EXPECT_EQ(answer(get(api, "/api/info"))["training"], true);
   const size_t next = feed->next_event();
   feed->add(StepReport{.step = 50, .steps = 1000, .loss = 2.5, .lr = 0.1, .tokens_per_second = 7, .seconds_left = 3});
@@ -349,6 +349,72 @@ TEST(Training, TheFeedReportsStepsAndKeepsSnapshots) {
   EXPECT_EQ(feed->sentence().text, "other");
   feed->finish();
   EXPECT_EQ(answer(get(api, "/api/training"))["running"], false);
+}
+
+TEST(Training, EachModelHasItsOwnRecord) {
+  const TemporaryFolder first, second;
+  std::ofstream(first.file("training.jsonl")) << R"({"step":50,"loss":2.5,"lr":0.1,"tokens_per_second":9})" << '\n';
+  std::ofstream(second.file("training.jsonl")) << R"({"step":70,"loss":1.5,"lr":0.1,"tokens_per_second":9})" << '\n';
+  std::ofstream(second.file("training.json")) << R"({"label_smoothing": 0.1})";
+  Api api({tiny_inspected("gpt"), tiny_inspected("gpt"), tiny_inspected("gpt")}, {});
+  api.set_training(0, TrainingFeed::from_log(first.path()));
+  api.set_training(1, TrainingFeed::from_log(second.path()));
+  api.set_training(2, TrainingFeed::from_log(first.path() + "/nothing"));
+  const auto record = [&](const std::string& model) { return answer(get(api, "/api/training", {{"model", model}})); };
+  EXPECT_EQ(record("m0")["total"], 50);
+  EXPECT_EQ(record("m0")["labelSmoothing"], 0);
+  EXPECT_EQ(record("m1")["total"], 70);
+  EXPECT_EQ(record("m1")["labelSmoothing"], 0.1);
+  EXPECT_TRUE(record("m2")["steps"].empty());
+  EXPECT_EQ(get(api, "/api/training", {{"model", "m3"}}).status, 404);
+  const Json models = answer(get(api, "/api/info"))["models"];
+  EXPECT_EQ(models[1]["training"], true);
+  EXPECT_EQ(models[2]["training"], false);
+}
+
+TEST(Training, SnapshotsAreOfOneSentence) {
+  const InspectedModel model = tiny_inspected("gpt");
+  TrainingFeed feed(1000, {.text = "hello", .target = {}});
+  EXPECT_TRUE(feed.wants_snapshot());
+  feed.add_snapshot(1, tiny_run(model, {.text = "hello"}));
+  EXPECT_FALSE(feed.wants_snapshot());
+  feed.set_sentence({.text = "other", .target = {}});
+  EXPECT_TRUE(feed.wants_snapshot());
+  feed.add_snapshot(2, tiny_run(model, {.text = "hello"}), WatchedSentence{.text = "hello", .target = {}});
+  EXPECT_TRUE(Json::parse(feed.json())["snapshots"].empty()) << "a run of the sentence before";
+  feed.add_snapshot(3, tiny_run(model, {.text = "other"}), WatchedSentence{.text = "other", .target = {}});
+  const Json told = Json::parse(feed.json());
+  ASSERT_EQ(told["snapshots"].size(), 1u);
+  EXPECT_EQ(told["snapshots"][0]["step"], 3);
+  EXPECT_EQ(told["text"], "other");
+}
+
+TEST(Api, EffectsRankTheHeads) {
+  Api api({tiny_inspected("transformer"), tiny_inspected("encoder")}, {});
+  const auto effects = [&](const std::string& model) {
+    return answer(post(api, "/api/effects", {{"model", model}, {"text", "abc"}}))["effects"];
+  };
+  for (const char* model : {"m0", "m1"}) {
+    const Json list = effects(model);
+    const Json run = answer(post(api, "/api/runs", {{"model", model}, {"text", "abc"}}));
+    size_t heads = 0;
+    for (const Json& attention : run["attention"]) heads += attention["heads"].get<size_t>();
+    if (run["output"]["kind"] == "none") continue;
+    ASSERT_EQ(list.size(), heads);
+    for (size_t i = 1; i < list.size(); ++i) EXPECT_GE(list[i - 1]["loss"], list[i]["loss"]);
+  }
+}
+
+TEST(Api, FindsTokensAndProjectsThem) {
+  Api api({tiny_inspected("gpt")}, {});
+  const Json found = answer(get(api, "/api/models/m0/tokens", {{"contains", "Q"}}))["tokens"];
+  ASSERT_EQ(found.size(), 2u) << "q and Q";
+  const auto id = found[0]["id"].get<int64_t>();
+  const Json plane = answer(get(api, "/api/models/m0/embeddings", {{"limit", "5"}, {"also", std::to_string(id)}}));
+  ASSERT_EQ(plane["points"].size(), 6u);
+  EXPECT_EQ(plane["points"][5]["id"], id);
+  EXPECT_GT(plane["total"], 90);
+  expect_refused(get(api, "/api/models/m0/tokens"), 400, "expected 'contains' of 1 to 1024 bytes");
 }
 
 TEST(Training, TheLogOfAFolderIsRead) {

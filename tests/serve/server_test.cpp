@@ -106,7 +106,7 @@ TEST(Server, ASecondServerTakesAnotherPort) {
 
 TEST(Server, StopsWhileAListenerWaits) {
   Served served;
-  served.api.set_training(std::make_shared<TrainingFeed>(10, WatchedSentence{}));
+  served.api.set_training(0, std::make_shared<TrainingFeed>(10, WatchedSentence{}));
   std::thread listener([&] { served.request("GET /api/training/events"); });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto start = std::chrono::steady_clock::now();

@@ -19,7 +19,7 @@ TEST(Watch, TheModelIsReplacedDuringRequests) {
   const auto feed = std::make_shared<TrainingFeed>(1000, WatchedSentence{.text = "hello", .target = {}});
   feed->add_snapshot(0, tiny_run(first, {.text = "hello"}));
   Api api({first}, {.most_waiting = 100});
-  api.set_training(feed);
+  api.set_training(0, feed);
   std::atomic<bool> is_over = false;
   std::thread training([&] {
     while (!is_over) api.replace_model(0, tiny_inspected("gpt").model);

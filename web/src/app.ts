@@ -1,15 +1,17 @@
 import { announcer } from "./a11y/announce";
 import { Chrome } from "./chrome";
-import type { Context, View } from "./context";
-import { Unavailable, type Source } from "./data/source";
-import type { Info, Model, Run } from "./data/types";
+import { attentionOf, type Context, type View } from "./context";
+import { SourceError, Unavailable, Unreachable, type Source } from "./data/source";
+import type { Info, Model, Run, RunRequest } from "./data/types";
 import { el, replaceChildren } from "./dom";
-import { save, toJson, toPng, toSvg } from "./draw/export";
 import { themeOf, type Theme } from "./draw/theme";
+import { exportButtons } from "./exports";
 import { kLanguages, languageFor, type Messages } from "./i18n";
 import { requestOf } from "./request";
-import { formatState, parseState, type State } from "./state";
+import { selectionOf, type Selection } from "./selection";
+import { formatState, kVisits, parseState, type State } from "./state";
 import { kMakers } from "./views";
+import { kWithoutRun, offeredViews } from "./views/offered";
 
 /** Connects address, data and views: when the state changes, fetches the run it names and draws its view. */
 export class App {
@@ -28,6 +30,7 @@ export class App {
   start(): void {
     window.addEventListener("hashchange", () => this.follow());
     window.addEventListener("popstate", () => this.follow());
+    if (this.source.kind === "server") this.source.changed = () => void this.draw();
     this.systemDark.addEventListener("change", () => void this.draw());
     void this.draw();
   }
@@ -39,16 +42,20 @@ export class App {
   }
 
   private update(change: Partial<State>): void {
-    const before = this.state.view;
-    this.note(change, change.view !== undefined && change.view !== before);
+    const visit = kVisits.some((key) => change[key] !== undefined && change[key] !== this.state[key]);
+    this.note(change, visit);
     void this.draw();
   }
 
   private note(change: Partial<State>, visit = false): void {
     this.state = { ...this.state, ...change };
     const address = formatState(this.state);
-    if (visit) history.pushState(null, "", address);
-    else history.replaceState(null, "", address);
+    try {
+      if (visit) history.pushState(null, "", address);
+      else history.replaceState(null, "", address);
+    } catch {
+      // A frame without an address of its own (srcdoc, as in a notebook) keeps the state only in memory.
+    }
   }
 
   private async draw(): Promise<void> {
@@ -58,23 +65,27 @@ export class App {
     const theme = this.dress(t);
     try {
       this.info ??= await this.source.info();
-      const model = this.info.models.find((one) => one.id === this.state.model) ?? this.info.models[0]!;
       if (turn !== this.turn) return;
+      const model = this.mendModel(this.info);
       const chrome = (this.chrome ??= this.furnish());
       chrome.show({ info: this.info, model, state: this.state, t, source: this.source });
       const request = requestOf(this.state, model);
       if (!request) return this.clear(t);
       const busy = setTimeout(() => chrome.busy(t.busy), 150);
       try {
-        const run = await this.source.run(request);
+        const { run, error } = await this.runOf(request);
+        if (turn !== this.turn) return;
+        this.mendSelection(run);
         const asked = formatState(this.state);
-        const view = await kMakers[this.state.view](this.context(run, model, t, theme));
+        const selection = await selectionOf(this.source, run, this.state);
+        const view = await kMakers[this.state.view](this.context(run, selection, model, t, theme));
         if (turn !== this.turn) return view.close?.();
         if (formatState(this.state) !== asked) {
           view.close?.(); // the old view, still on screen, has changed the state in the meantime
           return void this.draw();
         }
-        this.swap(view, run, t, theme);
+        this.swap(view, run, model, t, theme);
+        if (error) this.fail(error);
       } finally {
         clearTimeout(busy);
         if (turn === this.turn) chrome.busy("");
@@ -86,12 +97,52 @@ export class App {
     }
   }
 
-  private context(run: Run, model: Model, t: Messages, theme: Theme): Context {
+  /** The run of the request. If it fails, as for a text that is too long, views that need no run are drawn without. */
+  private async runOf(request: RunRequest): Promise<{ run: Run; error?: SourceError }> {
+    try {
+      return { run: await this.source.run(request) };
+    } catch (error) {
+      if (!(error instanceof SourceError) || !kWithoutRun.includes(this.state.view)) throw error;
+      const none = { id: "", model: request.model, sides: [], attention: [], values: [], milliseconds: 0 };
+      return { run: { ...none, output: { kind: "none" } }, error };
+    }
+  }
+
+  /** The model of the state. Replaces a model that does not exist, and a view that the model does not have. */
+  private mendModel(info: Info): Model {
+    const found = info.models.find((one) => one.id === this.state.model);
+    const model = found ?? info.models[0]!;
+    const offered = offeredViews(model, this.source);
+    if (!found && this.state.model) this.note({ model: "" });
+    if (!offered.includes(this.state.view)) this.note({ view: offered[0]! });
+    return model;
+  }
+
+  /** Moves a selection that lies outside the run to its end. */
+  private mendSelection(run: Run): void {
+    if (run.attention.length === 0) return;
+    const { state } = this;
+    const within = (value: number, count: number) => Math.min(value, count - 1);
+    const layer = within(state.layer, run.attention.length);
+    const attention = attentionOf(run, layer);
+    const change: Partial<State> = {
+      layer,
+      head: within(state.head, attention.heads),
+      query: within(state.query, attention.queries),
+      key: within(state.key, attention.keys),
+      heads: state.heads.filter((head) => head < attention.heads),
+    };
+    const differs = (Object.keys(change) as (keyof State)[]).some((key) => String(change[key]) !== String(state[key]));
+    if (differs) this.note(change);
+  }
+
+  private context(run: Run, selection: Selection | null, model: Model, t: Messages, theme: Theme): Context {
     return {
       source: this.source,
       info: this.info!,
       model,
       run,
+      selection: selection!, // views of models without attention do not use it
       t,
       theme,
       state: { ...this.state },
@@ -102,7 +153,7 @@ export class App {
   }
 
   /** Replaces the old view by the new one, and restores the focus. */
-  private swap(view: View, run: Run, t: Messages, theme: Theme): void {
+  private swap(view: View, run: Run, model: Model, t: Messages, theme: Theme): void {
     const focused = document.activeElement?.id;
     this.view?.close?.();
     this.view = view;
@@ -112,41 +163,12 @@ export class App {
     replaceChildren(
       this.chrome!.main,
       title,
-      el("p", { class: "lead" }, text),
+      el("p", { class: "lead" }, view.lead ?? text),
       view.element,
-      this.exports(view, name, t, theme),
+      exportButtons({ view, state: this.state, info: this.info!, model, run, t, theme }, (error) => this.fail(error)),
     );
     this.chrome!.main.dataset.view = this.state.view;
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  }
-
-  private exports(view: View, name: string, t: Messages, theme: Theme): HTMLElement {
-    const file = `attend-${this.state.view}`;
-    const actions: [string, () => Promise<void> | void][] = [
-      ["SVG", () => save(`${file}.svg`, new Blob([toSvg(view.pictures, name, theme)], { type: "image/svg+xml" }))],
-      ["PNG", async () => save(`${file}.png`, await toPng(view.pictures, theme))],
-      ["JSON", () => save(`${file}.json`, new Blob([toJson(view.data())], { type: "application/json" }))],
-    ];
-    const buttons = actions.map(([kind, act]) =>
-      el(
-        "button",
-        {
-          attributes: {
-            id: `save-${kind.toLowerCase()}`,
-            type: "button",
-            disabled: kind !== "JSON" && view.pictures.length === 0,
-          },
-          on: { click: () => void Promise.resolve(act()).catch((error: unknown) => this.fail(error)) },
-        },
-        kind,
-      ),
-    );
-    return el(
-      "div",
-      { class: "exports", attributes: { role: "group", "aria-label": t.save } },
-      el("span", {}, t.save),
-      ...buttons,
-    );
   }
 
   private furnish(): Chrome {
@@ -181,7 +203,9 @@ export class App {
     const text =
       error instanceof Unavailable
         ? t.missing(error.feature)
-        : error instanceof RangeError
+        : error instanceof Unreachable
+          ? t.unreachable
+          : error instanceof RangeError
           ? t.tooLong
           : error instanceof Error
             ? error.message

@@ -4,7 +4,8 @@ import type { Info, Model, Run } from "./data/types";
 import { el, replaceChildren } from "./dom";
 import type { Messages } from "./i18n";
 import { Inputs } from "./inputs";
-import { formatState, kViews, type State } from "./state";
+import { formatState, kUnselected, type State, type ViewName } from "./state";
+import { offeredViews } from "./views/offered";
 
 export interface Furnishing {
   info: Info;
@@ -33,7 +34,20 @@ export class Chrome {
       },
     },
   });
+  /** Shown only on a phone, where the inputs are folded away. */
+  private readonly summary = el("summary", { attributes: { id: "inputs-summary" } });
+  private readonly folded: HTMLDetailsElement;
+  private readonly forward = el(
+    "button",
+    {
+      class: "forward",
+      attributes: { type: "button", tabindex: -1, "aria-hidden": "true" },
+      on: { click: () => this.nav.scrollBy({ left: this.nav.clientWidth * 0.7, behavior: "smooth" }) },
+    },
+    "›",
+  );
   private shown = "";
+  private offered = ""; // the views of the menu
 
   constructor(
     private readonly update: (change: Partial<State>) => void,
@@ -41,13 +55,20 @@ export class Chrome {
   ) {
     this.inputs = new Inputs(update, fail);
     this.alert.hidden = true;
+    this.folded = el("details", { class: "folded" }, this.summary, this.inputs.form);
+    const narrow = matchMedia("(max-width: 640px)");
+    const fold = () => (this.folded.open = !narrow.matches);
+    narrow.addEventListener("change", fold);
+    fold();
+    this.nav.addEventListener("scroll", () => this.markMore());
+    new ResizeObserver(() => this.markMore()).observe(this.nav);
     this.element = el(
       "div",
       { class: "page" },
       this.skip,
       this.header,
-      this.inputs.form,
-      this.nav,
+      this.folded,
+      el("div", { class: "views" }, this.nav, this.forward),
       this.alert,
       this.status,
       this.main,
@@ -69,6 +90,7 @@ export class Chrome {
       state.target,
       state.second,
       state.picture,
+      state.beam,
     ]);
     if (key !== this.shown) {
       this.shown = key;
@@ -81,9 +103,17 @@ export class Chrome {
   }
 
   settle(run: Run, t: Messages): void {
+    if (run.id === "") return;
     this.inputs.settle(run);
+    this.summary.textContent = run.sides.map((side) => `${t.side(side.name)}: ${side.text}`).join(" → ");
     const tokens = run.sides.reduce((sum, side) => sum + side.tokens.length, 0);
     this.status.textContent = t.timing(run.milliseconds, tokens);
+  }
+
+  /** Marks whether views lie beyond the right edge of the menu. */
+  private markMore(): void {
+    const { scrollLeft, clientWidth, scrollWidth } = this.nav;
+    this.nav.classList.toggle("more", scrollLeft + clientWidth < scrollWidth - 8);
   }
 
   busy(text: string): void {
@@ -103,23 +133,7 @@ export class Chrome {
     const choice =
       info.models.length > 1
         ? select("model", t.model, models, model.id, (id) =>
-            this.update({
-              model: id,
-              text: "",
-              target: "",
-              second: "",
-              picture: "",
-              layer: -1,
-              head: 0,
-              heads: [],
-              query: 0,
-              key: 0,
-              off: "",
-              held: "",
-              zoom: "",
-              token: -1,
-              align: "all",
-            }),
+            this.update({ ...kUnselected, model: id }),
           )
         : el("span", { class: "model" }, model.name);
     const facts = el(
@@ -158,35 +172,39 @@ export class Chrome {
     );
   }
 
-  private drawNav({ state, t }: Furnishing): void {
+  /** The links stay the same elements, so that the focus stays on them. */
+  private drawNav({ state, t, model, source }: Furnishing): void {
     this.nav.setAttribute("aria-label", t.viewsLabel);
-    replaceChildren(
-      this.nav,
-      ...kViews.map((view) =>
-        el(
-          "a",
-          {
-            attributes: {
-              href: formatState({ ...state, view }),
-              id: `view-${view}`,
-              ...(view === state.view ? { "aria-current": "page" } : {}),
-            },
-            on: {
-              click: (event) => {
-                if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-                event.preventDefault();
-                this.update({ view });
-              },
-            },
-          },
-          t.views[view].name,
-        ),
-      ),
-    );
+    const offered = offeredViews(model, source);
+    if (offered.join() !== this.offered) {
+      this.offered = offered.join();
+      replaceChildren(this.nav, ...offered.map((view) => this.link(view)));
+    }
+    for (const view of offered) {
+      const link = this.nav.querySelector<HTMLAnchorElement>(`#view-${view}`)!;
+      link.href = formatState({ ...state, view });
+      if (link.textContent !== t.views[view].name) link.textContent = t.views[view].name;
+      if (view === state.view) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
     const current = this.nav.querySelector<HTMLElement>("[aria-current]")!;
     this.nav.scrollLeft = Math.max(
       0,
       current.offsetLeft - this.nav.offsetLeft - (this.nav.clientWidth - current.clientWidth) / 2,
     );
+    this.markMore();
+  }
+
+  private link(view: ViewName): HTMLAnchorElement {
+    return el("a", {
+      attributes: { id: `view-${view}` },
+      on: {
+        click: (event) => {
+          if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+          event.preventDefault();
+          this.update({ view });
+        },
+      },
+    });
   }
 }

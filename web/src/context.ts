@@ -3,6 +3,7 @@ import type { Attention, Info, Model, Run } from "./data/types";
 import type { Picture } from "./draw/picture";
 import type { Theme } from "./draw/theme";
 import type { Messages } from "./i18n";
+import type { Selection } from "./selection";
 import type { State } from "./state";
 
 /** The arguments of a view. */
@@ -12,6 +13,7 @@ export interface Context {
   model: Model;
   run: Run;
   state: State;
+  selection: Selection; // views of models without attention must not use it
   t: Messages;
   theme: Theme;
   /** Changes the state and draws the view again. */
@@ -26,6 +28,12 @@ export interface Context {
 export interface View {
   element: HTMLElement;
   pictures: Picture[];
+  /** The sentence below the view's name, if the view's usual one does not fit this model. */
+  lead?: string;
+  /** The selected parts of the model, for the names and headings of exported files: layer, head. */
+  caption?(): string[];
+  /** The meaning of the pictures' colours, for exported pictures: names and colours. */
+  legend?(): [string, string][];
   /** All data shown, for the JSON export. */
   data(): unknown;
   close?(): void;
@@ -38,10 +46,6 @@ export type MakeView = (context: Context) => Promise<View>;
 export function attentionOf(run: Run, index: number): Attention {
   if (index < 0) return run.attention.filter((one) => one.kind === "cross").pop() ?? run.attention[0]!;
   return run.attention[Math.min(Math.max(0, index), run.attention.length - 1)]!;
-}
-
-export function headOf(attention: Attention, head: number): number {
-  return Math.min(Math.max(0, head), attention.heads - 1);
 }
 
 export function clamp(value: number, count: number): number {

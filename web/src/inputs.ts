@@ -1,7 +1,8 @@
 import type { Furnishing } from "./chrome";
 import type { Model, Run } from "./data/types";
 import { el, languageOf, replaceChildren } from "./dom";
-import type { State } from "./state";
+import { requestOf } from "./request";
+import { kUnpinned, type State } from "./state";
 import { labelNumber } from "./views/common";
 
 /** The input form: a text with its target or second sentence; or a picture, chosen or dropped on the page. */
@@ -28,6 +29,8 @@ export class Inputs {
     const target = run.sides.find((side) => side.name === "target");
     const field = this.form.querySelector<HTMLTextAreaElement>("#target");
     if (target && field) field.value = field.dataset.shown = target.text;
+    const method = this.form.querySelector("#target-method");
+    if (method) method.textContent = this.method();
     const name = this.form.querySelector("#picture-name");
     if (name) name.textContent = run.sides[0]!.text;
     const output = run.output;
@@ -56,7 +59,8 @@ export class Inputs {
         event.preventDefault();
         this.form.requestSubmit();
       });
-      return el("label", { class: "field" }, el("span", {}, label), box);
+      const method = id === "target" && el("small", { attributes: { id: "target-method" } });
+      return el("label", { class: "field" }, el("span", {}, label, method), box);
     };
     const fields = [field("text", t.text, own ? state.text : model.example.text, "")];
     if (model.kind === "translation")
@@ -68,6 +72,14 @@ export class Inputs {
       event.preventDefault();
       this.submit(model, state);
     };
+  }
+
+  /** How the target was found, if the model wrote it. */
+  private method(): string {
+    const { state, model, t, source } = this.now!;
+    const request = requestOf(state, model);
+    if (source.kind === "file" || !request) return "";
+    return ` · ${request.target ? t.givenTarget : t.decodedBy(request.beam ?? 1)}`;
   }
 
   private showPicture({ model, state, t, source }: Furnishing): void {
@@ -96,17 +108,14 @@ export class Inputs {
       text: text === model.example.text ? "" : text,
       target: typed ? target : same ? state.target : "",
       second: field("second")?.value ?? "",
-      query: 0,
-      key: 0,
-      held: "",
-      zoom: "",
+      ...kUnpinned,
     });
   }
 
   private take(file: File): void {
     this.now!.source
       .upload(file, file.name)
-      .then((picture) => this.update({ picture, query: 0, key: 0, held: "", zoom: "" }))
+      .then((picture) => this.update({ ...kUnpinned, picture }))
       .catch(this.fail);
   }
 

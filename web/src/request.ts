@@ -1,6 +1,12 @@
 import type { Model, RunRequest } from "./data/types";
 import type { State } from "./state";
 
+/** How the page decodes, in every view. */
+export function decodingOf(state: State, model: Model): { beam: number; length: number } {
+  const length = model.kind === "translation" ? 256 : 64;
+  return { beam: state.beam || (model.beam ?? 4), length: state.length || length };
+}
+
 /** The run request of a state. null for an image model without a picture. */
 export function requestOf(state: State, model: Model): RunRequest | null {
   if (model.kind === "image") {
@@ -10,7 +16,10 @@ export function requestOf(state: State, model: Model): RunRequest | null {
   const own = state.text !== "";
   const request: RunRequest = { model: model.id, text: own ? state.text : model.example.text };
   const target = state.target || (own ? "" : (model.example.target ?? ""));
-  if (model.kind === "translation" && target) request.target = target;
+  if (model.kind === "translation") {
+    if (target) request.target = target;
+    else Object.assign(request, decodingOf(state, model));
+  }
   if (state.second) request.second = state.second;
   return request;
 }

@@ -22,11 +22,12 @@ export interface State {
   target: string; // "": the example's target, or the model's translation
   second: string; // of a sentence pair
   picture: string; // id of an uploaded picture; "": the model's example
-  layer: number; // index of the selected attention; -1: the default, see attentionOf
-  heads: number[]; // heads shown in Heads; empty: all
-  head: number; // the head of views that show one
-  query: number; // token indices
+  // The selection, which all views share; see selection.ts for the defaults.
+  layer: number; // index of the attention; -1: the default
+  head: number; // -1: the default; Heads then shows all
+  query: number; // token indices; -1: the default
   key: number;
+  heads: number[]; // several heads shown in Heads; empty: the selected one
   words: boolean; // sub-words grouped into words
   threshold: number; // smallest weight drawn in Heads
   pair: string; // Heads of a sentence pair: "ab" shows only lines from the first sentence to the second
@@ -35,16 +36,18 @@ export interface State {
   layer2: number;
   head2: number;
   unit: "" | "words" | "tokens"; // Alignment; "": words, unless they are too few
-  align: string; // Alignment: layer and head, "all" or "1.0"
-  beam: number;
-  length: number;
+  align: string; // Alignment: layer and head, "all" or "1.0"; "": the selection, or all
+  beam: number; // Generation, and the generated target; 0: the model's default
+  length: number; // Generation; 0: 256 for a translation, 64 for a language model
   temperature: number;
   seed: number;
   kind: "tokens" | "positions"; // Embeddings
   token: number; // Embeddings: selected token
+  points: number; // Embeddings: number of tokens
   step: number; // Training: step; -1: the latest
-  off: string; // Ablate: heads as "attention.head", "0.1,2.3"
+  off: string; // Ablate: heads as "attention.head", "0.1,2.3"; "none"; "": the head that matters most
   held: string; // Ablate: tokens as "side.index", "0.3"
+  scale: "" | "root" | "log"; // Matrix: colours; "": by length
   zoom: string; // Matrix and Embeddings: "x,y,scale"; "": not zoomed
   lang: "" | "en" | "zh"; // "": the browser's
   theme: "" | "light" | "dark";
@@ -58,28 +61,30 @@ export const kDefaults: State = {
   second: "",
   picture: "",
   layer: -1,
+  head: -1,
+  query: -1,
+  key: -1,
   heads: [],
-  head: 0,
-  query: 0,
-  key: 0,
   words: false,
   threshold: 0.05,
   pair: "",
   model2: "",
   text2: "",
   layer2: -1,
-  head2: 0,
+  head2: -1,
   unit: "",
-  align: "all",
-  beam: 4,
-  length: 64,
+  align: "",
+  beam: 0,
+  length: 0,
   temperature: 0,
   seed: 1,
   kind: "tokens",
   token: -1,
+  points: 2000,
   step: -1,
   off: "",
   held: "",
+  scale: "",
   zoom: "",
   lang: "",
   theme: "",
@@ -91,8 +96,37 @@ const kChoices: Partial<Record<keyof State, readonly string[]>> = {
   lang: ["en", "zh"],
   theme: ["light", "dark"],
   unit: ["words", "tokens"],
+  scale: ["root", "log"],
   pair: ["aa", "ab", "ba", "bb"],
 };
+
+/** The range of each number; all but threshold and temperature are whole numbers. */
+const kRanges: Partial<Record<keyof State, [number, number]>> = {
+  threshold: [0, 0.5],
+  beam: [0, 8],
+  length: [0, 256],
+  temperature: [0, 2],
+  seed: [1, 1e6],
+  points: [1, 20_000],
+};
+const kFractions: (keyof State)[] = ["threshold", "temperature"];
+const kPatterns: Partial<Record<keyof State, RegExp>> = {
+  align: /^(all|\d+(\.\d+)?)$/,
+  off: /^(none|\d+\.\d+(,\d+\.\d+)*)$/,
+  held: /^\d+\.\d+(,\d+\.\d+)*$/,
+  zoom: /^-?[\d.]+,-?[\d.]+,[\d.]+$/,
+};
+
+/** What belongs to one input: another text, picture or model begins without it. */
+export const kUnpinned: Partial<State> = { query: -1, key: -1, held: "", zoom: "" };
+/** What belongs to one model. */
+export const kUnselected: Partial<State> = {
+  ...kUnpinned,
+  ...{ text: "", target: "", second: "", picture: "" },
+  ...{ layer: -1, head: -1, heads: [], layer2: -1, head2: -1, off: "", token: -1, step: -1, align: "" },
+};
+/** Changes that the back button undoes. */
+export const kVisits: (keyof State)[] = ["view", "model", "text", "target", "second", "picture", "model2", "text2"];
 
 /** Parses the address. Missing and invalid values get their defaults. */
 export function parseState(hash: string): State {
@@ -110,13 +144,23 @@ function parseValue(key: keyof State, value: string): unknown {
   const choices = kChoices[key];
   if (choices) return choices.includes(value) ? value : undefined;
   if (typeof usual === "boolean") return value === "1";
-  if (typeof usual === "number") return value !== "" && Number.isFinite(Number(value)) ? Number(value) : undefined;
+  if (typeof usual === "number") return numberOf(key, value);
+  const pattern = kPatterns[key];
+  if (pattern && !pattern.test(value)) return undefined;
   if (Array.isArray(usual))
     return value
       .split(",")
       .map(Number)
       .filter((n) => Number.isInteger(n) && n >= 0);
   return value;
+}
+
+function numberOf(key: keyof State, value: string): number | undefined {
+  const parsed = Number(value);
+  if (value.trim() === "" || !Number.isFinite(parsed)) return undefined;
+  const [least, most] = kRanges[key] ?? [-1, Number.MAX_SAFE_INTEGER];
+  const whole = kFractions.includes(key) ? parsed : Math.round(parsed);
+  return Math.min(most, Math.max(least, whole));
 }
 
 /** The address of a state: values that differ from the defaults, in a fixed order. */

@@ -34,6 +34,7 @@ constexpr int64_t kMostArrayValues = int64_t{1} << 24;
 ///   additive/A      [state_dim]          v of the additive score, where q is W s and k is U h
 ///   average/A       [queries, keys]      weights averaged over the heads
 ///   values/NAME     [rows, dim]          a hidden state, NAME as in Run::values
+///   parameters/NAME [dim]                a bias or a norm's weight, NAME as in Run::parameters
 ///   thumbnails/S/A  [heads, ≤ S, ≤ S]    weights; each cell is the maximum of the weights it covers
 ///   tile/A/H/L/R/C  at most 256 × 256 cells of the matrix at level L, where a cell is the maximum of 2^L × 2^L
 ///                   weights; the first cell is (256 R, 256 C)

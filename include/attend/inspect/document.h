@@ -24,7 +24,11 @@ struct InspectedModel {
   std::shared_ptr<const Image> example_picture{};
 };
 
-/// capture() with the model's tokenizer and rules, or its image preprocessing.
+/// The beam size by which the page decodes, in every view: the folder's, at most 8, or else 4.
+int64_t page_beam(const GenerationRules& rules);
+
+/// capture() with the model's tokenizer and rules, or its image preprocessing. A generated target is decoded with
+/// page_beam() unless the options set a beam size.
 Run capture(const InspectedModel& model, RunOptions options);
 
 /// If the model has no example, chooses one whose words are in the tokenizer's vocabulary.

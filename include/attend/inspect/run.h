@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/inspect/arithmetic.h"
 #include "attend/inspect/tokens.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
@@ -30,6 +31,7 @@ struct RunOptions {
   std::string text;                        ///< input text; for an image model, the image's name
   std::optional<std::string> target;       ///< target of a translation model; default: generated as by translate()
   int64_t most_written = 0;                ///< maximum tokens of a generated target; 0: the search's default
+  int64_t beam = 0;                        ///< beam size of a generated target, 1 to 8; 0: the folder's, else greedy
   std::optional<std::string> second;       ///< second text of a pair, for an encoder
   std::vector<AblatedHead> heads;          ///< heads to switch off: their part of the output is 0
   std::vector<AblatedToken> tokens;        ///< tokens that no query may attend to
@@ -80,15 +82,22 @@ struct RunAttention {
 struct ShownCandidate {
   ShownToken token;
   double probability = 0;
+  double logit = 0;  ///< the output layer's number for the token
+};
+struct ShownLabel {
+  std::string name;
+  double score = 0;  ///< probability, or the value itself
+  double logit = 0;  ///< the classifier's number
 };
 
 struct RunOutput {
   enum class Kind { none, tokens, labels };
   Kind kind = Kind::none;
-  int64_t side = 0;                                    ///< index in Run::sides of the predicted tokens
-  std::vector<std::vector<ShownCandidate>> rows;       ///< candidates for the next token at each position
-  std::vector<std::pair<std::string, double>> labels;  ///< labels and scores, best first
-  bool are_values = false;                             ///< the labels' scores are not probabilities
+  int64_t side = 0;                               ///< index in Run::sides of the predicted tokens
+  std::vector<std::vector<ShownCandidate>> rows;  ///< candidates for the next token at each position
+  std::vector<double> totals;  ///< of each position: log Σ e^logit, so that p = e^(logit − total); 0 without candidates
+  std::vector<ShownLabel> labels;  ///< best first
+  bool are_values = false;         ///< the labels' scores are not probabilities
 };
 
 class HeadSummaries;
@@ -99,6 +108,9 @@ struct Run {
   std::vector<RunSide> sides;
   std::vector<RunAttention> attention;  ///< in the order of computation
   std::vector<NamedTensor> values;      ///< hidden states [rows, dim], such as "encoder.layers.0.attention:residual"
+  /// The model's vectors, which its equations add or multiply by: biases, and weights of norms. A copy.
+  std::vector<NamedTensor> parameters;
+  Arithmetic arithmetic;
   RunOutput output;
   double milliseconds = 0;                   ///< time of the forward pass
   std::shared_ptr<HeadSummaries> summaries;  ///< a bounded cache, see attend/inspect/heads.h

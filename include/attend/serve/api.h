@@ -52,8 +52,8 @@ class Api {
 
   /// Handles a request. Never throws: errors have a status of at least 400 and the body {"error": "one line"}.
   ApiResponse handle(const ApiRequest& request);
-  /// Sets the source of /api/training.
-  void set_training(std::shared_ptr<TrainingFeed> feed);
+  /// Sets the training of a model for /api/training; null: none. Only the first model may be in training.
+  void set_training(size_t index, std::shared_ptr<TrainingFeed> feed);
   /// Replaces a model by a further trained version, which later forward passes use.
   void replace_model(size_t index, std::shared_ptr<const Model> model);
   /// Ends all streams. Call it before the server stops.

@@ -18,24 +18,28 @@ namespace attend {
 struct WatchedSentence {
   std::string text;
   std::optional<std::string> target;
+
+  bool operator==(const WatchedSentence&) const = default;
 };
 
 /// The progress of a training, and snapshots of the model's forward pass over one sentence. Thread-safe: one thread
 /// trains, others read.
 class TrainingFeed {
  public:
-  /// The feed of a training in progress with `total` steps.
-  TrainingFeed(int64_t total, WatchedSentence sentence);
+  /// The feed of a training in progress with `total` steps. The training loss includes `label_smoothing`; the
+  /// validation loss never does.
+  TrainingFeed(int64_t total, WatchedSentence sentence, double label_smoothing = 0);
   /// The feed of a finished training, from its training.jsonl; null if there is no such file. Throws FormatError if it
   /// is not a regular file.
   static std::shared_ptr<TrainingFeed> from_log(const std::string& folder);
 
   void add(const StepReport& report);
   void add(const ValidationReport& report);
-  /// Adds a snapshot. Keeps at most 48 snapshots and 256 MiB: removes some of the older ones, but never the first or
-  /// the last. The most recently removed snapshots are not listed but can still be read, because a page may be about to
-  /// request one.
-  void add_snapshot(int64_t step, Run run);
+  /// Adds a snapshot of the current sentence. Keeps at most 48 snapshots and 256 MiB: removes some of the older ones,
+  /// but never the first or the last. The most recently removed snapshots are not listed but can still be read, because
+  /// a page may be about to request one. If the run is of another `sentence`, it is dropped: the sentence changed in
+  /// the meantime.
+  void add_snapshot(int64_t step, Run run, const std::optional<WatchedSentence>& sentence = {});
   void finish();
 
   bool is_running() const;
@@ -44,7 +48,10 @@ class TrainingFeed {
   std::shared_ptr<const Run> snapshot(const std::string& id) const;
 
   WatchedSentence sentence() const;
+  /// Changes the sentence. Snapshots of the former sentence are no longer listed.
   void set_sentence(WatchedSentence sentence);
+  /// Whether the sentence has no snapshot yet, so that the next step should be one.
+  bool wants_snapshot() const;
 
   /// Number of the next event. A new listener starts with this event.
   size_t next_event() const;
@@ -65,7 +72,7 @@ class TrainingFeed {
   std::condition_variable changed_;
   bool running_ = false;
   int64_t total_ = 0, next_id_ = 0;
-  double seconds_left_ = 0;
+  double seconds_left_ = 0, label_smoothing_ = 0;
   WatchedSentence sentence_;
   std::vector<std::string> steps_, validations_;  // as JSON
   std::vector<Snapshot> snapshots_;

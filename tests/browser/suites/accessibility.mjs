@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { open } from "../harness.mjs";
+import { open, viewsOf } from "../harness.mjs";
 
 /** Labels, tables, focus order, contrast, and the width of a phone. */
 export default async function accessibility(harness) {
@@ -46,6 +46,7 @@ export default async function accessibility(harness) {
       "view-ablate",
       "layer",
       "heads-0",
+      "heads-all",
       "threshold",
       "heads-picture",
       "save-svg",
@@ -68,14 +69,40 @@ export default async function accessibility(harness) {
   });
   for (const theme of ["light", "dark"])
     await harness.test(`accessibility: text has enough contrast (${theme})`, async (page, { address }) => {
-      await open(page, address, { view: "steps", model: ids.transformer, theme });
-      assert.deepEqual(await page.evaluate(poorContrast), []);
+      for (const view of harness.world.views) {
+        await open(page, address, { view, model: ids.transformer, theme, ...(view === "heads" ? { heads: "0,2" } : {}) });
+        assert.deepEqual(await page.evaluate(poorContrast), [], view);
+      }
     });
+  await harness.test(
+    "accessibility: a phone shows the picture first, and that there are more views",
+    async (page, { address }) => {
+      for (const view of ["heads", "matrix", "model", "alignment"]) {
+        await open(page, address, { view, model: ids.transformer });
+        const top = await page.locator("main canvas").first().evaluate((one) => one.getBoundingClientRect().top);
+        assert.ok(top < 500, `${view}: the picture begins at ${top} pixels`);
+      }
+      assert.ok(await page.locator("nav.more").count(), "no sign of more views");
+      await page.click("#inputs-summary");
+      assert.ok(await page.isVisible("#text"));
+    },
+    { viewport: { width: 390, height: 844 } },
+  );
+  await harness.test("accessibility: 400 tokens fit the window", async (page, { address }) => {
+    const text = "The old man walks to the river. ".repeat(14).slice(0, 400);
+    for (const view of ["compare", "ablate"]) {
+      await open(page, address, { view, model: ids.long, text, off: "none" });
+      const sizes = await page.$$eval("main .scroller", (list) =>
+        list.map((one) => [one.scrollWidth - one.clientWidth, one.clientHeight]),
+      );
+      for (const [wide, high] of sizes) assert.ok(wide <= 1 && high < 900, `${view}: ${wide} too wide, ${high} high`);
+    }
+  });
   await harness.test(
     "accessibility: no view is wider than a phone",
     async (page, { address }) => {
-      for (const view of harness.world.views)
-        for (const model of [ids.transformer, ids.language]) {
+      for (const model of [ids.transformer, ids.language])
+        for (const view of await viewsOf(harness.browser, address, { model })) {
           await open(page, address, { view, model });
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
           assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
@@ -133,7 +160,7 @@ function poorContrast() {
       !element.textContent.trim() ||
       element.closest(".unseen, .skip") ||
       !element.getClientRects().length ||
-      element.closest(".chip[aria-pressed=false]")
+      element.matches(":disabled")
     )
       continue;
     const [a, b] = [brightness(getComputedStyle(element).color), brightness(ground(element))];

@@ -50,7 +50,7 @@ export default async function input(harness) {
     await announced(page, "^\\. looks at");
     await page.keyboard.press("ArrowRight");
     await announced(page, "is looked at by");
-    await open(page, address, { ...state, view: "matrix" });
+    await open(page, address, { ...state, view: "matrix", query: 0, key: 0 });
     await page.focus("#matrix-picture");
     await page.keyboard.press("ArrowRight");
     await announced(page, "to “\\.”");
@@ -64,7 +64,7 @@ export default async function input(harness) {
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");
     await settled(page, "heads");
-    assert.match(page.url(), /layer=1&heads=1&head=1/);
+    assert.match(page.url(), /layer=1&head=1/);
     await open(page, address, { ...state, view: "neurons" });
     await page.focus("#neurons-picture");
     await page.keyboard.press("End");
@@ -116,6 +116,11 @@ export default async function input(harness) {
   });
   await harness.test("input: ablating a head and a token changes the output", async (page, { address }) => {
     await open(page, address, { ...state, view: "ablate", layer: 1 });
+    assert.equal((await exported(page)).ablate.heads.length, 1, "the head that matters most");
+    assert.match(await page.textContent("main .note"), /matters most/);
+    await page.click("#ablate-reset");
+    await page.waitForFunction(() => location.hash.includes("off=none"));
+    await settled(page, "ablate");
     const before = await exported(page);
     assert.deepEqual(before.before, before.after);
     await page.click("#off-0-0");
@@ -154,6 +159,36 @@ export default async function input(harness) {
     const place = (selector) => page.locator(selector).evaluate((one) => one.getBoundingClientRect().top);
     assert.ok((await place("main .note")) < (await place("#heads-picture")));
   });
+  await harness.test("input: Target and Generation are decoded the same way, which is named", async (page, { address }) => {
+    for (const model of [ids.transformer, ids.recurrent])
+      for (const beam of ["", "1", "3"]) {
+        await open(page, address, { view: "generation", model, text: "7. Mai 2024", ...(beam ? { beam } : {}) });
+        await page.waitForFunction(() => /\d ms/.test(document.querySelector("main [role=status]").textContent));
+        assert.equal((await exported(page)).at(-1).text, await page.inputValue("#target"));
+        const method = beam === "1" ? /greedy search/ : new RegExp(`beam search, ${beam || 4}`);
+        assert.match(await page.textContent("#target-method"), method);
+        assert.match(await page.textContent("main [role=status]"), method);
+      }
+  });
+  await harness.test(
+    "input: touch selects as the mouse does",
+    async (page, { address }) => {
+      await open(page, address, { ...state, view: "heads" });
+      const box = await page.locator("#heads-picture").boundingBox();
+      await page.touchscreen.tap(box.x + 40, box.y + 30 + 24 * 2 + 12);
+      await announced(page, "looks at");
+      assert.match(page.url(), /query=2/);
+      await page.waitForTimeout(100); // the finger has left: the token stays
+      const pinned = await picture(page, "#heads-picture");
+      await page.click("#view-matrix");
+      await settled(page, "matrix");
+      assert.match(page.url(), /view=matrix.*query=2/);
+      await page.click("#view-heads");
+      await settled(page, "heads");
+      await page.waitForFunction((old) => document.querySelector("#heads-picture").toDataURL() === old, pinned);
+    },
+    { viewport: { width: 390, height: 844 }, context: { hasTouch: true } },
+  );
   await harness.test("input: an embedding found by search shows its neighbours", async (page, { address }) => {
     await open(page, address, { ...state, view: "embeddings" });
     await page.fill("#search", "5");

@@ -36,6 +36,84 @@ export default async function state(harness) {
     await open(page, address, { view: "ablate", model: ids.language, text: "A small dog runs" });
     assert.equal(await page.textContent("#off-0-0"), "0");
   });
+  await harness.test("state: one selection for all views, in the address and after reload", async (page, { address }) => {
+    await open(page, address, { view: "matrix", model: ids.language, text: "A small dog runs", layer: 1 });
+    await page.selectOption("#head", "3");
+    await page.waitForFunction(() => document.querySelector("#head").value === "3");
+    await settled(page, "matrix");
+    const { rows } = await exported(page);
+    const box = await page.locator("#matrix-picture").boundingBox();
+    await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+    await page.waitForFunction(() => /query=\d+&key=\d+/.test(location.hash));
+    const [, query, key] = page.url().match(/query=(\d+)&key=(\d+)/).map(Number);
+    assert.ok(query < rows.length);
+    for (const view of ["neurons", "steps", "heads", "compare", "matrix"]) {
+      await page.click(`#view-${view}`);
+      await settled(page, view);
+      assert.match(page.url(), new RegExp(`layer=1&head=3&query=${query}&key=${key}`), view);
+      const data = await exported(page);
+      if (view === "neurons") assert.deepEqual([data.head, data.query, data.key], [3, query, key]);
+      if (view === "steps") assert.deepEqual([data.head, data.query], [3, query]);
+      if (view === "heads") assert.deepEqual(data.heads, [3]);
+      if (view === "compare") assert.equal(data[0].head, 3);
+    }
+  });
+  await harness.test("state: the first sight is the last query and the sharpest head", async (page, { address }) => {
+    await open(page, address, { view: "steps", model: ids.language, text: "A small dog runs" });
+    const { query, head } = await exported(page);
+    await page.click("#view-model");
+    await settled(page, "model");
+    const first = (await exported(page)).heads.filter((one) => one.attention === 0);
+    assert.equal(head, first.reduce((best, one) => (one.entropy < best.entropy ? one : best)).head);
+    await page.click("#view-heads");
+    await settled(page, "heads");
+    assert.equal(query, (await exported(page)).rows.length - 1);
+    await page.click("#view-compare");
+    await settled(page, "compare");
+    const [a, b] = await exported(page);
+    assert.notDeepEqual([a.model, a.attention, a.head], [b.model, b.attention, b.head]);
+  });
+  await harness.test("state: back undoes a text and a model; the focus stays", async (page, { address }) => {
+    await open(page, address, { view: "heads", model: ids.transformer, text: "3. Mai 2025" });
+    await page.fill("#text", "4. Mai 1999");
+    await page.press("#text", "Enter");
+    await page.waitForFunction(() => location.hash.includes("1999"));
+    await settled(page, "heads");
+    await page.selectOption("#model", ids.language);
+    await page.waitForFunction((id) => location.hash.includes(`model=${id}`), ids.language);
+    await settled(page, "heads");
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector("#text").value === "4. Mai 1999");
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector("#text").value === "3. Mai 2025");
+    await settled(page, "heads");
+    await page.focus("#view-matrix");
+    await page.keyboard.press("Enter");
+    await settled(page, "matrix");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "view-matrix");
+  });
+  await harness.test(
+    "state: a text that is too long blocks only the views that need it",
+    async (page, { address }) => {
+      const text = "x".repeat(5000);
+      await page.goto(`${address}#${new URLSearchParams({ view: "embeddings", model: ids.language, text })}`);
+      await settled(page, "embeddings");
+      assert.ok(await page.isVisible("#embeddings-picture"));
+      await page.click("#view-training");
+      await settled(page, "training");
+      assert.ok(await page.isVisible("#loss-picture"));
+    },
+    { allowed: ["400"] },
+  );
+  await harness.test("state: Training shows the record of the chosen model", async (page, { address }) => {
+    for (const [name, steps] of [
+      ["transformer", 60],
+      ["classifier", 40],
+    ]) {
+      await open(page, address, { view: "training", model: ids[name] });
+      assert.equal((await exported(page)).total, steps, name);
+    }
+  });
   await harness.test("state: back and forward between views", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
     await page.click("#view-matrix");
@@ -48,9 +126,11 @@ export default async function state(harness) {
     await settled(page, "steps");
   });
   await harness.test("state: invalid values in the address become defaults", async (page, { address }) => {
-    await page.goto(`${address}#view=nowhere&layer=99&head=-4&query=1e9&key=x&heads=7,a&off=9.9&theme=pink&zoom=a,b`);
+    const bad = "model=m99&layer=99&head=1.4&query=1e9&key=x&heads=7,a&off=9.9&theme=pink&zoom=a,b&align=9.9&beam=99&step=-7";
+    await page.goto(`${address}#view=nowhere&${bad}`);
     await settled(page, "heads");
-    for (const view of ["matrix", "neurons", "steps", "ablate"]) {
+    assert.doesNotMatch(page.url(), /m99|layer=99|1e9|1000000000/);
+    for (const view of ["matrix", "neurons", "steps", "alignment", "generation", "ablate"]) {
       await page.click(`#view-${view}`);
       await settled(page, view);
       assert.equal(await page.isVisible("#error"), false);

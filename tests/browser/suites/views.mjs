@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
-import { downloaded, exported, open, savedAs } from "../harness.mjs";
+import { downloaded, exported, open, savedAs, settled, viewsOf } from "../harness.mjs";
 
 /** Every view opens for every kind of model, and can be saved in each format. */
 export default async function views(harness) {
   const { ids } = harness.world;
   for (const [name, id] of Object.entries(ids)) {
-    if (name === "long") continue;
+    if (name === "long" || name === "rotary") continue; // as the language model
     await harness.test(`views: all open for the ${name} model`, async (page, { address }) => {
-      for (const view of harness.world.views) {
+      const offered = await viewsOf(harness.browser, address, { model: id });
+      assert.equal(offered.includes("alignment"), name === "transformer" || name === "recurrent" || name === "relative");
+      assert.equal(offered.includes("generation"), name !== "classifier");
+      for (const view of offered) {
         await open(page, address, { view, model: id });
         assert.equal(await page.getAttribute(`#view-${view}`, "aria-current"), "page");
         assert.equal(await page.isVisible("#error"), false, `${view}: ${await page.textContent("#error")}`);
@@ -30,7 +33,7 @@ export default async function views(harness) {
         svg,
       );
       assert.equal(wrong, undefined, view);
-      assert.ok(svg.includes("<text"), `${view}: the SVG has no text`);
+      assert.ok(svg.includes("transformer"), `${view}: the SVG does not name its model`);
       assert.deepEqual([...(await savedAs(page, "png")).subarray(1, 4)], [...Buffer.from("PNG")]);
       assert.ok((await exported(page)) !== null, view);
     }
@@ -38,13 +41,26 @@ export default async function views(harness) {
   await harness.test(
     "views: saving downloads a file",
     async (page, { address }) => {
-      await open(page, address, { view: "heads", model: ids.transformer });
+      await open(page, address, { view: "heads", model: ids.transformer, layer: 1, head: 2 });
       const { name, text } = await downloaded(page, "json");
-      assert.equal(name, "attend-heads.json");
-      assert.ok(JSON.parse(text).weights.length > 0);
+      assert.equal(name, "attend-heads-transformer-encoder-1-self-head-2.json");
+      const { model, texts, address: place, data } = JSON.parse(text);
+      assert.deepEqual([model.name, texts.length, data.weights.length], ["transformer", 2, 1]);
+      assert.match(place, /layer=1&head=2/);
     },
     { downloads: true },
   );
+  await harness.test("views: a view that the model does not have is replaced", async (page, { address }) => {
+    await page.goto(`${address}#view=alignment&model=${ids.language}`);
+    await settled(page, "heads");
+    assert.equal(await page.isVisible("#error"), false);
+    assert.match(page.url(), /view=heads/);
+  });
+  await harness.test("views: the colours of exported heads have a legend", async (page, { address }) => {
+    await open(page, address, { view: "heads", model: ids.transformer });
+    const svg = await savedAs(page, "svg");
+    for (const head of [0, 1, 2, 3]) assert.ok(svg.includes(`>Head ${head}<`), `no legend of head ${head}`);
+  });
 }
 
 /** Whether the first picture has more than one colour. */

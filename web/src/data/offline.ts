@@ -5,6 +5,7 @@ import type {
   Embeddings,
   GenerateLine,
   GenerateRequest,
+  HeadEffect,
   HeadStats,
   HeadSummary,
   Info,
@@ -17,6 +18,7 @@ import type {
 /** Reads the data that `attend inspect -o page.html` embeds in the page: one complete run, without a server. */
 export class OfflineSource implements Source {
   readonly kind = "file";
+  changed = () => {};
   private grids = new Map<string, Grid>();
 
   constructor(private readonly file: InspectFile) {}
@@ -63,6 +65,10 @@ export class OfflineSource implements Source {
     return this.file.heads?.heads ?? [];
   }
 
+  async effects(): Promise<HeadEffect[]> {
+    return [];
+  }
+
   async stats(_run: string, attention: number, head: number): Promise<HeadStats> {
     return this.file.stats?.[`${attention}/${head}`] ?? totals(this.grid(`weights/${attention}/${head}`));
   }
@@ -81,6 +87,10 @@ export class OfflineSource implements Source {
     const found = kind === "tokens" ? this.file.embeddings : this.file.positions;
     if (!found) throw new Unavailable("embeddings");
     return found;
+  }
+
+  async tokens(): Promise<{ id: number; text: string }[]> {
+    throw new Unavailable("neighbours");
   }
 
   async neighbours(): Promise<Neighbours> {

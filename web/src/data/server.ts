@@ -1,10 +1,11 @@
 import { Grid } from "./grid";
-import { SourceError, type Feature, type Part, type Source } from "./source";
+import { SourceError, Unreachable, type Feature, type Part, type Source } from "./source";
 import type {
   Alignment,
   Embeddings,
   GenerateLine,
   GenerateRequest,
+  HeadEffect,
   HeadStats,
   HeadSummary,
   Info,
@@ -16,10 +17,16 @@ import type {
 } from "./types";
 
 const kKeptAnswers = 400;
+const kBetweenChanges = 3000; // milliseconds
 
-/** Talks to `attend view`. Responses about a run never change, so they are cached; the oldest are evicted first. */
+/** Talks to `attend view`. Responses are cached until the model changes, which happens only while it is trained; the
+ * oldest are evicted first. */
 export class ServerSource implements Source {
   readonly kind = "server";
+  changed = () => {};
+  private events: EventSource | null = null; // of a training, shared by all listeners
+  private listeners = new Set<(event: TrainingEvent) => void>();
+  private pending = 0; // timer of the next call of changed()
   private kept = new Map<string, Promise<unknown>>();
   private requests = new Map<string, RunRequest>(); // by run id
   private renamed = new Map<string, string>(); // runs the server has dropped → the run that was computed again
@@ -28,8 +35,20 @@ export class ServerSource implements Source {
     return true;
   }
 
-  info(): Promise<Info> {
-    return this.json("/api/info");
+  async info(): Promise<Info> {
+    const info = await this.json<Info>("/api/info");
+    if (info.training) this.follow((event) => this.take(event));
+    return info;
+  }
+
+  /** A snapshot means that the model has new weights: every earlier answer is out of date. */
+  private take(event: TrainingEvent): void {
+    if (event.type !== "snapshot" && event.type !== "done") return;
+    this.kept.clear();
+    this.pending ||= window.setTimeout(() => {
+      this.pending = 0;
+      this.changed();
+    }, kBetweenChanges);
   }
 
   run(request: RunRequest): Promise<Run> {
@@ -61,6 +80,12 @@ export class ServerSource implements Source {
     return (await this.ofRun<{ heads: HeadSummary[] }>(run, "/heads")).heads;
   }
 
+  effects(request: RunRequest): Promise<HeadEffect[]> {
+    return this.keep("effects " + JSON.stringify(request), async () => {
+      return (await this.post<{ effects: HeadEffect[] }>("/api/effects", request)).effects;
+    });
+  }
+
   stats(run: string, attention: number, head: number): Promise<HeadStats> {
     return this.ofRun(run, `/stats?attention=${attention}&head=${head}`);
   }
@@ -82,22 +107,37 @@ export class ServerSource implements Source {
     }
   }
 
-  embeddings(model: string, kind: "tokens" | "positions", limit: number): Promise<Embeddings> {
-    return this.keepJson(`/api/models/${model}/embeddings?kind=${kind}&limit=${limit}`);
+  embeddings(model: string, kind: "tokens" | "positions", limit: number, also?: number): Promise<Embeddings> {
+    const more = also === undefined ? "" : `&also=${also}`;
+    return this.keepJson(`/api/models/${model}/embeddings?kind=${kind}&limit=${limit}${more}`);
+  }
+
+  async tokens(model: string, text: string): Promise<{ id: number; text: string }[]> {
+    const found = await this.keepJson<{ tokens: { id: number; text: string }[] }>(
+      `/api/models/${model}/tokens?contains=${encodeURIComponent(text)}`,
+    );
+    return found.tokens;
   }
 
   neighbours(model: string, token: number, count: number): Promise<Neighbours> {
     return this.keepJson(`/api/models/${model}/neighbours?token=${token}&count=${count}`);
   }
 
-  training(): Promise<Training> {
-    return this.json("/api/training");
+  training(model: string): Promise<Training> {
+    return this.json(`/api/training?model=${encodeURIComponent(model)}`);
   }
 
   follow(event: (event: TrainingEvent) => void): () => void {
-    const events = new EventSource("/api/training/events");
-    events.onmessage = (message) => event(JSON.parse(message.data as string) as TrainingEvent);
-    return () => events.close();
+    this.listeners.add(event);
+    if (!this.events) {
+      this.events = new EventSource("/api/training/events");
+      this.events.onmessage = (message) => {
+        const told = JSON.parse(message.data as string) as TrainingEvent;
+        for (const listener of [...this.listeners]) listener(told);
+        if (told.type === "done") this.events!.close();
+      };
+    }
+    return () => this.listeners.delete(event);
   }
 
   async followSentence(text: string, target: string): Promise<void> {
@@ -144,7 +184,9 @@ export class ServerSource implements Source {
   }
 
   private async fetch(path: string, options?: RequestInit): Promise<Response> {
-    const response = await fetch(path, options);
+    const response = await fetch(path, options).catch((error: unknown) => {
+      throw error instanceof TypeError ? new Unreachable("the server does not respond") : error;
+    });
     if (response.ok) return response;
     const answer = (await response.json().catch(() => ({}))) as { error?: string };
     throw new SourceError(answer.error ?? `${response.status} ${response.statusText}`, response.status);

@@ -3,6 +3,7 @@ import type {
   Embeddings,
   GenerateLine,
   GenerateRequest,
+  HeadEffect,
   HeadStats,
   HeadSummary,
   Info,
@@ -27,6 +28,8 @@ export interface Part {
 /** The source of the page's data: a server, or the page's own file. */
 export interface Source {
   readonly kind: "server" | "file";
+  /** Called when answers have changed: the model was trained further. */
+  changed: () => void;
   has(feature: Feature): boolean;
   info(): Promise<Info>;
   run(request: RunRequest): Promise<Run>;
@@ -37,12 +40,17 @@ export interface Source {
   /** An array by its name in docs/inspect-format.md, such as "weights/0/1". */
   array(run: string, name: string, part?: Part): Promise<Grid>;
   heads(run: string): Promise<HeadSummary[]>;
+  /** What switching off each head does to the predictions, largest effect first; empty if that would take long. */
+  effects(request: RunRequest): Promise<HeadEffect[]>;
   stats(run: string, attention: number, head: number): Promise<HeadStats>;
   alignment(run: string, layer: string, head: string): Promise<Alignment>;
   generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void>;
-  embeddings(model: string, kind: "tokens" | "positions", limit: number): Promise<Embeddings>;
+  /** `also`: a token that is projected in addition to the first `limit` ones. */
+  embeddings(model: string, kind: "tokens" | "positions", limit: number, also?: number): Promise<Embeddings>;
+  /** The first few tokens of the vocabulary whose text contains a text. */
+  tokens(model: string, text: string): Promise<{ id: number; text: string }[]>;
   neighbours(model: string, token: number, count: number): Promise<Neighbours>;
-  training(): Promise<Training>;
+  training(model: string): Promise<Training>;
   /** Calls back for each event until the returned function is called. */
   follow(event: (event: TrainingEvent) => void): () => void;
   followSentence(text: string, target: string): Promise<void>;
@@ -57,6 +65,9 @@ export class SourceError extends Error {
     super(message);
   }
 }
+
+/** The server does not respond: it has ended, or the network is down. */
+export class Unreachable extends Error {}
 
 /** The source does not have the requested data. */
 export class Unavailable extends Error {

@@ -14,8 +14,10 @@ export interface Model {
   vocab_size: number;
   context: number;
   parameters: number;
+  beam?: number; // beam size by which the page decodes
   example: { text: string; target: string | null };
   labels?: string[];
+  training?: boolean; // whether a training record exists; absent in a file
 }
 
 export interface Ablation {
@@ -29,6 +31,8 @@ export interface RunRequest {
   picture?: string; // id of an uploaded picture; absent: the model's example
   target?: string;
   second?: string;
+  beam?: number; // of a target that the model generates
+  length?: number;
   ablate?: Ablation;
 }
 
@@ -63,6 +67,9 @@ export interface Attention {
   layer: number;
   kind: "self" | "cross";
   causal: boolean;
+  window?: number; // 0: unlimited
+  softcap?: number; // 0: off
+  bias?: "none" | "relative" | "alibi"; // added to the scores
   score: "dot" | "additive";
   heads: number;
   key_heads: number;
@@ -80,12 +87,41 @@ export interface Candidate {
   id: number;
   text: string;
   p: number;
+  logit?: number; // of a run's output
 }
 
 export type Output =
-  | { kind: "tokens"; side: number; rows: Candidate[][] }
-  | { kind: "labels"; items: { label: string; p: number }[]; values?: boolean }
+  | { kind: "tokens"; side: number; rows: Candidate[][]; totals?: number[] } // totals: log Σ e^logit of each row
+  | { kind: "labels"; items: { label: string; p: number; logit?: number }[]; values?: boolean }
   | { kind: "none" };
+
+/** How a stack of layers computes; its parameters' names begin with "<name>.layers.<i>.". */
+export interface StackArithmetic {
+  name: Attention["stack"];
+  layers: number;
+  normFirst: boolean;
+  norm: "layer" | "rms";
+  eps: number;
+  activation: string;
+  gated: boolean;
+  finalNorm: boolean;
+  positions: "learned" | "sinusoidal" | "rotary" | "alibi" | "relative" | "none";
+  embeddingScale: number;
+  embeddingNorm: string; // prefix of a norm's parameters; "": no norm
+  rotary?: { frequencies: number[]; interleaved: boolean };
+  queryNormEps?: number;
+}
+
+export interface Arithmetic {
+  stacks: StackArithmetic[];
+  outputScale: number;
+  outputBias: string;
+  pooling: "" | "mean" | "first";
+  pooler: "" | "tanh" | "relu";
+  scores: "" | "shares" | "each" | "values";
+  cell: string;
+  score: "" | "additive" | "dot" | "general";
+}
 
 export interface Run {
   id: string;
@@ -93,6 +129,8 @@ export interface Run {
   sides: Side[];
   attention: Attention[];
   values: string[];
+  parameters?: string[]; // biases and norms' weights
+  arithmetic?: Arithmetic;
   output: Output;
   milliseconds: number;
 }
@@ -103,6 +141,12 @@ export interface HeadSummary {
   entropy: number; // nats, mean over rows
   distance: number; // mean |i - j|, weighted
   peak: number; // mean of the rows' largest weights
+}
+
+export interface HeadEffect {
+  attention: number;
+  head: number;
+  loss: number; // mean decrease of the predictions' log-probability
 }
 
 export interface HeadStats {
@@ -154,6 +198,7 @@ export interface GenerateLine {
 
 export interface Embeddings {
   points: { id: number; text: string; x: number; y: number }[];
+  total?: number; // number of the model's vectors
   explained: [number, number];
 }
 
@@ -190,6 +235,7 @@ export interface Training {
   total: number;
   secondsLeft: number;
   snapshots: { run: string; step: number }[];
+  labelSmoothing?: number; // part of the training loss, but not of the validation loss
   text: string;
   target: string;
 }
@@ -198,6 +244,7 @@ export type TrainingEvent =
   | ({ type: "step" } & TrainingStep & { secondsLeft?: number })
   | ({ type: "validation" } & Validation)
   | { type: "snapshot"; run: string; step: number }
+  | { type: "sentence"; text: string; target: string }
   | { type: "done" };
 
 /** The data that `attend inspect -o page.html` embeds in the page. */

@@ -38,7 +38,19 @@ export function labels(side: Side, words: boolean): Label[] {
     }
     word = token.word;
   });
+  if (words) spellBytes(side, result);
   return result;
+}
+
+/** Bytes of a word are shown as the characters that they form, which only the text itself tells. */
+function spellBytes(side: Side, list: Label[]): void {
+  const bytes = new TextEncoder().encode(side.text);
+  for (const label of list) {
+    const tokens = label.tokens.map((index) => side.tokens[index]!);
+    if (!tokens.some((token) => token.kind === "byte")) continue;
+    const plain = new TextDecoder().decode(bytes.subarray(tokens[0]!.start, tokens[tokens.length - 1]!.end));
+    if (plain) Object.assign(label, { plain, text: visible(plain), kind: "text" });
+  }
 }
 
 /** Whether a side has a word of several tokens, so that grouping changes anything. */

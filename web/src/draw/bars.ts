@@ -8,7 +8,7 @@ export interface Bars {
   labels: Label[];
   values: ArrayLike<number>;
   format: (value: number) => string;
-  colour?: string;
+  signed: boolean; // orange above the line, blue below, as in all pictures of signed numbers; else blue
 }
 
 const kUp = 84;
@@ -38,7 +38,7 @@ export function drawBars(pen: Pen, bars: Bars, width: number, range: [number, nu
     const room = step >= textWidth(text, { size: 10 }) + 2;
     pen.rect(
       { x: x + 2, y: Math.min(line, line - height), width: step - 4, height: Math.max(1, Math.abs(height)) },
-      { fill: value < 0 ? theme.warm : (bars.colour ?? theme.accent), alpha: 0.85 },
+      { fill: bars.signed && value >= 0 ? theme.warm : theme.accent, alpha: 0.85 },
     );
     if (room)
       pen.text(text, x + step / 2, height >= 0 ? line - height - 4 : line - height + 12, {

@@ -2,7 +2,7 @@ import type { Grid } from "../data/grid";
 import type { Label } from "../data/words";
 import { drawLabel, widest } from "./labels";
 import { textWidth, fitted, type Box, type Pen } from "./pen";
-import { inkOn, signedColour, weightColour, type Theme } from "./theme";
+import { inkOn, onScale, signedColour, weightColour, type Theme, type WeightScale } from "./theme";
 
 export interface HeatmapOptions {
   theme: Theme;
@@ -11,9 +11,14 @@ export interface HeatmapOptions {
   signed?: boolean; // values have both signs and are scaled by the largest magnitude
   most?: number;
   focus?: [number, number] | null; // outlined row and column
+  scale?: WeightScale;
   marks?: [number, number][]; // framed cells: word alignments
-  cell?: [number, number]; // smallest and largest size of a cell
+  cell?: number; // largest size of a cell
+  tallest?: number; // of all cells; default: the height of the window
 }
+
+const kScale = 180; // width of a colour scale
+const kNamed = 11; // pixels of a cell whose row and column have names; smaller ones have numbers
 
 export interface HeatmapLayout {
   left: number;
@@ -23,12 +28,16 @@ export interface HeatmapLayout {
   height: number;
 }
 
-/** The layout of a labelled heat map of a given width. */
-export function heatmapLayout(width: number, { rows, columns, cell = [5, 30] }: HeatmapOptions): HeatmapLayout {
+/** The layout of a labelled heat map that fits the width and the window's height. Cells may be smaller than a pixel. */
+export function heatmapLayout(width: number, { rows, columns, cell = 30, tallest }: HeatmapOptions): HeatmapLayout {
   const left = widest(rows, 24, Math.min(150, width * 0.3)) + 8;
-  const size = Math.max(cell[0], Math.min(cell[1], Math.floor((width - left - 2) / Math.max(1, columns.length))));
-  const top = size >= 11 ? widest(columns, 18, 110) + 8 : 8;
-  return { left, top, cell: size, width: left + size * columns.length + 2, height: top + size * rows.length + 2 };
+  const room = (width - left - 2) / Math.max(1, columns.length);
+  const down = (tallest ?? Math.max(360, window.innerHeight - 180)) / Math.max(1, rows.length);
+  const fitting = Math.min(cell, room, Math.max(down, 4));
+  const size = fitting >= 4 ? Math.floor(fitting) : fitting;
+  const top = size >= kNamed ? widest(columns, 18, 110) + 8 : 18;
+  const box = { width: left + size * columns.length + 2, height: top + size * rows.length + 2 };
+  return { left, top, cell: size, width: Math.max(box.width, Math.min(width, left + 200)), height: box.height };
 }
 
 export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: HeatmapOptions): void {
@@ -36,13 +45,16 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
   const box: Box = { x: at.left, y: at.top, width: at.cell * columns.length, height: at.cell * rows.length };
   const most = options.most ?? 1;
   const colour = (r: number, c: number) =>
-    options.signed ? signedColour(theme, values.at(r, c), most) : weightColour(theme, values.at(r, c));
+    options.signed ? signedColour(theme, values.at(r, c), most) : weightColour(theme, values.at(r, c), options.scale);
   pen.cells(box, rows.length, columns.length, colour);
   pen.rect(box, { stroke: theme.faint });
   const size = Math.min(14, Math.max(9, at.cell - 3));
   const step = Math.max(1, Math.ceil(11 / at.cell));
   rows.forEach((label, r) => {
-    if (r % step === 0)
+    if (r % step !== 0) return;
+    if (step > 2)
+      pen.text(String(r + 1), at.left - 6, at.top + (r + 0.5) * at.cell + 4, { colour: theme.soft, size: 10, align: "end" });
+    else
       drawLabel(
         pen,
         label,
@@ -52,7 +64,11 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
         options.focus?.[0] === r,
       );
   });
-  if (at.cell >= 11)
+  if (at.cell < kNamed) {
+    const apart = Math.max(1, Math.ceil(34 / at.cell));
+    for (let c = 0; c < columns.length; c += apart)
+      pen.text(String(c + 1), at.left + (c + 0.5) * at.cell, at.top - 6, { colour: theme.soft, size: 10, align: "middle" });
+  } else
     columns.forEach((label, c) =>
       drawColumnLabel(pen, label, {
         x: at.left + (c + 0.5) * at.cell,
@@ -118,10 +134,9 @@ function drawNumbers(
 }
 
 function frame(pen: Pen, at: HeatmapLayout, row: number, column: number, colour: string, width: number): void {
-  pen.rect(
-    { x: at.left + column * at.cell + 1, y: at.top + row * at.cell + 1, width: at.cell - 2, height: at.cell - 2 },
-    { stroke: colour, width, radius: 2 },
-  );
+  const size = Math.max(at.cell - 2, 3);
+  const place = (index: number) => (index + 0.5) * at.cell - size / 2;
+  pen.rect({ x: at.left + place(column), y: at.top + place(row), width: size, height: size }, { stroke: colour, width: Math.min(width, size / 2), radius: 2 });
 }
 
 /** The cell at a position, if any. */
@@ -136,25 +151,42 @@ export function cellAt(
   return r >= 0 && c >= 0 && r < rows && c < columns ? [r, c] : null;
 }
 
-/** Draws the colour scale below a picture. */
-export function drawLegend(pen: Pen, x: number, y: number, theme: Theme, signed?: { most: number }, most = 1): void {
+/** Draws the colour scale of signed numbers below a picture. */
+export function drawSignedLegend(
+  pen: Pen,
+  x: number,
+  y: number,
+  theme: Theme,
+  most: number,
+  width = kScale,
+): void {
+  const ticks: [number, string][] = [
+    [0, short(-most)],
+    [0.5, "0"],
+    [1, short(most)],
+  ];
+  drawScale(pen, { x, y, width }, theme, ticks, (part) => signedColour(theme, part * 2 - 1, 1));
+}
+
+/** Draws the colour scale of weights below a picture. */
+export function drawLegend(pen: Pen, x: number, y: number, theme: Theme, scale: WeightScale = "root"): void {
+  const marks = scale === "root" ? [0, 0.05, 0.25, 0.5, 1] : [0.0001, 0.001, 0.01, 0.1, 1];
+  const weight = (part: number) => (scale === "root" ? part ** 2 : 10 ** (4 * (part - 1)));
+  const ticks = marks.map((mark): [number, string] => [onScale(mark, scale), short(mark)]);
+  drawScale(pen, { x, y, width: kScale }, theme, ticks, (part) => weightColour(theme, weight(part), scale));
+}
+
+function drawScale(
+  pen: Pen,
+  { x, y, width }: { x: number; y: number; width: number },
+  theme: Theme,
+  ticks: [number, string][],
+  colour: (part: number) => number,
+): void {
   const steps = 64;
-  pen.cells({ x, y, width: 160, height: 8 }, 1, steps, (_, c) =>
-    signed ? signedColour(theme, (c / (steps - 1)) * 2 - 1, 1) : weightColour(theme, (c / (steps - 1)) ** 2),
-  );
-  const ticks: [number, string][] = signed
-    ? [
-        [0, (-signed.most).toFixed(2)],
-        [0.5, "0"],
-        [1, signed.most.toFixed(2)],
-      ]
-    : [
-        [0, "0"],
-        [0.5, short(most / 4)],
-        [1, short(most)],
-      ];
+  pen.cells({ x, y, width, height: 8 }, 1, steps, (_, c) => colour(c / (steps - 1)));
   for (const [part, text] of ticks)
-    pen.text(text, x + part * 160, y + 20, {
+    pen.text(text, x + part * width, y + 20, {
       colour: theme.soft,
       size: 10,
       align: part === 0 ? "start" : part === 1 ? "end" : "middle",
@@ -162,5 +194,6 @@ export function drawLegend(pen: Pen, x: number, y: number, theme: Theme, signed?
 }
 
 function short(value: number): string {
-  return value >= 0.995 ? value.toFixed(0) : value >= 0.0095 ? value.toFixed(2) : value.toPrecision(1);
+  const size = Math.abs(value);
+  return size === 0 || size >= 0.995 ? value.toFixed(0) : String(+value.toPrecision(2)).replace("-", "−");
 }

@@ -124,10 +124,16 @@ export class Picture {
     };
     if (hover) this.canvas.addEventListener("pointermove", (event) => hover(...place(event)));
     if (leave) {
-      this.canvas.addEventListener("pointerleave", () => leave());
+      // A finger leaves the picture with every tap: what it touched stays shown.
+      this.canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && leave());
       this.canvas.addEventListener("blur", () => leave());
     }
-    if (press) this.canvas.addEventListener("pointerdown", (event) => press(...place(event), event));
+    if (press || hover)
+      this.canvas.addEventListener("click", (event) => {
+        const at = place(event as PointerEvent);
+        hover?.(...at); // a tap points and presses at once
+        press?.(...at, event as PointerEvent);
+      });
     if (key)
       this.canvas.addEventListener("keydown", (event) => {
         if (!event.ctrlKey && !event.metaKey && !event.altKey && key(event)) event.preventDefault();

@@ -1,5 +1,5 @@
 import type { Pen } from "./pen";
-import { hex, signedColour, type Theme } from "./theme";
+import { inkOn, signedColour, type Theme } from "./theme";
 import { largestMagnitude } from "../data/grid";
 
 /** A vector as a row of coloured cells, with its name on the left. */
@@ -20,7 +20,9 @@ export function drawStrips(pen: Pen, strips: Strip[], width: number, theme: Them
   const left = Math.min(130, width * 0.3);
   strips.forEach((strip, n) => {
     const y = n * kStripHeight + 4;
-    pen.text(strip.name, left - 8, y + 17, { colour: theme.ink, size: 13, align: "end" });
+    pen.text(strip.name, left - 8, y + 11, { colour: theme.ink, size: 13, align: "end" });
+    const most = strip.most ?? largestMagnitude(strip.values); // the strongest colour
+    pen.text(`±${most.toPrecision(3)}`, left - 8, y + 24, { colour: theme.soft, size: 10, align: "end" });
     drawVector(pen, strip, { x: left, y, width: width - left - 2, height: 24 }, theme);
   });
 }
@@ -40,9 +42,8 @@ function drawVector(
   if (cell >= 30) {
     for (let i = 0; i < count; ++i) {
       const colour = signedColour(theme, strip.values[i]!, most);
-      const bright = 0.299 * (colour >> 16) + 0.587 * ((colour >> 8) & 255) + 0.114 * (colour & 255) > 140;
       pen.text(strip.values[i]!.toFixed(2), box.x + (i + 0.5) * cell, box.y + 16, {
-        colour: bright ? "#1c2430" : "#ffffff",
+        colour: inkOn(colour),
         size: 10,
         align: "middle",
       });
@@ -54,8 +55,4 @@ function drawVector(
       pen.rect({ x: box.x + i * size + 1, y: box.y + box.height + 2, width: size - 2, height: 3 }, { fill: colour }),
     );
   }
-}
-
-export function bandColour(theme: Theme, value: number, most: number): string {
-  return hex(signedColour(theme, value, most));
 }

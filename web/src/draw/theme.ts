@@ -20,11 +20,11 @@ export interface Theme {
 // Heads are numbered too.
 const kLightHeads = [
   "#2f6db0",
-  "#c8553d",
-  "#2b8a5a",
-  "#a5761b",
+  "#c2523b",
+  "#298456",
+  "#996d19",
   "#8a4fa3",
-  "#1693a5",
+  "#137f8f",
   "#b03a6f",
   "#5c6672",
   "#5a7d1e",
@@ -62,8 +62,8 @@ const kLight: Theme = {
   soft: "#5b6675",
   faint: "#d9dee6",
   accent: "#2f6db0",
-  warm: "#c8553d",
-  good: "#2b8a5a",
+  warm: "#c2523b",
+  good: "#298456",
   heads: kLightHeads,
   sequential: ramp(["#f6f8fb", "#dbe8f4", "#a9cbe6", "#64a1d0", "#2f6db0", "#123f75", "#0a2447"]),
   diverging: ramp(["#0f4c8a", "#4e93cc", "#bcd7ec", "#fafbfc", "#fafbfc", "#fafbfc", "#f6cdb2", "#d9773f", "#8f3a0c"]),
@@ -91,10 +91,17 @@ export function headColour(theme: Theme, head: number): string {
   return theme.heads[head % theme.heads.length]!;
 }
 
-/** The colour of a weight, by its square root, so that small weights stay visible. */
-export function weightColour(theme: Theme, weight: number): number {
-  const step = Math.sqrt(Math.min(1, Math.max(0, weight))) * 255;
-  return theme.sequential[Math.round(step)] ?? 0;
+/** Where a weight lies on the colour scale, from 0 to 1. "root": by its square root, so that small weights stay visible;
+ * "log": by its logarithm from 0.0001 on, for long texts, in which most weights are small. */
+export type WeightScale = "root" | "log";
+export function onScale(weight: number, scale: WeightScale = "root"): number {
+  const inside = Math.min(1, Math.max(0, weight));
+  return scale === "root" ? Math.sqrt(inside) : inside <= 0 ? 0 : Math.max(0, 1 + Math.log10(inside) / 4);
+}
+
+/** The colour of a weight: the same in every picture. */
+export function weightColour(theme: Theme, weight: number, scale: WeightScale = "root"): number {
+  return theme.sequential[Math.round(onScale(weight, scale) * 255)] ?? 0;
 }
 
 /** The colour of a signed value relative to the largest magnitude. */
@@ -108,8 +115,12 @@ export function hex(colour: number): string {
   return "#" + colour.toString(16).padStart(6, "0");
 }
 
-/** A text colour that is readable on a background colour. */
+/** Black or white, whichever has the greater contrast with a background colour: at least 4.58 to 1 (WCAG 2.1). */
 export function inkOn(colour: number): string {
-  const brightness = 0.299 * (colour >> 16) + 0.587 * ((colour >> 8) & 255) + 0.114 * (colour & 255);
-  return brightness > 140 ? "#1c2430" : "#ffffff";
+  const linear = (byte: number) => {
+    const part = (byte & 255) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  };
+  const luminance = 0.2126 * linear(colour >> 16) + 0.7152 * linear(colour >> 8) + 0.0722 * linear(colour);
+  return luminance + 0.05 > Math.sqrt(1.05 * 0.05) ? "#000000" : "#ffffff";
 }

@@ -1,7 +1,7 @@
 import type { Grid } from "../data/grid";
 import { cellImage } from "./canvas_pen";
 import type { Box, Pen } from "./pen";
-import { weightColour, type Theme } from "./theme";
+import { weightColour, type Theme, type WeightScale } from "./theme";
 
 export const kTile = 256;
 const kMostTiles = 600; // 256 KiB each
@@ -17,7 +17,6 @@ export interface Placement {
 /** A matrix of any size as tiles at several levels of detail, fetched when they become visible. */
 export class Tiles {
   readonly levels: number;
-  most = 0; // the largest weight; known once the coarsest tile is loaded
   private images = new Map<string, HTMLCanvasElement>();
   private grids = new Map<string, Grid>(); // tiles of level 0: the weights themselves
   private wanted: string[] = [];
@@ -29,6 +28,7 @@ export class Tiles {
     private readonly theme: Theme,
     private readonly load: (level: number, row: number, column: number) => Promise<Grid>,
     private readonly arrived: () => void,
+    private readonly scale: WeightScale = "root",
   ) {
     this.levels = Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / kTile)));
   }
@@ -36,7 +36,6 @@ export class Tiles {
   /** Loads the coarsest tile, which covers the whole matrix. */
   async open(): Promise<void> {
     const whole = await this.load(this.levels, 0, 0);
-    for (const weight of whole.data) this.most = Math.max(this.most, weight);
     this.keep(`${this.levels}/0/0`, whole);
   }
 
@@ -103,11 +102,10 @@ export class Tiles {
   }
 
   private keep(key: string, grid: Grid): void {
-    const { theme } = this;
-    const most = this.most || 1;
+    const { theme, scale } = this;
     this.images.set(
       key,
-      cellImage(grid.rows, grid.columns, (r, c) => weightColour(theme, grid.at(r, c) / most)),
+      cellImage(grid.rows, grid.columns, (r, c) => weightColour(theme, grid.at(r, c), scale)),
     );
     if (key.startsWith("0/")) this.grids.set(key, grid);
     if (this.images.size <= kMostTiles) return;

@@ -39,7 +39,7 @@ const views: Record<ViewName, ViewText> = {
   },
   embeddings: {
     name: "Embeddings",
-    text: "The model’s vocabulary on a plane. Tokens with similar uses lie close together.",
+    text: "The model’s vocabulary on a plane: the two directions in which its embeddings differ most.",
   },
   compare: {
     name: "Compare",
@@ -98,6 +98,7 @@ export const en = {
   asTable: "Show the numbers as a table",
   missing: (feature: Feature) =>
     `This file does not contain ${missing[feature]}. Open the model with “attend view MODEL”.`,
+  unreachable: "The server does not respond; it may have been stopped. Start it again and reload this page.",
   tooLong: "This view draws texts of up to about 1,000 tokens; Matrix shows longer ones.",
   stack,
   attention,
@@ -158,6 +159,9 @@ export const en = {
   matrixHelp:
     "Drag to move, scroll or pinch to zoom; arrow keys move between cells, + and − zoom, 0 shows all. Blue bars: the entropy of each row. Green bars: the total weight that each token receives.",
   readout: (query: string, key: string, weight: number) => `Weight from “${query}” to “${key}”: ${weight.toFixed(6)}`,
+  colourScale: "Colours",
+  rootScale: "by square root",
+  logScale: "by logarithm",
   zoom: "Zoom",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -181,24 +185,21 @@ export const en = {
   },
   stepsHelp: "The table below each picture lists its numbers. Save this view as JSON to get all of them.",
   ifWord: "if",
+  orWord: "or",
   isMasked: "is masked",
-  stripToken: "token",
-  stripPosition: "with position",
-  stripInput: "input",
-  stripNormed: "normed",
-  stripContext: (head: number) => `head ${head}`,
-  stripJoined: "all heads",
-  stripProjected: "projected",
-  stripResidual: "sum",
   vectorLabel: (name: string, size: number) => `${name}: ${size} numbers as colours`,
   barsLabel: (count: number) => `${count} numbers, one for each key`,
   maskCheck: (masked: number, keys: number) =>
     masked === 0
       ? `Nothing is masked here: all ${keys} keys are visible.`
       : `${masked} of ${keys} keys are masked.`,
+  normCheck: (rms: boolean, mean: number, deviation: number) =>
+    rms ? `The root is ${deviation.toFixed(4)}.` : `μ = ${mean.toFixed(4)}, the root is ${deviation.toFixed(4)}.`,
+  bestOf: (count: number) => `The ${count} largest are shown.`,
+  headIsOff: "This head is switched off: the next step has zeros in its place.",
   sumCheck: (sum: number) => `The weights add up to ${sum.toFixed(6)}.`,
   equalCheck: (difference: number) =>
-    `Computed by this page from the weights shown. The largest difference from the model’s own result is ${difference.toExponential(1)}.`,
+    `Computed again by this page from the numbers shown: the largest difference from the model’s own result is ${difference.toExponential(1)}.`,
   alignmentNone:
     "This model reads one text, so there is nothing to align. Alignment works with translation models: transformer and rnn-attention.",
   unit: "Unit",
@@ -227,6 +228,9 @@ export const en = {
   beamTree: "Beam search tree",
   beamLabel: (beam: number) =>
     `Hypotheses of beam search, ${beam} kept at each step. Arrow keys move between them.`,
+  givenTarget: "given, not generated",
+  decodedBy: (beam: number) => (beam > 1 ? `beam search, ${beam} hypotheses` : "greedy search"),
+  sampledAt: (temperature: number) => `sampled at temperature ${temperature}`,
   generationHelp:
     "Select a token to see its candidates and where the model looked. A temperature above 0 samples instead of searching.",
   step: "Step",
@@ -238,7 +242,16 @@ export const en = {
   search: "Search",
   searchHint: "a token",
   explained: (x: number, y: number) =>
-    `The first two principal components explain ${(x * 100).toFixed(1)} % and ${(y * 100).toFixed(1)} % of the variance.`,
+    `The plane shows the first two principal components, ${(x * 100).toFixed(1)} % and ${(y * 100).toFixed(1)} % of the variance. ` +
+    (x + y > 0.5
+      ? "Points that are close together are similar in most respects."
+      : "Most of what distinguishes the vectors is not visible: points that are close together need not be similar. The lists of neighbours use all dimensions."),
+  shownOf: (shown: number, total: number) =>
+    `${shown.toLocaleString("en")} of ${total.toLocaleString("en")} tokens are shown: the first ones of the vocabulary. Search finds all of them.`,
+  positionsLead: "The position vectors on a plane: the two directions in which they differ most.",
+  picturePositionsLead: "The position vectors of the picture’s patches on a plane: the two directions in which they differ most.",
+  notFound: (text: string) => `No token of the vocabulary contains “${text}”.`,
+  allTokens: (count: number) => `All ${count.toLocaleString("en")} tokens`,
   embeddingsLabel: (count: number) =>
     `${count} embeddings on a plane. Arrow keys move between them, plus and minus zoom.`,
   embeddingsHelp:
@@ -275,9 +288,14 @@ export const en = {
   speed: "Tokens per second",
   throughTime: "Attention over time",
   noSnapshots: "There are no snapshots. Use “attend train … --watch” to keep them.",
+  smoothed: (smoothing: number) =>
+    `The training loss includes label smoothing of ${smoothing}, and dropout; the validation loss includes neither. It can therefore be lower than the training loss.`,
+  noSnapshotYet: "The next step of the training will show this sentence.",
   followSentence: "Sentence to follow",
   follow: "Follow",
   chartLabel: (name: string) => `${name} over steps. Arrow keys move along it.`,
+  mattersMost: (layer: string, head: string, loss: number) =>
+    `${layer}, ${head} matters most here and is switched off to begin with: without it, the log-probability of what the model predicts falls by ${loss.toFixed(3)} on average.`,
   switchHeads: "Heads",
   holdTokens: "Hidden tokens",
   reset: "Reset",

@@ -1,15 +1,15 @@
-import { attentionOf, headOf, type Context, type View } from "../context";
+import { type Context, type View } from "../context";
 import { button, controls } from "../controls";
 import { Grid, largestMagnitude } from "../data/grid";
 import type { Ablation, Output, Run } from "../data/types";
 import { grouped, visible, labels } from "../data/words";
 import { el, languageOf } from "../dom";
-import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
+import { drawHeatmap, drawLegend, drawSignedLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
 import { hex, headColour, inkOn, weightColour } from "../draw/theme";
 import { requestOf } from "../request";
 import { parsePairs, togglePair } from "../state";
-import { attentionSelect, axes, headSelect, labelNumber, note, section } from "./common";
+import { attentionSelect, axes, headSelect, labelNumber, note, section, selectedNames } from "./common";
 import { patchesPicture } from "./patches";
 
 const kMostPairs = 1 << 20; // query-key pairs of one map
@@ -18,17 +18,15 @@ const kMostPairs = 1 << 20; // query-key pairs of one map
 export async function ablateView(context: Context): Promise<View> {
   const { source, run, state, t, model, update } = context;
   if (!source.has("runs")) return { element: el("div", {}, note(t.missing("runs"))), pictures: [], data: () => null };
+  const request = requestOf(state, model)!;
+  const target = run.sides.find((side) => side.name === "target");
+  const whole = { ...request, ...(target ? { target: target.text } : {}) };
+  const most = state.off || state.held ? null : ((await source.effects(whole))[0] ?? null);
+  if (most) state.off = `${most.attention}.${most.head}`; // of this drawing only: the address stays short
   const ablation = ablationOf(run, state.off, state.held);
   const changed = ablation.heads.length + ablation.tokens.length > 0;
-  const target = run.sides.find((side) => side.name === "target");
-  const after = changed
-    ? await source.run({
-        ...requestOf(state, model)!,
-        ...(target ? { target: target.text } : {}),
-        ablate: ablation,
-      })
-    : run;
-  const shown = attentionOf(run, state.layer);
+  const after = changed ? await source.run({ ...whole, ablate: ablation }) : run;
+  const shown = context.selection.attention;
   const maps = shown.queries * shown.keys <= kMostPairs ? await mapsOf(context, after) : [];
   const changes = await changesOf(context, after);
   const patches = await patchesPicture(context, {
@@ -42,20 +40,18 @@ export async function ablateView(context: Context): Promise<View> {
     {},
     section(t.switchHeads, ...run.attention.map((one) => headRow(context, one.index))),
     section(t.holdTokens, patches?.element ?? null, ...run.sides.map((_, side) => tokenRow(context, side))),
-    button("ablate-reset", t.reset, () => update({ off: "", held: "" })),
+    button("ablate-reset", t.reset, () => update({ off: "none", held: "" })),
   );
   const element = el(
     "div",
     {},
+    most ? note(t.mattersMost(t.attentionFull(run.attention[most.attention]!), t.head(most.head), most.loss)) : null,
     switches,
     section(t.outputBeforeAfter, outputTable(context, run.output, after.output)),
     section(t.changeOfMaps, changes.element),
     section(
       t.mapBeforeAfter,
-      controls(
-        attentionSelect(context, shown),
-        headSelect(context, shown, headOf(shown, state.head)),
-      ),
+      controls(attentionSelect(context), headSelect(context)),
       maps.length ? el("div", { class: "columns" }, ...maps.map((map) => map.element)) : note(t.tooLong),
     ),
     note(t.ablateHelp),
@@ -64,6 +60,7 @@ export async function ablateView(context: Context): Promise<View> {
     element,
     pictures: patches ? [patches, changes, ...maps] : [changes, ...maps],
     data: () => ({ ablate: ablation, before: run.output, after: after.output }),
+    caption: () => selectedNames(context),
   };
 }
 
@@ -92,7 +89,7 @@ function headRow({ run, state, t, theme, update }: Context, index: number): HTML
           "aria-pressed": String(!isOff),
           "aria-label": `${t.attentionFull(attention)}, ${t.head(head)}`,
         },
-        on: { click: () => update({ off: togglePair(state.off, index, head) }) },
+        on: { click: () => update({ off: togglePair(state.off, index, head) || "none" }) },
       },
       String(head),
     );
@@ -181,7 +178,7 @@ function comparison({ theme }: Context, columns: string[], rows: Compared[], val
       el("span", { class: "word", attributes: { lang: languageOf(text) } }, visible(text) || "∅"),
       " ",
     );
-    const colour = weightColour(theme, values ? 0 : p * p);
+    const colour = weightColour(theme, values ? 0 : p);
     const number = el("span", { class: "share" }, labelNumber({ values }, p));
     number.style.background = hex(colour);
     number.style.color = inkOn(colour);
@@ -264,8 +261,7 @@ async function changesOf({ source, run, t, theme }: Context, after: Run): Promis
 /** The chosen head's map before, after, and the difference. */
 async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
   const { source, run, state, t, theme } = context;
-  const attention = attentionOf(run, state.layer);
-  const head = headOf(attention, state.head);
+  const { attention, head } = context.selection;
   const { rows, columns } = axes(run, attention, state.words);
   const name = `weights/${attention.index}/${head}`;
   const [was, is] = (await Promise.all([source.array(run.id, name), source.array(after.id, name)])).map((grid) =>
@@ -283,7 +279,7 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
       ["difference", t.afterLessBefore, difference, true],
     ] as const
   ).map(([id, title, grid, signed]) => {
-    const options = { theme, rows, columns, signed, most, cell: [3, 22] as [number, number] };
+    const options = { theme, rows, columns, signed, most, cell: 22 };
     const picture: Picture = new Picture({
       id: `ablate-${id}`,
       title,
@@ -296,7 +292,8 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
         const at = heatmapLayout(picture.element.clientWidth || sight.width, options);
         pen.text(title, at.left, at.height + 16, { colour: theme.ink, size: 13, weight: 600 });
         drawHeatmap(pen, at, grid, options);
-        drawLegend(pen, at.left, at.height + 26, theme, signed ? { most } : undefined);
+        if (signed) drawSignedLegend(pen, at.left, at.height + 26, theme, most);
+        else drawLegend(pen, at.left, at.height + 26, theme);
       },
       table: () => ({
         columns: [t.query, ...columns.map((l) => l.text)],

@@ -8,12 +8,13 @@ import { visible } from "../data/words";
 import { el } from "../dom";
 import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
-import { loadAlignment } from "./alignment_data";
-import { note } from "./common";
+import type { State } from "../state";
+import { alignOf, loadAlignment } from "./alignment_data";
+import { note, selectedNames } from "./common";
 
 /** Source against target, as in Bahdanau et al. 2015, with the word alignment framed. */
 export async function alignmentView(context: Context): Promise<View> {
-  const { run, state, source, t, theme, update } = context;
+  const { run, source, t, theme, update } = context;
   if (!run.attention.some((one) => one.kind === "cross"))
     return { element: el("div", {}, note(t.alignmentNone)), pictures: [], data: () => null };
   const { found, byWord } = await loadAlignment(context);
@@ -21,7 +22,7 @@ export async function alignmentView(context: Context): Promise<View> {
   const weights = new Grid(Float32Array.from(found.weights.flat()), [rows.length, columns.length]);
   const marks = found.links.map(([s, target]): [number, number] => [target, s]);
   let focus: [number, number] | null = null;
-  const options = { theme, rows, columns, marks, cell: [12, 34] as [number, number] };
+  const options = { theme, rows, columns, marks, cell: 34 };
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.links(found.links.length));
   const show = (place: [number, number] | null, speak: boolean) => {
     focus = place;
@@ -62,13 +63,14 @@ export async function alignmentView(context: Context): Promise<View> {
     { value: "tokens", text: t.byToken },
   ];
   const bar = controls(
-    source.kind === "server" && select("align", t.layer, choices(context), state.align, (align) => update({ align })),
+    source.kind === "server" && select("align", t.layer, choices(context), alignOf(context), (align) => update(chosenBy(context, align))),
     select("unit", t.unit, units, byWord ? "words" : "tokens", (unit) => update({ unit: unit as "words" | "tokens" })),
   );
   return {
     element: el("div", {}, bar, readout, picture.element, note(t.alignmentHelp)),
     pictures: [picture],
     data: () => found,
+    caption: () => (alignOf(context) === "all" ? [t.allLayers] : selectedNames(context)),
   };
 }
 
@@ -91,6 +93,14 @@ function choices({ run, t }: Context): Option[] {
         : []),
     ]),
   ];
+}
+
+/** The change of the state: a single head also becomes the page's selection. */
+function chosenBy({ run }: Context, align: string): Partial<State> {
+  const [layer, head] = align.split(".");
+  const one = run.attention.find((found) => found.kind === "cross" && String(found.layer) === layer);
+  if (!one) return { align };
+  return { align: "", layer: one.index, head: head === undefined ? -1 : Number(head), heads: [] };
 }
 
 function alignedWith(found: Alignment, target: number): string {

@@ -1,15 +1,25 @@
-import type { Context } from "../context";
+import { clamp, type Context } from "../context";
 import { Grid, largest } from "../data/grid";
 import type { Alignment, Attention } from "../data/types";
 
 /** The alignment by words, as the library computes it; or by tokens if there are too few words (a date is one word). */
 export async function loadAlignment(context: Context): Promise<{ found: Alignment; byWord: boolean }> {
   const { run, state, source } = context;
-  const [layer = "all", head = "all"] = source.kind === "file" ? [] : state.align.split(".");
+  const [layer = "all", head = "all"] = source.kind === "file" ? [] : alignOf(context).split(".");
   const words = await source.alignment(run.id, layer, head);
   const few = Math.min(words.source.length, words.target.length) < 3;
   const byWord = state.unit === "words" || (state.unit === "" && !few);
   return byWord ? { found: words, byWord } : { found: await byToken(context, layer, head), byWord };
+}
+
+/** The layer and head of the alignment: chosen in this view, or the page's selection if that is a cross-attention. */
+export function alignOf({ run, state, selection }: Context): string {
+  const [layer, head] = state.align.split(".");
+  const one = run.attention.find((found) => found.kind === "cross" && String(found.layer) === layer);
+  if (one) return head === undefined ? layer! : `${layer}.${clamp(Number(head), one.heads)}`;
+  const { attention } = selection;
+  if (state.align || state.layer < 0 || attention.kind !== "cross") return "all";
+  return state.head >= 0 && attention.heads > 1 ? `${attention.layer}.${selection.head}` : String(attention.layer);
 }
 
 /** Row i is the token that the decoder generates from query i, that is token i + 1. */

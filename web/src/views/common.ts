@@ -14,16 +14,21 @@ export function attentionOptions(run: Run, t: Messages): Option[] {
   }));
 }
 
-export function attentionSelect(context: Context, attention: Attention, id = "layer"): HTMLElement {
-  const { run, t, update } = context;
-  return select(id, t.layer, attentionOptions(run, t), String(attention.index), (value) =>
+export function attentionSelect({ run, t, update, selection }: Context): HTMLElement {
+  return select("layer", t.layer, attentionOptions(run, t), String(selection.attention.index), (value) =>
     update({ layer: Number(value) }),
   );
 }
 
-export function headSelect(context: Context, attention: Attention, head: number): HTMLElement {
-  const options = Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: context.t.head(i) }));
-  return select("head", context.t.headLabel, options, String(head), (value) => context.update({ head: Number(value) }));
+export function headSelect({ t, update, selection }: Context): HTMLElement {
+  const { attention, head } = selection;
+  const options = Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) }));
+  return select("head", t.headLabel, options, String(head), (value) => update({ head: Number(value), heads: [] }));
+}
+
+/** The selected layer and head by name, for exported files. */
+export function selectedNames({ t, selection }: Context): string[] {
+  return [t.attentionFull(selection.attention), t.head(selection.head)];
 }
 
 /** The switch between tokens and words; null if no word has several tokens. */

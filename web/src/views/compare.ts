@@ -1,12 +1,14 @@
-import { attentionOf, headOf, type Context, type View } from "../context";
+import { attentionOf, clamp, type Context, type View } from "../context";
 import { controls, select } from "../controls";
 import { Grid, largestMagnitude } from "../data/grid";
-import { grouped, type Label } from "../data/words";
-import type { Attention, Model, Run, RunRequest } from "../data/types";
+import { grouped, labelAt, type Label } from "../data/words";
+import type { Attention, Info, Model, Run, RunRequest } from "../data/types";
 import { el } from "../dom";
-import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
+import { cellAt, drawHeatmap, drawLegend, drawSignedLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
 import { requestOf } from "../request";
+import { sharpestHead } from "../selection";
+import { kUnselected } from "../state";
 import { attentionOptions, axes, note, section, wordsToggle } from "./common";
 import { patchesPicture } from "./patches";
 
@@ -23,12 +25,15 @@ const kMostPairs = 1 << 20;
 
 /** Two models, two layers or two sentences side by side. */
 export async function compareView(context: Context): Promise<View> {
-  const { run, state, t, source } = context;
-  const first = await half(context, run, state.layer, state.head);
+  const { run, state, t, source, selection } = context;
+  const first = await half(context, run, selection.attention, selection.head);
   const other = await secondRun(context);
-  const layer2 = state.layer2 >= 0 ? state.layer2 : matching(first.attention, other);
-  const second = await half(context, other, layer2, state.head2);
-  let focus: [number, number] | null = null;
+  const attention2 = attentionOf(other, state.layer2 >= 0 ? state.layer2 : matching(first.attention, other));
+  const head2 = state.head2 >= 0 ? clamp(state.head2, attention2.heads) : await otherHead(context, first, other, attention2);
+  const second = await half(context, other, attention2, head2);
+  let pinned: [number, number] | null =
+    state.query >= 0 && state.key >= 0 ? [labelAt(first.rows, state.query), labelAt(first.columns, state.key)] : null;
+  let focus = pinned;
   const show = (place: [number, number] | null) => {
     focus = place;
     readout.textContent = place
@@ -42,14 +47,19 @@ export async function compareView(context: Context): Promise<View> {
     [...pictures, patches].forEach((picture) => picture?.redraw());
   };
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.compareHint);
-  const pictures = [
-    mapOf(context, "compare-a", first, () => focus, show),
-    mapOf(context, "compare-b", second, () => focus, show),
-  ];
-  const query = () => focus?.[0] ?? Math.min(state.query, first.rows.length - 1);
+  const pin = (place: [number, number]) => {
+    pinned = place;
+    const [query, key] = [first.rows[place[0]]?.tokens[0], first.columns[place[1]]?.tokens[0]];
+    if (query !== undefined && key !== undefined) context.note({ query, key });
+    show(place);
+  };
+  const at: Focus = { now: () => focus, show, leave: () => show(pinned), pin };
+  const pictures = [mapOf(context, "compare-a", first, at), mapOf(context, "compare-b", second, at)];
+  const query = () => focus?.[0] ?? labelAt(first.rows, selection.query);
   const looked = (one: Half) => (query() < one.weights.rows ? one.weights.row(query()) : null);
   const choose = (token: number) => {
-    context.note({ query: (state.query = token) });
+    context.note({ query: (selection.query = token) });
+    pinned = null;
     show(null);
   };
   const patches = await patchesPicture(context, {
@@ -69,7 +79,7 @@ export async function compareView(context: Context): Promise<View> {
         first.weights.shape,
       )
     : null;
-  const third = difference ? differenceOf(context, first, difference, () => focus, show) : null;
+  const third = difference ? differenceOf(context, first, difference, at) : null;
   const element = el(
     "div",
     {},
@@ -97,7 +107,8 @@ export async function compareView(context: Context): Promise<View> {
       columns: one.columns.map((l) => l.plain),
       weights: Array.from({ length: one.weights.rows }, (_, r) => one.weights.row(r)),
     }));
-  return { element, pictures, data };
+  const names = (one: Half) => `${t.attentionFull(one.attention)} ${t.head(one.head)}`;
+  return { element, pictures, data, caption: () => [names(first), names(second)] };
 }
 
 function sharedControls({ t, source, state, model, update }: Context, words: HTMLElement | null): HTMLElement | null {
@@ -112,13 +123,19 @@ function sharedControls({ t, source, state, model, update }: Context, words: HTM
 /** The second run: another model on the same sentence (and, for translation, the same target), or another sentence. */
 async function secondRun({ source, state, run, model, info }: Context): Promise<Run> {
   if (source.kind === "file") return run;
-  const other = info.models.find((one) => one.id === state.model2) ?? model;
+  const other = info.models.find((one) => one.id === state.model2) ?? otherModel(info, model) ?? model;
   if (other === model && !state.text2) return run;
   if (other.kind === "image") return source.run(requestOf(state, other) ?? { model: other.id });
   const request: RunRequest = { model: other.id, text: state.text2 || run.sides[0]!.text };
   const target = run.sides.find((side) => side.name === "target");
   if (!state.text2 && other.kind === "translation" && target) request.target = target.text;
   return source.run(request);
+}
+
+/** The default model of B: another model of the same kind, if the page has one. */
+function otherModel(info: Info, model: Model): Model | undefined {
+  const offered = (one: Model) => one.kind === model.kind && one.architecture !== "rnn";
+  return info.models.find((one) => one.id !== model.id && offered(one));
 }
 
 /** The attention of the second run that corresponds to this one: of the same kind, counted from the last layer. */
@@ -131,9 +148,13 @@ function matching(attention: Attention, run: Run): number {
   ).index;
 }
 
-async function half({ source, state }: Context, run: Run, layer: number, wanted: number): Promise<Half> {
-  const attention = attentionOf(run, layer);
-  const head = headOf(attention, wanted);
+/** The default head of B: the sharpest one that differs from A. */
+function otherHead({ source, run, selection }: Context, first: Half, other: Run, attention: Attention): Promise<number> {
+  const same = other === run && attention.index === selection.attention.index;
+  return sharpestHead(source, other, attention, same ? first.head : -1);
+}
+
+async function half({ source, state }: Context, run: Run, attention: Attention, head: number): Promise<Half> {
   const { rows, columns } = axes(run, attention, state.words);
   if (attention.queries * attention.keys > kMostPairs) throw new RangeError("long");
   const weights = grouped(await source.array(run.id, `weights/${attention.index}/${head}`), rows, columns);
@@ -150,38 +171,40 @@ function halfControls({ info, model, t, source, update }: Context, side: "a" | "
   return controls(
     source.kind === "server" && models.length > 1
       ? select(`model-${side}`, t.model, models, one.run.model, (id) =>
-          set({ model: id, layer: -1, head: 0, text: "", target: "" }, { model2: id, layer2: -1, head2: 0 }),
+          set({ ...kUnselected, model: id }, { model2: id, layer2: -1, head2: -1 }),
         )
       : null,
     select(`layer-${side}`, t.layer, attentionOptions(one.run, t), String(one.attention.index), (value) =>
       set({ layer: Number(value) }, { layer2: Number(value) }),
     ),
     select(`head-${side}`, t.headLabel, heads, String(one.head), (value) =>
-      set({ head: Number(value) }, { head2: Number(value) }),
+      set({ head: Number(value), heads: [] }, { head2: Number(value) }),
     ),
   );
 }
 
-function mapOf(
-  { t, theme }: Context,
-  id: string,
-  one: Half,
-  focus: () => [number, number] | null,
-  show: (place: [number, number] | null) => void,
-): Picture {
-  const options = { theme, rows: one.rows, columns: one.columns, cell: [4, 26] as [number, number] };
+/** The cell under the pointer or the pinned one, which all maps frame. */
+interface Focus {
+  now(): [number, number] | null;
+  show(place: [number, number] | null): void;
+  leave(): void;
+  pin(place: [number, number]): void;
+}
+
+function mapOf({ t, theme }: Context, id: string, one: Half, at: Focus): Picture {
+  const options = { theme, rows: one.rows, columns: one.columns, cell: 26 };
   const layout = (available: number) => heatmapLayout(available, options);
   const picture: Picture = new Picture({
     id,
-    title: `${t.attentionFull(one.attention)} · ${t.head(one.head)}`,
+    title: `${id.slice(-1).toUpperCase()}: ${t.attentionFull(one.attention)} · ${t.head(one.head)}`,
     label: t.matrixLabel(one.rows.length, one.columns.length),
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
-      const at = layout(picture.element.clientWidth || sight.width);
-      drawHeatmap(pen, at, one.weights, { ...options, focus: within(focus(), one) });
-      drawLegend(pen, at.left, at.height + 8, theme);
+      const place = layout(picture.element.clientWidth || sight.width);
+      drawHeatmap(pen, place, one.weights, { ...options, focus: within(at.now(), one) });
+      drawLegend(pen, place.left, place.height + 8, theme);
     },
-    ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
+    ...pointing(() => layout(picture.element.clientWidth), one, at),
     table: () => ({
       columns: [t.query, ...one.columns.map((l) => l.text)],
       rows: one.rows.map((label, r) => [label.text, ...one.weights.row(r)]),
@@ -191,13 +214,7 @@ function mapOf(
   return picture;
 }
 
-function differenceOf(
-  { t, theme }: Context,
-  one: Half,
-  difference: Grid,
-  focus: () => [number, number] | null,
-  show: (place: [number, number] | null) => void,
-): Picture {
+function differenceOf({ t, theme }: Context, one: Half, difference: Grid, focus: Focus): Picture {
   const most = largestMagnitude(difference.data) || 1;
   const options = {
     theme,
@@ -205,7 +222,7 @@ function differenceOf(
     columns: one.columns,
     signed: true,
     most,
-    cell: [4, 26] as [number, number],
+    cell: 26,
   };
   const layout = (available: number) => heatmapLayout(Math.min(available, 620), options);
   const picture: Picture = new Picture({
@@ -215,10 +232,10 @@ function differenceOf(
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
-      drawHeatmap(pen, at, difference, { ...options, focus: within(focus(), one) });
-      drawLegend(pen, at.left, at.height + 8, theme, { most });
+      drawHeatmap(pen, at, difference, { ...options, focus: within(focus.now(), one) });
+      drawSignedLegend(pen, at.left, at.height + 8, theme, most);
     },
-    ...pointing(() => layout(picture.element.clientWidth), one, focus, show),
+    ...pointing(() => layout(picture.element.clientWidth), one, focus),
     table: () => ({
       columns: [t.query, ...one.columns.map((l) => l.text)],
       rows: one.rows.map((label, r) => [label.text, ...difference.row(r)]),
@@ -229,23 +246,20 @@ function differenceOf(
 }
 
 /** Mouse and keyboard handlers of a map that shares its focus with the others. */
-function pointing(
-  layout: () => ReturnType<typeof heatmapLayout>,
-  one: Half,
-  focus: () => [number, number] | null,
-  show: (place: [number, number] | null) => void,
-) {
+function pointing(layout: () => ReturnType<typeof heatmapLayout>, one: Half, focus: Focus) {
+  const cell = (x: number, y: number) => cellAt(layout(), x, y, one.rows.length, one.columns.length);
   return {
-    hover: (x: number, y: number) => show(cellAt(layout(), x, y, one.rows.length, one.columns.length)),
-    leave: () => show(null),
+    hover: (x: number, y: number) => focus.show(cell(x, y)),
+    leave: focus.leave,
+    press: (x: number, y: number) => {
+      const place = cell(x, y);
+      if (place) focus.pin(place);
+    },
     key: (event: KeyboardEvent) => {
       const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
       if (!move) return false;
-      const [r, c] = focus() ?? [0, 0];
-      show([
-        Math.min(one.rows.length - 1, Math.max(0, r + move[0]!)),
-        Math.min(one.columns.length - 1, Math.max(0, c + move[1]!)),
-      ]);
+      const [r, c] = focus.now() ?? [0, 0];
+      focus.pin([clamp(r + move[0]!, one.rows.length), clamp(c + move[1]!, one.columns.length)]);
       return true;
     },
   };

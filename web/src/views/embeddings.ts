@@ -12,17 +12,23 @@ import type { Theme } from "../draw/theme";
 import { note, section } from "./common";
 
 const kMargin = 30;
-const kMostPoints = 2000;
+const kAllPoints = 20_000; // the server projects at most this many
 
 /** Tokens or positions on a plane, by their two principal components. */
 export async function embeddingsView(context: Context): Promise<View> {
-  const { source, model, state, t, theme, update } = context;
+  const { source, model, run, state, t, theme, update } = context;
   const kind = model.kind === "image" ? "positions" : state.kind; // an image model has no tokens
-  const found = await source.embeddings(model.id, kind, kMostPoints);
-  const { points } = found;
+  const found = await source.embeddings(model.id, kind, state.points);
+  const points = [...found.points];
+  const extra = async (id: number): Promise<number> => {
+    const known = points.findIndex((point) => point.id === id);
+    if (known >= 0 || kind === "positions" || !source.has("neighbours")) return known;
+    const more = (await source.embeddings(model.id, kind, state.points, id)).points;
+    return points.push(more[more.length - 1]!) - 1;
+  };
   const bounds = extentOf(found);
   let transform: ZoomTransform = zoomIdentity;
-  let chosen = points.findIndex((point) => point.id === state.token);
+  let chosen = state.token >= 0 ? await extra(Math.min(state.token, model.vocab_size - 1)).catch(() => -1) : -1;
   let matches = new Set<number>();
   let size = { width: 0, height: 0 };
   const neighbours = el("div", { class: "columns", attributes: { id: "neighbours" } });
@@ -50,6 +56,10 @@ export async function embeddingsView(context: Context): Promise<View> {
         section(t.nearestCosine(near.token.text), list(near.cosine)),
       );
   };
+  const visit = async (id: number) => {
+    const index = await extra(id);
+    if (index >= 0) await choose(index);
+  };
   const list = (items: Neighbour[]) =>
     el(
       "ol",
@@ -64,10 +74,7 @@ export async function embeddingsView(context: Context): Promise<View> {
               class: "word",
               attributes: { type: "button", lang: languageOf(item.text) },
               on: {
-                click: () => {
-                  const index = points.findIndex((point) => point.id === item.id);
-                  if (index >= 0) void choose(index).catch(context.fail);
-                },
+                click: () => void visit(item.id).catch(context.fail),
               },
             },
             visible(item.text) || "∅",
@@ -89,6 +96,7 @@ export async function embeddingsView(context: Context): Promise<View> {
     .scaleExtent([0.8, 60])
     .on("zoom", (event: { transform: ZoomTransform }) => {
       transform = event.transform;
+      picture.canvas.classList.toggle("zoomed", transform.k !== 1); // before that, a finger scrolls the page
       picture.redraw();
     });
   const picture: Picture = new Picture({
@@ -96,7 +104,7 @@ export async function embeddingsView(context: Context): Promise<View> {
     title: t.views.embeddings.name,
     label: t.embeddingsLabel(points.length),
     size: (available) => (size = { width: available, height: Math.max(320, Math.min(620, available * 0.7)) }),
-    draw: (pen) => drawPoints(pen, found, place, size, theme, chosen, matches),
+    draw: (pen) => drawPoints(pen, points, place, size, theme, chosen, matches),
     press: (x, y) => {
       const index = nearest(x, y, () => true, 24);
       if (index >= 0) void choose(index).catch(context.fail);
@@ -127,32 +135,52 @@ export async function embeddingsView(context: Context): Promise<View> {
   });
   selection(picture.canvas).call(behaviour);
 
+  const sought = el("span", { class: "note", attributes: { id: "sought", role: "status" } });
+  let searches = 0;
+  const find = async () => {
+    const wanted = search.value.trim().toLowerCase();
+    const turn = ++searches;
+    const containing = () => points.flatMap((point, i) => (point.text.toLowerCase().includes(wanted) ? [i] : []));
+    matches = new Set(wanted ? containing() : []);
+    sought.textContent = "";
+    if (wanted && kind === "tokens" && source.has("neighbours") && (found.total ?? 0) > found.points.length) {
+      for (const item of await source.tokens(model.id, wanted)) await extra(item.id); // also beyond the plane's tokens
+      if (turn !== searches) return;
+      matches = new Set(containing());
+    }
+    if (wanted && matches.size === 0) sought.textContent = t.notFound(search.value.trim());
+    const exact =
+      [...matches].find((i) => points[i]!.text.toLowerCase() === wanted) ??
+      (matches.size === 1 ? [...matches][0] : undefined);
+    if (exact !== undefined) await choose(exact);
+    picture.redraw();
+  };
   const search = el("input", {
     attributes: { id: "search", type: "search", placeholder: t.searchHint, autocomplete: "off" },
-    on: {
-      input: () => {
-        const wanted = search.value.trim().toLowerCase();
-        matches = new Set(
-          wanted ? points.flatMap((point, i) => (point.text.toLowerCase().includes(wanted) ? [i] : [])) : [],
-        );
-        const exact =
-          [...matches].find((i) => points[i]!.text.toLowerCase() === wanted) ??
-          (matches.size === 1 ? [...matches][0] : undefined);
-        if (exact !== undefined) void choose(exact).catch(context.fail);
-        picture.redraw();
-      },
-    },
+    on: { input: () => void find().catch(context.fail) },
   });
+  const places = run.arithmetic?.stacks.some((stack) => ["learned", "sinusoidal"].includes(stack.positions)) ?? true;
   const kinds = [
     { value: "tokens", text: t.tokens },
-    { value: "positions", text: t.positions },
+    ...(places ? [{ value: "positions", text: t.positions }] : []),
   ];
+  const total = found.total ?? found.points.length;
+  const counts = [2000, Math.min(total, kAllPoints)].map((count) => ({
+    value: String(count),
+    text: count === total ? t.allTokens(count) : count.toLocaleString("en"),
+  }));
   const canvas = () => selection(picture.canvas);
   const bar = controls(
     source.kind === "server" &&
       model.kind !== "image" &&
+      kinds.length > 1 &&
       select("kind", t.show, kinds, state.kind, (kind) => update({ kind: kind as "tokens" | "positions", token: -1 })),
+    source.kind === "server" &&
+      kind === "tokens" &&
+      total > 2000 &&
+      select("points", t.tokens, counts, String(state.points), (value) => update({ points: Number(value) })),
     el("label", { class: "control" }, el("span", {}, t.search), search),
+    sought,
     el(
       "div",
       { class: "control", attributes: { role: "group", "aria-label": t.zoom } },
@@ -168,10 +196,13 @@ export async function embeddingsView(context: Context): Promise<View> {
   );
   if (chosen >= 0) void choose(chosen).catch(context.fail);
   const explained = t.explained(found.explained[0] ?? 0, found.explained[1] ?? 0);
+  const cut = kind === "tokens" && total > found.points.length ? note(t.shownOf(found.points.length, total)) : null;
+  const lead = model.kind === "image" ? t.picturePositionsLead : kind === "positions" ? t.positionsLead : undefined;
   return {
-    element: el("div", {}, bar, picture.element, note(explained), neighbours, note(t.embeddingsHelp)),
+    element: el("div", {}, bar, picture.element, note(explained), cut, neighbours, note(t.embeddingsHelp)),
     pictures: [picture],
-    data: () => found,
+    data: () => ({ ...found, points }),
+    lead,
   };
 }
 
@@ -187,7 +218,7 @@ function extentOf({ points }: Embeddings): { x: number; y: number; width: number
 /** Draws all points. Names are drawn where they do not overlap, search results first. */
 function drawPoints(
   pen: Pen,
-  { points }: Embeddings,
+  points: Embeddings["points"],
   place: (index: number) => [number, number],
   size: { width: number; height: number },
   theme: Theme,

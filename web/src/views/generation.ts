@@ -6,6 +6,7 @@ import { el, languageOf, replaceChildren } from "../dom";
 import { visible } from "../data/words";
 import { Picture } from "../draw/picture";
 import { weightColour, hex, inkOn } from "../draw/theme";
+import { decodingOf, requestOf } from "../request";
 import { note, percent, section } from "./common";
 import { BeamTree, drawTree, treeSize } from "./generation_tree";
 
@@ -14,6 +15,8 @@ export async function generationView(context: Context): Promise<View> {
   const { model, run, state, source, t, theme, update } = context;
   if (model.kind === "classification" || model.kind === "image")
     return { element: el("div", {}, note(t.generationNone)), pictures: [], data: () => null };
+  const decoding = decodingOf(state, model);
+  const method = state.temperature > 0 ? t.sampledAt(state.temperature) : t.decodedBy(decoding.beam);
   const tree = new BeamTree();
   const lines: GenerateLine[] = [];
   let chosen: BeamNode | null = null;
@@ -77,7 +80,7 @@ export async function generationView(context: Context): Promise<View> {
   const picture: Picture = new Picture({
     id: "generation-picture",
     title: t.beamTree,
-    label: t.beamLabel(state.beam),
+    label: t.beamLabel(decoding.beam),
     size: (available) => treeSize(tree, available),
     tallest: 520,
     draw: (pen, sight) => drawTree(pen, tree, sight, theme, chosen),
@@ -112,7 +115,7 @@ export async function generationView(context: Context): Promise<View> {
     lines.push(line);
     tree.add(line);
     if (line.done)
-      status.textContent = t.generationDone(tree.best().length, line.milliseconds ?? performance.now() - started);
+      status.textContent = `${t.generationDone(tree.best().length, line.milliseconds ?? performance.now() - started)} · ${method}`;
     pending ||= requestAnimationFrame(() => {
       pending = 0;
       redraw();
@@ -120,9 +123,8 @@ export async function generationView(context: Context): Promise<View> {
   };
   const request = {
     model: model.id,
-    text: run.sides[0]!.text,
-    beam: state.beam,
-    length: state.length,
+    text: requestOf(state, model)!.text!,
+    ...decoding,
     candidates: 5,
     ...(state.temperature > 0 ? { temperature: state.temperature, seed: state.seed, beam: 1 } : {}),
   };
@@ -144,8 +146,8 @@ export async function generationView(context: Context): Promise<View> {
     source.kind === "file"
       ? null
       : controls(
-          numberField("beam", t.beam, [1, 8, 1], state.beam, (beam) => update({ beam })),
-          numberField("length", t.length, [1, 256, 1], state.length, (length) => update({ length })),
+          numberField("beam", t.beam, [1, 8, 1], decoding.beam, (beam) => update({ beam })),
+          numberField("length", t.length, [1, 256, 1], decoding.length, (length) => update({ length })),
           numberField("temperature", t.temperature, [0, 2, 0.1], state.temperature, (temperature) =>
             update({ temperature }),
           ),
@@ -164,7 +166,7 @@ export async function generationView(context: Context): Promise<View> {
     section(t.beamTree, picture.element),
     note(t.generationHelp),
   );
-  return { element, pictures: [picture], data: () => lines, close: () => stopper.abort() };
+  return { element, pictures: [picture], data: () => lines, caption: () => [method], close: () => stopper.abort() };
 }
 
 /** The texts of an attention's keys: the source, or the prompt and the tokens generated before. */

@@ -3,9 +3,10 @@ import { visible } from "../data/words";
 import { fitted, type Pen } from "../draw/pen";
 import type { Sight } from "../draw/picture";
 import type { Theme } from "../draw/theme";
+import { percent } from "./common";
 
-const kAcross = 88;
-const kDown = 27;
+const kAcross = 104;
+const kDown = 36;
 const kMostRows = 10; // nodes drawn per step: the kept ones, then the most likely of the others
 
 interface Placed {
@@ -91,7 +92,7 @@ export class BeamTree {
       const one = {
         node,
         x: (this.depth(node) - 1) * kAcross + 12,
-        y: row * kDown + 20,
+        y: row * kDown + 22,
         parent: this.found.get(node.parent) ?? null,
       };
       this.found.set(node.id, one);
@@ -120,18 +121,19 @@ export function drawTree(pen: Pen, tree: BeamTree, sight: Sight, theme: Theme, c
     pen.curves(ends, { colour: onBest ? theme.accent : theme.faint, width: onBest ? 2.5 : 1.2 });
   }
   for (const { node, x, y } of seen) {
-    const colour = best.has(node) ? theme.accent : node.kept ? theme.soft : theme.faint;
+    const colour = best.has(node) ? theme.accent : theme.soft;
     pen.circle(x, y, node === chosen ? 6 : 2.5 + 3 * Math.sqrt(node.p), {
-      fill: colour,
+      fill: node.kept ? colour : theme.paper,
+      ...(node.kept ? {} : { stroke: theme.soft, width: 1.2 }),
       ...(node === chosen ? { stroke: theme.ink, width: 2 } : {}),
     });
-    const text = fitted(visible(node.token.text) || "∅", kAcross - 46, { size: 13 });
-    pen.text(text, x + 9, y - 3, {
+    const text = fitted(visible(node.token.text) || "∅", kAcross - 34, { size: 14 });
+    pen.text(text, x + 10, y - 2, {
       colour: node.kept ? theme.ink : theme.soft,
-      size: 13,
+      size: 14,
       weight: best.has(node) ? 600 : 400,
       italic: node.token.kind === "special",
     });
-    pen.text(node.p.toFixed(2), x + 9, y + 9, { colour: theme.soft, size: 9 });
+    pen.text(percent(node.p), x + 10, y + 12, { colour: theme.soft, size: 11 });
   }
 }

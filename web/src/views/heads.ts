@@ -1,13 +1,14 @@
 import { announce } from "../a11y/announce";
 import type { Table } from "../a11y/table";
-import { attentionOf, clamp, type Context, type View } from "../context";
-import { chips, controls, slider } from "../controls";
+import { clamp, type Context, type View } from "../context";
+import { button, chips, controls, slider } from "../controls";
 import { largest, type Grid } from "../data/grid";
-import { grouped } from "../data/words";
+import { grouped, labelAt } from "../data/words";
 import type { Attention } from "../data/types";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
 import { headColour } from "../draw/theme";
+import type { State } from "../state";
 import { attentionSelect, axes, note, percent, section, wordsToggle, type Axes } from "./common";
 import { drawHeads, kRow, rowAt, sideAt, type Isolated, type Lines } from "./heads_drawing";
 import { headsOnPicture } from "./heads_patches";
@@ -18,9 +19,9 @@ const kMostLines = 6000;
 
 /** Tokens on the left and right, joined by lines whose strength is the attention weight between them. */
 export async function headsView(context: Context): Promise<View> {
-  const { run, state, t, theme, update } = context;
-  const attention = attentionOf(run, state.layer);
-  const on = shownHeads(attention, state.heads);
+  const { run, state, t, theme, update, selection } = context;
+  const { attention } = selection;
+  const on = shownHeads(attention, state);
   const whole = attention.queries * attention.keys <= kMostPairs;
   const all = axes(run, attention, state.words && whole);
   const weights = whole ? await loadAll(context, attention, on, all) : [];
@@ -31,6 +32,12 @@ export async function headsView(context: Context): Promise<View> {
     list: strongest(weights, on, state.threshold, allowed),
   };
   let isolated: Isolated | null = null;
+  let pinned: Place | null =
+    state.query >= 0
+      ? [0, labelAt(all.rows, clamp(state.query, attention.queries))]
+      : state.key >= 0
+        ? [1, labelAt(all.columns, clamp(state.key, attention.keys))]
+        : null;
 
   const isolate = async (side: 0 | 1, index: number): Promise<void> => {
     if (isolated?.side === side && isolated.index === index) return;
@@ -53,9 +60,18 @@ export async function headsView(context: Context): Promise<View> {
     announce(spoken(context, all, isolated));
   };
 
+  /** Shows the pinned token again, or all lines. */
   const release = () => {
+    if (pinned) return void isolate(...pinned).catch(context.fail);
     isolated = null;
     redraw();
+  };
+  /** Pins the token shown; the pinned one is released. A query or a key is pinned, not both. */
+  const pin = (place: Place | null) => {
+    pinned = place;
+    const token = place && (place[0] === 0 ? all.rows : all.columns)[place[1]]!.tokens[0]!;
+    context.note(token === null ? { query: -1, key: -1 } : place![0] === 0 ? { query: token, key: -1 } : { query: -1, key: token });
+    if (!place) release();
   };
   const redraw = () => [picture, patches].forEach((one) => one?.redraw());
   const picture = new Picture({
@@ -83,7 +99,10 @@ export async function headsView(context: Context): Promise<View> {
       else void isolate(side, index);
     },
     leave: release,
-    press: () => picture.canvas.focus(),
+    press: () => {
+      picture.canvas.focus({ preventScroll: true });
+      if (isolated) pin(pinned && isolated.side === pinned[0] && isolated.index === pinned[1] ? null : [isolated.side, isolated.index]);
+    },
     key: (event) => {
       const side = isolated?.side ?? 0;
       const at = isolated?.index ?? -1;
@@ -95,11 +114,12 @@ export async function headsView(context: Context): Promise<View> {
         End: () => void isolate(side, count(side) - 1),
         ArrowLeft: () => void isolate(0, clamp(Math.max(0, at), count(0))),
         ArrowRight: () => void isolate(1, clamp(Math.max(0, at), count(1))),
-        Escape: release,
+        Escape: () => pin(null),
       };
       const move = moves[event.key];
       if (!move) return false;
       move();
+      if (isolated && event.key !== "Escape") pin([isolated.side, isolated.index]);
       if (isolated) picture.reveal(30 + isolated.index * kRow, kRow);
       return true;
     },
@@ -122,8 +142,9 @@ export async function headsView(context: Context): Promise<View> {
       colour: headColour(theme, i),
       on: on.includes(i),
     })),
-    (index, only) => update({ heads: turned(on, index, only, attention.heads) }),
+    (index, only) => update(turned(on, index, only, attention.heads)),
   );
+  if (pinned) void isolate(...pinned).catch(context.fail);
   const threshold = slider("threshold", t.threshold, {
     min: 0,
     max: 0.5,
@@ -137,8 +158,9 @@ export async function headsView(context: Context): Promise<View> {
     change: (value) => update({ threshold: value }),
   });
   const bar = controls(
-    attentionSelect(context, attention),
+    attentionSelect(context),
     chosen,
+    attention.heads > 1 && button("heads-all", t.all, () => update({ heads: [], head: -1 }), "chip wide"),
     whole && threshold,
     whole && wordsToggle(context),
     pairSelect(context),
@@ -154,19 +176,29 @@ export async function headsView(context: Context): Promise<View> {
     columns: all.columns.map((l) => l.plain),
     weights: weights.map((grid) => Array.from({ length: grid.rows }, (_, r) => grid.row(r))),
   });
-  return { element, pictures: patches ? [patches, picture] : [picture], data };
+  return {
+    ...{ element, data, pictures: patches ? [patches, picture] : [picture] },
+    caption: () => [t.attentionFull(attention), ...(on.length === 1 ? [t.head(on[0]!)] : [])],
+    legend: () => on.map((head): [string, string] => [t.head(head), headColour(theme, head)]),
+  };
 }
 
-function shownHeads(attention: Attention, wanted: number[]): number[] {
-  const valid = wanted.filter((head) => head < attention.heads);
-  return valid.length ? valid : Array.from({ length: attention.heads }, (_, i) => i);
+type Place = [side: 0 | 1, index: number];
+
+/** The heads that are switched on, else the selected head, else all. */
+function shownHeads(attention: Attention, { heads, head }: State): number[] {
+  const valid = heads.filter((one) => one < attention.heads);
+  if (valid.length) return valid;
+  return head >= 0 ? [clamp(head, attention.heads)] : Array.from({ length: attention.heads }, (_, i) => i);
 }
 
-/** The heads shown after a click: toggles one head, but never turns the last one off. All heads are stored as []. */
-function turned(on: number[], index: number, only: boolean, count: number): number[] {
-  if (only) return [index];
-  const next = on.includes(index) ? on.filter((head) => head !== index) : [...on, index].sort((a, b) => a - b);
-  return next.length === count ? [] : next.length === 0 ? on : next;
+/** The heads shown after a click: toggles one head, but never turns the last one off. A single head is the page's
+ * selected head. */
+function turned(on: number[], index: number, only: boolean, count: number): Partial<State> {
+  const toggled = on.includes(index) ? on.filter((head) => head !== index) : [...on, index].sort((a, b) => a - b);
+  const next = only ? [index] : toggled.length ? toggled : on;
+  if (next.length === 1) return { head: next[0]!, heads: [] };
+  return next.length === count ? { head: -1, heads: [] } : { heads: next };
 }
 
 function loadAll({ source, run }: Context, attention: Attention, heads: number[], all: Axes): Promise<Grid[]> {

@@ -24,7 +24,7 @@ export async function headsOnPicture(context: Context, heads: HeadsOnPicture): P
   if (!side) return null;
   const { source, run, t, theme } = context;
   const { attention, on, weights } = heads;
-  let chosen = Math.min(context.state.query, side.tokens.length - 1);
+  let chosen = context.selection.query;
   const query = () => {
     const seen = heads.isolated();
     return seen?.side === 0 ? seen.index : chosen;

@@ -2,35 +2,46 @@ import { select as selection } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
 import { announce } from "../a11y/announce";
 import type { Table } from "../a11y/table";
-import { attentionOf, clamp, headOf, type Context, type View } from "../context";
-import { button, controls } from "../controls";
+import { clamp, type Context, type View } from "../context";
+import { button, controls, select } from "../controls";
 import { largest } from "../data/grid";
 import { pooled } from "../data/offline";
 import type { Attention, HeadStats } from "../data/types";
-import { grouped } from "../data/words";
+import { grouped, labelAt } from "../data/words";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
+import type { WeightScale } from "../draw/theme";
 import { Tiles } from "../draw/tiles";
-import { attentionSelect, axes, headSelect, note, wordsToggle, type Axes } from "./common";
+import type { Messages } from "../i18n";
+import { keyOf } from "../selection";
+import { attentionSelect, axes, headSelect, note, selectedNames, wordsToggle, type Axes } from "./common";
 import { drawMatrix, matrixFrame, placeIn, type Frame } from "./matrix_drawing";
 import { patchesPicture } from "./patches";
 
 const kMostGrouped = 1 << 20;
+const kShort = 96; // keys: for a longer text, most weights are too small for the scale by roots
+
+const scales = (t: Messages) => [
+  { value: "root", text: t.rootScale },
+  { value: "log", text: t.logScale },
+];
 
 /** One head as a heat map, from four tokens to tens of thousands. */
 export async function matrixView(context: Context): Promise<View> {
-  const { run, source, state, t, theme } = context;
-  const attention = attentionOf(run, state.layer);
-  const head = headOf(attention, state.head);
+  const { run, source, state, t, theme, selection: chosen } = context;
+  const { attention, head } = chosen;
   const name = `weights/${attention.index}/${head}`;
   let lit: Float32Array | null = null; // the selected row, shown on the image
   const words = state.words && attention.queries * attention.keys <= kMostGrouped;
   const all = axes(run, attention, words);
-  const tiles = await openTiles(context, attention, head, all, words, () => picture.redraw());
+  const scale = state.scale || (attention.keys > kShort ? "log" : "root");
+  const tiles = await openTiles(context, all, words, scale, () => picture.redraw());
   const stats = await statsOf(context, attention, head, all, words);
   let frame: Frame = matrixFrame(600, all);
   let transform: ZoomTransform = zoomIdentity;
-  let focus: [number, number] = [clamp(state.query, all.rows.length), clamp(state.key, all.columns.length)];
+  const key = await keyOf(source, run, chosen, state.key);
+  let pinned: [number, number] = [labelAt(all.rows, chosen.query), labelAt(all.columns, key)];
+  let focus = pinned; // the cell under the pointer, else the pinned one
   const readout = el("output", { class: "readout", attributes: { id: "readout" } });
 
   const show = async (row: number, column: number, speak: boolean) => {
@@ -51,9 +62,14 @@ export async function matrixView(context: Context): Promise<View> {
     readout.dataset.weight = String(weight);
     if (speak) announce(readout.textContent);
   };
+  const pin = () => {
+    pinned = focus;
+    context.note({ query: all.rows[focus[0]]!.tokens[0]!, key: all.columns[focus[1]]!.tokens[0]! });
+  };
   const behaviour = zoom<HTMLCanvasElement, unknown>()
     .on("zoom", (event: { transform: ZoomTransform }) => {
       transform = event.transform;
+      picture.canvas.classList.toggle("zoomed", transform.k > 1); // before that, a finger scrolls the page
       picture.redraw();
     })
     .on("end", (event: { sourceEvent: unknown }) => {
@@ -84,13 +100,17 @@ export async function matrixView(context: Context): Promise<View> {
         .scaleExtent([1, Math.max(1, 44 / frame.base)]);
       return { width: frame.width, height: frame.height };
     },
-    draw: (pen) => drawMatrix(pen, { frame, transform, tiles, all, stats, focus, theme, t }),
+    draw: (pen) => drawMatrix(pen, { frame, transform, tiles, all, stats, focus, scale, theme, t }),
     hover: (x, y) => {
       const place = placeIn(frame, transform, x, y, all);
       if (place && (place[0] !== focus[0] || place[1] !== focus[1]))
         void show(place[0], place[1], false).catch(context.fail);
     },
-    press: () => picture.canvas.focus({ preventScroll: true }),
+    leave: () => void show(...pinned, false).catch(context.fail),
+    press: (x, y) => {
+      picture.canvas.focus({ preventScroll: true });
+      if (placeIn(frame, transform, x, y, all)) pin();
+    },
     key: (event) => {
       const canvas = selection(picture.canvas);
       const page = Math.max(1, Math.floor(frame.plot.height / (frame.base * transform.k) / 2));
@@ -114,6 +134,7 @@ export async function matrixView(context: Context): Promise<View> {
           clamp(focus[1] + move[1], all.columns.length),
           true,
         ).catch(context.fail);
+        pin();
         behaviour.translateBy(canvas, ...intoSight());
       } else return false;
       return true;
@@ -134,13 +155,17 @@ export async function matrixView(context: Context): Promise<View> {
   };
   selection(picture.canvas).call(behaviour);
   restore(state.zoom, (saved) => behaviour.transform(selection(picture.canvas), saved));
+  const choosePatch = (token: number) => {
+    void show(token, focus[1], true).catch(context.fail);
+    pin();
+  };
   const patches = await patchesPicture(context, {
     id: "patches-picture",
     tiles: () => [{ caption: t.head(head), weights: lit }],
     query: () => focus[0],
     key: () => focus[1],
-    press: (token) => void show(token, focus[1], true).catch(context.fail),
-    move: (token) => void show(token, focus[1], true).catch(context.fail),
+    press: choosePatch,
+    move: choosePatch,
   });
   void show(focus[0], focus[1], false).catch(context.fail);
 
@@ -160,8 +185,9 @@ export async function matrixView(context: Context): Promise<View> {
   buttons.querySelector("#zoom-in")!.setAttribute("aria-label", t.zoomIn);
   buttons.querySelector("#zoom-out")!.setAttribute("aria-label", t.zoomOut);
   const bar = controls(
-    attentionSelect(context, attention),
-    headSelect(context, attention, head),
+    attentionSelect(context),
+    headSelect(context),
+    select("scale", t.colourScale, scales(t), scale, (value) => context.update({ scale: value as WeightScale })),
     wordsToggle(context),
     buttons,
   );
@@ -174,18 +200,21 @@ export async function matrixView(context: Context): Promise<View> {
     ...stats,
     weights: weightsIn(tiles),
   });
-  return { element, pictures: patches ? [patches, picture] : [picture], data };
+  return {
+    ...{ element, data, pictures: patches ? [patches, picture] : [picture] },
+    caption: () => selectedNames(context),
+  };
 }
 
 async function openTiles(
   context: Context,
-  attention: Attention,
-  head: number,
   all: Axes,
   words: boolean,
+  scale: WeightScale,
   arrived: () => void,
 ): Promise<Tiles> {
   const { source, run, theme } = context;
+  const { attention, head } = context.selection;
   const whole = words
     ? grouped(await source.array(run.id, `weights/${attention.index}/${head}`), all.rows, all.columns)
     : null;
@@ -193,7 +222,7 @@ async function openTiles(
     whole
       ? Promise.resolve(pooled(whole, 2 ** level, row * 256, column * 256))
       : source.array(run.id, `tile/${attention.index}/${head}/${level}/${row}/${column}`);
-  const tiles = new Tiles(all.rows.length, all.columns.length, theme, load, arrived);
+  const tiles = new Tiles(all.rows.length, all.columns.length, theme, load, arrived, scale);
   await tiles.open();
   return tiles;
 }

@@ -3,7 +3,7 @@ import type { HeadStats } from "../data/types";
 import { drawColumnLabel, drawLegend } from "../draw/heatmap";
 import { drawLabel, widest } from "../draw/labels";
 import { type Box, type Pen } from "../draw/pen";
-import type { Theme } from "../draw/theme";
+import type { Theme, WeightScale } from "../draw/theme";
 import type { Tiles } from "../draw/tiles";
 import type { Messages } from "../i18n";
 import type { Axes } from "./common";
@@ -55,6 +55,7 @@ interface Scene {
   all: Axes;
   stats: HeadStats;
   focus: [number, number];
+  scale: WeightScale;
   theme: Theme;
   t: Messages;
 }
@@ -206,7 +207,6 @@ function drawTotals(
   pen.text(t.received, plot.x + plot.width + 8, top + 12, { colour: theme.soft, size: 11 });
 }
 
-function drawLegendOf(pen: Pen, { frame, theme, tiles }: Scene): void {
-  const y = frame.height - 28;
-  drawLegend(pen, frame.plot.x, y, theme, undefined, tiles.most || 1);
+function drawLegendOf(pen: Pen, { frame, theme, scale }: Scene): void {
+  drawLegend(pen, frame.plot.x, frame.height - 28, theme, scale);
 }

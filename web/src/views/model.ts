@@ -1,10 +1,11 @@
 import { announce } from "../a11y/announce";
-import { attentionOf, clamp, type Context, type View } from "../context";
+import { clamp, type Context, type View } from "../context";
 import { controls, select } from "../controls";
 import type { Grid } from "../data/grid";
 import type { Attention, HeadSummary } from "../data/types";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
+import { drawLegend } from "../draw/heatmap";
 import { fitted, type Pen } from "../draw/pen";
 import { headColour, weightColour } from "../draw/theme";
 import { note } from "./common";
@@ -21,7 +22,7 @@ interface Place {
 
 /** A thumbnail of every head in every layer. A click opens the head in another view. */
 export async function modelView(context: Context): Promise<View> {
-  const { source, run, state, t, theme, update } = context;
+  const { source, run, t, theme, update, selection } = context;
   const [thumbnails, summaries] = await Promise.all([
     Promise.all(run.attention.map((one) => source.array(run.id, `thumbnails/${kThumbnail}/${one.index}`))),
     source.heads(run.id),
@@ -32,7 +33,7 @@ export async function modelView(context: Context): Promise<View> {
     Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })),
   );
   let focus = clamp(
-    places.findIndex((p) => p.attention.index === attentionOf(run, state.layer).index && p.head === state.head),
+    places.findIndex((p) => p.attention === selection.attention && p.head === selection.head),
     places.length,
   );
   let showFocus = false;
@@ -70,15 +71,16 @@ export async function modelView(context: Context): Promise<View> {
   };
   const speak = () => announce(describe(context, places[focus]!, summary));
   const open = (index: number, view: "heads" | "matrix") =>
-    update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [places[index]!.head] });
+    update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [] });
 
   const picture = new Picture({
     id: "model-picture",
     title: t.views.model.name,
     label: t.modelLabel(run.attention.length, places.length),
-    size: (available) => ({ width: Math.min(available, corners(available).width), height: corners(available).height }),
+    size: (available) => ({ width: Math.min(available, corners(available).width), height: corners(available).height + 34 }),
     draw: (pen) => {
-      const { corner, rowTops } = corners(picture.element.clientWidth);
+      const { corner, rowTops, height } = corners(picture.element.clientWidth);
+      drawLegend(pen, left, height + 4, theme);
       run.attention.forEach((one, row) =>
         pen.text(
           fitted(t.attentionFull(one), left === 0 ? 320 : 140, { size: 13 }),
@@ -163,7 +165,10 @@ export async function modelView(context: Context): Promise<View> {
     (value) => value !== "" && open(Number(value), "heads"),
   );
   const element = el("div", {}, controls(jump, pairSelect(context)), picture.element, note(t.modelHelp));
-  return { element, pictures: [picture], data: () => ({ heads: summaries }) };
+  return {
+    ...{ element, pictures: [picture], data: () => ({ heads: summaries }) },
+    legend: () => Array.from({ length: most }, (_, head): [string, string] => [t.head(head), headColour(theme, head)]),
+  };
 }
 
 /** Width and height of a thumbnail. Cells are square unless the thumbnail would be too small to see. */

@@ -1,33 +1,34 @@
 import { announce } from "../a11y/announce";
-import { attentionOf, clamp, headOf, type Context, type View } from "../context";
+import { clamp, type Context, type View } from "../context";
 import { controls } from "../controls";
 import type { Attention } from "../data/types";
 import { el } from "../dom";
 import { Picture, type Sight } from "../draw/picture";
-import { attentionSelect, axes, headSelect, note, section, tokenSelect } from "./common";
+import { keyOf } from "../selection";
+import { attentionSelect, axes, headSelect, note, section, selectedNames, tokenSelect } from "./common";
 import { drawOverview, drawPair, kRow, kTop } from "./neurons_drawing";
 import { patchesPicture } from "./patches";
 import { loadPairing, sumOf, type Pairing } from "./pairing";
 
 /** q and k of a token pair, dimension by dimension, their products and the sum. */
 export async function neuronsView(context: Context): Promise<View> {
-  const { run, state, t, theme, update } = context;
-  const attention = attentionOf(run, state.layer);
-  const head = headOf(attention, state.head);
+  const { source, run, state, t, theme, update, selection } = context;
+  const { attention, head, query } = selection;
   const all = axes(run, attention, false);
-  const query = clamp(state.query, all.rows.length);
-  let key = clamp(state.key, all.columns.length);
+  let key = await keyOf(source, run, selection, state.key);
   const pairing = await loadPairing(context, attention, head, query);
   const scene = ({ width, top, bottom }: Sight) => ({
     ...{ all, attention, pairing, query, key, head, theme, t },
     ...{ width, top, bottom },
   });
+  let pinned = key; // shown again when the pointer leaves the picture
   const choose = (next: number, final: boolean) => {
     key = next;
     [overview, detail, patches].forEach((picture) => picture?.redraw());
     sentence.textContent = sumSentence(context, attention, pairing, key);
     announce(sentence.textContent);
     if (final) {
+      pinned = key;
       context.note({ key });
       (bar.querySelector("#key") as HTMLSelectElement).value = String(key);
     }
@@ -36,14 +37,15 @@ export async function neuronsView(context: Context): Promise<View> {
     id: "neurons-picture",
     title: t.views.neurons.name,
     label: t.neuronsLabel(all.rows[query]!.plain),
-    size: (available) => ({ width: available, height: kTop + all.columns.length * kRow + 6 }),
+    size: (available) => ({ width: available, height: kTop + all.columns.length * kRow + 38 }),
     tallest: 520,
     draw: (pen, sight) => drawOverview(pen, scene(sight)),
     hover: (_x, y) => {
       const row = Math.floor((y - kTop) / kRow);
       if (row >= 0 && row < all.columns.length && row !== key) choose(row, false);
     },
-    press: () => context.note({ key }),
+    leave: () => choose(pinned, false),
+    press: () => choose(key, true),
     key: (event) => {
       const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9 }[event.key];
       if (by === undefined) return false;
@@ -74,8 +76,8 @@ export async function neuronsView(context: Context): Promise<View> {
     tiles: () => [{ caption: t.head(head), weights: pairing.weights }],
     query: () => query,
     key: () => key,
-    press: (token) => update({ query: token }),
-    move: (token) => update({ query: token }),
+    press: (token) => update({ query: token, key: -1 }),
+    move: (token) => update({ query: token, key: -1 }),
   });
   const sentence = el(
     "p",
@@ -83,9 +85,9 @@ export async function neuronsView(context: Context): Promise<View> {
     sumSentence(context, attention, pairing, key),
   );
   const bar = controls(
-    attentionSelect(context, attention),
-    headSelect(context, attention, head),
-    tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value })),
+    attentionSelect(context),
+    headSelect(context),
+    tokenSelect("query", t.query, all.rows, query, (value) => update({ query: value, key: -1 })),
     tokenSelect("key", t.key, all.columns, key, (value) => choose(value, true)),
   );
   const element = el(
@@ -110,7 +112,8 @@ export async function neuronsView(context: Context): Promise<View> {
     score: pairing.scores[key],
     weight: pairing.weights[key],
   });
-  return { element, pictures: patches ? [patches, overview, detail] : [overview, detail], data };
+  const pictures = patches ? [patches, overview, detail] : [overview, detail];
+  return { element, pictures, data, caption: () => [...selectedNames(context), all.rows[query]!.plain] };
 }
 
 function sumSentence({ t }: Context, attention: Attention, pairing: Pairing, key: number): string {

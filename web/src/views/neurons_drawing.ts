@@ -1,5 +1,6 @@
 import { largestMagnitude } from "../data/grid";
 import type { Attention } from "../data/types";
+import { drawSignedLegend } from "../draw/heatmap";
 import { drawLabel, widest } from "../draw/labels";
 import type { Pen } from "../draw/pen";
 import { headColour, hex, inkOn, signedColour, weightColour, type Theme } from "../draw/theme";
@@ -61,6 +62,9 @@ export function drawOverview(pen: Pen, scene: NeuronsScene): void {
   const first = Math.max(0, Math.floor((scene.top - kTop) / kRow));
   const last = Math.min(all.columns.length, Math.ceil((scene.bottom - kTop) / kRow));
   for (let k = first; k < last; ++k) drawKey(pen, scene, at, k, mostK, mostProduct);
+  const below = kTop + all.columns.length * kRow + 8;
+  drawSignedLegend(pen, at.name, below, theme, mostK, Math.min(180, at.strip));
+  drawSignedLegend(pen, at.second, below, theme, mostProduct, Math.min(180, at.strip));
 }
 
 function drawKey(pen: Pen, scene: NeuronsScene, at: Columns, k: number, mostK: number, mostProduct: number): void {
@@ -97,12 +101,12 @@ function largestProduct(pairing: Pairing, keys: number): number {
 /** Draws three rows of bars: q, k, and each dimension's contribution to the score. */
 export function drawPair(pen: Pen, { attention, pairing, key, width, theme }: NeuronsScene): void {
   const left = 92;
-  const rows: [string, ArrayLike<number>, string][] = [
-    ["q", pairing.q, theme.accent],
-    ["k", pairing.k.row(key), theme.good],
-    [added(attention), pairing.products(key), theme.warm],
+  const rows: [string, ArrayLike<number>][] = [
+    ["q", pairing.q],
+    ["k", pairing.k.row(key)],
+    [added(attention), pairing.products(key)],
   ];
-  rows.forEach(([name, values, colour], n) => {
+  rows.forEach(([name, values], n) => {
     const middle = 42 + n * 84;
     const most = largestMagnitude(values) || 1;
     const step = (width - left - 8) / values.length;
@@ -118,7 +122,7 @@ export function drawPair(pen: Pen, { attention, pairing, key, width, theme }: Ne
         width: Math.max(0.8, step - 2 * gap),
         height: Math.max(0.6, Math.abs(height)),
       };
-      pen.rect(box, { fill: colour, alpha: 0.85 });
+      pen.rect(box, { fill: height >= 0 ? theme.warm : theme.accent, alpha: 0.85 });
     }
   });
 }

@@ -1,4 +1,4 @@
-import { attentionOf, headOf, type Context, type View } from "../context";
+import type { Context, View } from "../context";
 import { button, controls, select, slider } from "../controls";
 import { grouped } from "../data/words";
 import type { Training, TrainingEvent } from "../data/types";
@@ -6,12 +6,13 @@ import { el, replaceChildren } from "../dom";
 import { drawChart, nearestTo, stepAt, type ChartOptions, type Series } from "../draw/chart";
 import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { selectionOf } from "../selection";
 import { attentionOptions, axes, note, section } from "./common";
 
 /** Loss, learning rate and speed, live, and the attention of one sentence over the course of training. */
 export async function trainingView(context: Context): Promise<View> {
   const { source, t, theme, state } = context;
-  const training = source.has("training") ? await source.training() : null;
+  const training = source.has("training") ? await source.training(context.model.id) : null;
   if (!training || (training.steps.length === 0 && !training.running))
     return { element: el("div", {}, note(t.trainingNone)), pictures: [], data: () => training };
   let cursor: number | null = null;
@@ -30,19 +31,24 @@ export async function trainingView(context: Context): Promise<View> {
   );
   const history = el("div", {});
   const maps: Picture[] = [];
+  let shows = 0; // number of the latest call: the result of an older one that finishes late is dropped
   const showSnapshot = async () => {
+    const turn = ++shows;
     const made = await snapshotOf(context, training, showSnapshot);
+    if (turn !== shows) return;
     maps.splice(0, maps.length, ...made.pictures);
     replaceChildren(history, made.element);
   };
   say();
   await showSnapshot();
+  const form = training.running ? sentenceForm(context, training) : null;
   const unfollow = training.running
     ? source.follow((event) => {
         take(training, event);
         say();
         charts.forEach((chart) => chart.redraw());
-        if (event.type === "snapshot" && state.step < 0) void showSnapshot().catch(context.fail);
+        if (event.type === "sentence" || (event.type === "snapshot" && state.step < 0))
+          void showSnapshot().catch(context.fail);
       })
     : () => {};
   const element = el(
@@ -56,9 +62,10 @@ export async function trainingView(context: Context): Promise<View> {
         [t.validationLoss, theme.warm],
       ]),
       charts[0]!.element,
+      training.labelSmoothing ? note(t.smoothed(training.labelSmoothing)) : null,
     ),
     el("div", { class: "columns" }, section(t.learningRate, charts[1]!.element), section(t.speed, charts[2]!.element)),
-    section(t.throughTime, history),
+    section(t.throughTime, history, form),
     note(t.trainingHelp),
   );
   return {
@@ -77,6 +84,7 @@ function take(training: Training, event: TrainingEvent): void {
     training.secondsLeft = event.secondsLeft ?? training.secondsLeft;
   } else if (event.type === "validation") training.validation.push(event);
   else if (event.type === "snapshot") training.snapshots.push({ run: event.run, step: event.step });
+  else if (event.type === "sentence") Object.assign(training, { snapshots: [], text: event.text, target: event.target });
   else training.running = false;
 }
 
@@ -198,7 +206,7 @@ async function snapshotOf(
 ): Promise<{ element: HTMLElement; pictures: Picture[] }> {
   const { source, state, t, theme, note: remember } = context;
   if (training.snapshots.length === 0)
-    return { element: el("div", {}, note(t.noSnapshots), sentenceForm(context, training)), pictures: [] };
+    return { element: note(training.running ? t.noSnapshotYet : t.noSnapshots), pictures: [] };
   const steps = training.snapshots.map((one) => one.step);
   const index =
     state.step < 0
@@ -208,11 +216,12 @@ async function snapshotOf(
           steps.findIndex((step) => step >= state.step),
         );
   const run = await source.runById(training.snapshots[index]!.run);
-  const attention = attentionOf(run, state.layer);
-  const head = headOf(attention, state.head);
+  const chosen = await selectionOf(source, run, state);
+  if (!chosen) return { element: el("div", {}), pictures: [] };
+  const { attention, head } = chosen;
   const { rows, columns } = axes(run, attention, state.words);
   const weights = grouped(await source.array(run.id, `weights/${attention.index}/${head}`), rows, columns);
-  const options = { theme, rows, columns, cell: [4, 26] as [number, number] };
+  const options = { theme, rows, columns, cell: 26 };
   const layout = (available: number) => heatmapLayout(Math.min(760, available), options);
   const change = (part: Partial<typeof state>) => {
     remember(part);
@@ -253,11 +262,11 @@ async function snapshotOf(
       t.headLabel,
       Array.from({ length: attention.heads }, (_, i) => ({ value: String(i), text: t.head(i) })),
       String(head),
-      (value) => change({ head: Number(value) }),
+      (value) => change({ head: Number(value), heads: [] }),
     ),
   );
   return {
-    element: el("div", {}, bar, picture.element, training.running ? sentenceForm(context, training) : null),
+    element: el("div", {}, bar, note(run.sides.map((side) => `${t.side(side.name)}: ${side.text}`).join(" · ")), picture.element),
     pictures: [picture],
   };
 }
