@@ -265,5 +265,20 @@ TEST(Explain, ErrorsAreOneLine) {
   }
 }
 
+/// The language is that of --language, or else of the locale; numbers do not depend on it.
+TEST(Explain, SpeaksChinese) {
+  const auto in = [](const std::string& variable, const std::string& value, const Words& words) {
+    return explain(words, {.environment = {{"LC_ALL", ""}, {"LC_MESSAGES", ""}, {"LANG", ""}, {variable, value}}}).out;
+  };
+  const std::string chinese = in("LANG", "C", {"--language", "zh", "天气"}), english = in("LANG", "C", {"天气"});
+  EXPECT_NE(chinese.find("注意力权重"), std::string::npos);
+  EXPECT_EQ(chinese.find("token"), std::string::npos) << chinese;
+  EXPECT_NE(english.find("attention weights"), std::string::npos);
+  EXPECT_EQ(in("LANG", "zh_CN.UTF-8", {"天气"}), chinese);
+  EXPECT_EQ(in("LC_ALL", "zh_TW.UTF-8", {"天气"}), chinese);
+  EXPECT_EQ(in("LANG", "zh_CN.UTF-8", {"--language", "en", "天气"}), english);
+  EXPECT_EQ(explain({"--language", "fr", "x"}).code, 2);
+}
+
 }  // namespace
 }  // namespace attend

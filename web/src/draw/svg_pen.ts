@@ -59,7 +59,7 @@ export class SvgPen implements Pen {
   image(whole: HTMLCanvasElement, box: Box, part?: Box): void {
     const source = part ? cropped(whole, part) : whole;
     this.parts.push(
-      `<image ${placed(box)} preserveAspectRatio="none" style="image-rendering:pixelated" href="${source.toDataURL("image/png")}"/>`,
+      `<image ${placed(box)} preserveAspectRatio="none" image-rendering="pixelated" href="${source.toDataURL("image/png")}"/>`,
     );
   }
 
