@@ -65,9 +65,20 @@ endfunction()
 add_library(attend_cuda MODULE ${cuda_sources} ${PROJECT_SOURCE_DIR}/src/base/dtype.cpp
                                ${PROJECT_SOURCE_DIR}/src/base/shape.cpp)
 attend_cuda_settings(attend_cuda)
+# One PTX serves all devices, to save time. Kernels that overlap or form clusters on sm_90 contain instructions that the
+# PTX of sm_80 does not have, so that their files are compiled for both.
 if(NOT ATTEND_CUDA_ARCHITECTURES)
-  target_compile_options(attend_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_80,code=[compute_80,sm_80,sm_90]>)
+  foreach(source IN LISTS cuda_sources)
+    file(STRINGS ${source} overlaps REGEX "overlap\\.cuh" LIMIT_COUNT 1)
+    if(NOT source MATCHES "\\.cu$")
+      continue()
+    elseif(overlaps)
+      set(code -gencode=arch=compute_80,code=[compute_80,sm_80] -gencode=arch=compute_90,code=[compute_90,sm_90])
+    else()
+      set(code -gencode=arch=compute_80,code=[compute_80,sm_80,sm_90])
+    endif()
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS "${code}")
+  endforeach()
 endif()
 # Instructions of Hopper alone (wgmma, TMA) need their own architecture.
 if(hopper_sources)

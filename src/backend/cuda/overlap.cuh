@@ -33,11 +33,21 @@ struct LaunchShape {
   int cluster = 1;       ///< CTAs of a cluster along x; more than 1 from sm_90 on
 };
 
+/// Whether a kernel was compiled for sm_90 or later, and so contains the instructions above. From the PTX of an older
+/// architecture, a driver makes code for sm_90 without them.
+template <class... Parameters>
+bool has_overlap(void (*kernel)(Parameters...)) {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cuda: cudaFuncGetAttributes");
+  return attributes.ptxVersion >= 90;
+}
+
 template <class... Parameters, class... Args>
 void launch_overlapped(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, const Args&... args) {
   cudaLaunchAttribute attributes[2]{};
   unsigned count = 0;
-  if (shape.overlaps && architecture() >= 90) {
+  static const bool may_overlap = has_overlap(kernel);  // all kernels of a file are compiled alike
+  if (shape.overlaps && may_overlap && architecture() >= 90) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -286,7 +286,9 @@ void launch_split(const SplitCall& call) {
 // On an H200, 64 rows of 3,072 take 8.7 µs instead of 12.5, but rows of 768 take 12.6 instead of 10.1: their CTAs load
 // x more often than they save.
 bool can_split_rows(int64_t cols) {
-  return architecture() == 90 && cols > kMostUnsplit && slice_of(cols) <= kMostSlice;
+  if (architecture() != 90 || cols <= kMostUnsplit || slice_of(cols) > kMostSlice) return false;
+  static const bool is_compiled = has_overlap(split_rows_kernel<BFloat16, 32>);
+  return is_compiled;
 }
 
 bool can_split_floats(int64_t cols, const RowNorm* norm) {
