@@ -5,18 +5,19 @@
 
 #include "backend/cuda/matmul/few_rows.h"
 #include "backend/cuda/matmul/finish.cuh"
+#include "backend/cuda/matmul/row_norm.cuh"
 #include "backend/cuda/overlap.cuh"
 
 // A team of threads, a warp or a block of four, computes the dot products of up to kRows rows of x with kColumns rows
 // of weights. Thread t of a team of T takes the pieces t, t + T, t + 2T, … of the rows; a piece is 8 floats or 16
-// bytes. So the order of a sum depends on the length of the rows alone.
+// bytes. The sums of kSumGroup members are added in their order, the groups of a warp are added in theirs, and then the
+// warps. So the order of a sum depends on the length of the rows alone.
 namespace attend::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarp = 32, kWarps = kThreads / kWarp;
-constexpr int kLongRow = 2048;  // from this length on a team is a whole block
+static_assert(kThreads == kLongTeam);
 constexpr int kMostProducts = 8;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct DotProduct {
   const void* weights;
@@ -41,13 +42,6 @@ struct Input {
   int rows, cols;
 };
 
-/// A norm of the rows of x while they are read.
-struct DotNorm {
-  const float *weight, *bias;  // may be null
-  float eps;
-  bool centred;  // layer norm, otherwise RMS norm
-};
-
 template <class Weight>
 struct Format;
 template <>
@@ -65,22 +59,11 @@ struct Format<int8_t> {
   static constexpr int kPiece = 16;
 };
 
-/// Eight floats.
-struct Floats {
-  float at[8];
-};
-
 __device__ Floats load_piece(const float* from) {
   const float4 low = __ldg(reinterpret_cast<const float4*>(from)),
                high = __ldg(reinterpret_cast<const float4*>(from) + 1);
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
-/// Reads eight floats from shared memory, or of x, which an earlier kernel may still have been writing at the start.
-__device__ Floats read_piece(const float* from) {
-  const float4 low = *reinterpret_cast<const float4*>(from), high = *(reinterpret_cast<const float4*>(from) + 1);
-  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-}
-__device__ int4 read_piece(const int8_t* from) { return *reinterpret_cast<const int4*>(from); }
 __device__ Floats widened(const Floats& piece) { return piece; }
 __device__ int4 widened(const int4& piece) { return piece; }
 __device__ Floats widened(const uint4& words) {
@@ -128,82 +111,12 @@ __device__ int add_products(const int4& w, const int4& x, int sum) {
   return __dp4a(w.w, x.w, __dp4a(w.z, x.z, __dp4a(w.y, x.y, __dp4a(w.x, x.x, sum))));
 }
 
-template <class T>
-__device__ T warp_sum(T value) {
-#pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
-  return value;
-}
-
 __device__ float finished(float sum, const Input<float>&, const DotProduct& product, int, int, float bias) {
   return product.bias != nullptr ? sum + bias : sum;
 }
 /// The same rounding as on the CPU: int8_finished() in backend/cpu/int8.
 __device__ float finished(int sum, const Input<int8_t>& x, const DotProduct& product, int row, int column, float bias) {
   return fmaf(__int2float_rn(sum), __fmul_rn(x.factors[row], product.scales[column]), bias);
-}
-
-/// The mean and 1 / deviation of a row, computed by each warp for itself. The row is aligned, and its first pieces are
-/// in registers: lane l has the pieces l, l + 32, …
-struct Statistics {
-  float mean = 0, rstd = 0;
-};
-template <int kHeld>
-__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm, const Floats (&first)[kHeld]) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, pieces = cols / 8;
-  const auto sum_over = [&](auto add) {
-    float sum = 0;
-#pragma unroll
-    for (int n = 0; n < kHeld; ++n) {
-      if (lane + n * kWarp < pieces) sum = add(sum, first[n]);
-    }
-    for (int piece = lane + kHeld * kWarp; piece < pieces; piece += kWarp) sum = add(sum, read_piece(row + piece * 8));
-    return warp_sum(sum);
-  };
-  Statistics result;
-  if (norm.centred) {
-    const float sum = sum_over([](float all, const Floats& values) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) all += values.at[i];
-      return all;
-    });
-    result.mean = sum / static_cast<float>(cols);
-  }
-  const float squares = sum_over([&](float all, const Floats& values) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) all = fmaf(values.at[i] - result.mean, values.at[i] - result.mean, all);
-    return all;
-  });
-  result.rstd = 1.0f / sqrtf(squares / static_cast<float>(cols) + norm.eps);
-  return result;
-}
-__device__ Statistics statistics_of(const float* row, int cols, const DotNorm& norm) {
-  constexpr int kHeld = 3;
-  Floats first[kHeld];
-#pragma unroll
-  for (int n = 0; n < kHeld; ++n) {
-    first[n] = read_piece(row + min(static_cast<int>(threadIdx.x) % kWarp + n * kWarp, cols / 8 - 1) * 8);
-  }
-  return statistics_of(row, cols, norm, first);
-}
-
-/// The norm of a piece, with its weights read by `read`.
-template <class Read>
-__device__ Floats normed(Floats values, const Statistics& statistics, const float* weights, const float* biases, int at,
-                         Read read) {
-#pragma unroll
-  for (int i = 0; i < 8; ++i) values.at[i] = (values.at[i] - statistics.mean) * statistics.rstd;
-  if (weights != nullptr) {
-    const Floats weight = read(weights + at);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) values.at[i] *= weight.at[i];
-  }
-  if (biases != nullptr) {
-    const Floats bias = read(biases + at);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) values.at[i] += bias.at[i];
-  }
-  return values;
 }
 
 /// Starts the copy of the first `count` floats, a multiple of 4, to shared memory.
@@ -354,25 +267,33 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether<kRows, kLong, kNorme
       for (int piece = member; piece < pieces; piece += kTeam) add_values(piece);
     }
 
-    __shared__ Sum parts[kWarps][kColumns * kRows];
+    __shared__ Sum own_parts[kWarps][kColumns * kRows][kWarp + 1], parts[kWarps][kColumns * kRows];
     const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const Sum sum = warp_sum(sums[j][i]);
-        if (lane == 0) parts[warp][j * kRows + i] = sum;
+      for (int i = 0; i < kRows; ++i) own_parts[warp][j * kRows + i][lane] = sums[j][i];
+    }
+    __syncwarp();
+    Sum sum = 0;
+    if (lane < kColumns * kRows) {
+      const Sum* all = own_parts[warp][lane];
+#pragma unroll
+      for (int group = 0; group < kWarp; group += kSumGroup) {
+        Sum group_sum = all[group];
+#pragma unroll
+        for (int other = 1; other < kSumGroup; ++other) group_sum += all[group + other];
+        sum = group == 0 ? group_sum : sum + group_sum;
       }
     }
     if constexpr (kLong) {
+      if (lane < kColumns * kRows) parts[warp][lane] = sum;
       __syncthreads();
-    } else {
-      __syncwarp();
     }
     if (member < kColumns * kRows) {
       const int j = column + member / kRows, i = first + member % kRows;
-      Sum sum = parts[kLong ? 0 : warp][member];
       if constexpr (kLong) {
+        sum = parts[0][member];
 #pragma unroll
         for (int other = 1; other < kWarps; ++other) sum += parts[other][member];
       }
@@ -385,6 +306,20 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether<kRows, kLong, kNorme
     } else {
       __syncwarp();
     }
+  }
+}
+
+/// The norm of a row by a warp, with the bits of dots_kernel.
+__global__ void __launch_bounds__(kThreads) norm_kernel(Input<float> x, DotNorm norm, float* y, int64_t y_stride) {
+  const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (row >= x.rows) return;
+  const float* from = x.data + row * x.stride;
+  const Statistics statistics = statistics_of(from, x.cols, norm);
+  for (int at = static_cast<int>(threadIdx.x) % kWarp * 8; at < x.cols; at += kWarp * 8) {
+    const Floats values = normed(read_piece(from + at), statistics, norm.weight, norm.bias, at,
+                                 [](const float* of) { return read_piece(of); });
+#pragma unroll
+    for (int i = 0; i < 8; ++i) y[row * y_stride + at + i] = values.at[i];
   }
 }
 
@@ -476,15 +411,20 @@ bool can_norm_few(ConstRows x, std::span<const WeightProduct> products, const Ro
     aligned = aligned && values.dtype != DType::i8 &&
               is_aligned(values.data, values.stride * static_cast<int64_t>(size_of(values.dtype)));
   }
-  return aligned && x.rows <= kFewRows && x.cols > 0;
+  return aligned && x.cols > 0;
 }
 
 void multiply_few(ConstRows x, std::span<const WeightProduct> products, const RowNorm& norm, bool early) {
-  const DotNorm held{static_cast<const float*>(norm.weight.data), static_cast<const float*>(norm.bias.data),
-                     static_cast<float>(norm.eps), !norm.rms};
+  const DotNorm held = dot_norm(norm);
   const DotOptions options{.norm = &held, .early = early};
   if (products[0].weight.values.dtype == DType::bf16) return launch_all<__nv_bfloat16>(input_of(x), products, options);
   launch_all<float>(input_of(x), products, options);
+}
+
+void norm_few(ConstRows x, const RowNorm& norm, Rows y) {
+  norm_kernel<<<static_cast<unsigned>((x.rows + kWarps - 1) / kWarps), kThreads, 0, stream()>>>(
+      input_of(x), dot_norm(norm), static_cast<float*>(y.data), y.stride);
+  check_launch("weights.multiply");
 }
 
 void multiply_few(const QuantizedRows& x, std::span<const WeightProduct> products, bool early) {

@@ -42,7 +42,7 @@ struct Finish {
     if (activates) {
       with_function(kind, [&](auto function) { value = function.template value<float>(value); });
     }
-    if (residual != nullptr) value = held.residual + value;
+    if (residual != nullptr) value = __fadd_rn(held.residual, value);  // rounded on its own in every kernel
     const int64_t at = held.row * y_stride + column;
     if (is_bf16) {
       static_cast<BFloat16*>(y)[at] = narrow<BFloat16>(value);

@@ -27,8 +27,8 @@ __device__ uint4 load_eight(const float* from) {
 /// The warp's sums for kTiles tiles of 8 rows and kWide tiles of 16 columns from `column` on. Calls start() once,
 /// before it reads x and while the first weights are on their way.
 template <class X, int kTiles, int kWide, class Start>
-__device__ void add_blocks(const SomeProducts& products, const SomeProduct& product, int first, int column,
-                           float (&sums)[kWide][kTiles][4], Start start) {
+__device__ void add_blocks(const SomeProducts& products, const SomeProduct& product, const X* all_x, int64_t x_stride,
+                           int first, int column, float (&sums)[kWide][kTiles][4], Start start) {
   constexpr int kAhead = kWide > 1 ? 1 : kTiles > 2 ? 3 : 6, kStep = kWarps * kBlock;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread % 32 / 4, place = thread % 4;
   const BFloat16* weights[kWide][2];
@@ -43,8 +43,7 @@ __device__ void add_blocks(const SomeProducts& products, const SomeProduct& prod
   const X* x[kTiles];
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
-    x[n] = static_cast<const X*>(products.x) + min(first + 8 * n + group, products.rows - 1) * products.x_stride +
-           8 * place;
+    x[n] = all_x + min(first + 8 * n + group, products.rows - 1) * x_stride + 8 * place;
   }
   const uint4 nothing = make_uint4(0, 0, 0, 0);
   uint4 held[kAhead][kWide][2];  // weights come from far away
@@ -95,9 +94,72 @@ __device__ void add_blocks(const SomeProducts& products, const SomeProduct& prod
   }
 }
 
-template <class X, int kTiles, int kWide>
-__global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_constant__ SomeProducts products) {
-  let_next_start();
+struct RoundedRows {
+  const float *x, *weight, *bias;  // weight and bias may be null
+  int64_t stride;
+  int cols, padded;
+  float eps;
+  bool norms, centred;
+  BFloat16* y;
+};
+
+/// Rounds a row, normed if wanted, and pads it with zeros. All threads of the CTA call it; the row's first numbers stay
+/// in registers. Calls start() before it reads x. Every operation is rounded on its own, so that all kernels give the
+/// same bits.
+template <class Start>
+__device__ __forceinline__ void round_row(const RoundedRows& rows, int row, BFloat16* to, Start start) {
+  constexpr int kHeld = 4;
+  const int thread = static_cast<int>(threadIdx.x);
+  const float* from = rows.x + row * rows.stride;
+  float held[kHeld], weights[kHeld], biases[kHeld];
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    const int p = thread + n * kThreads;
+    const bool exists = p < rows.cols;
+    weights[n] = exists && rows.weight != nullptr ? rows.weight[p] : 1.0f;
+    biases[n] = exists && rows.bias != nullptr ? rows.bias[p] : 0.0f;
+  }
+  start();
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) held[n] = thread + n * kThreads < rows.cols ? from[thread + n * kThreads] : 0.0f;
+  const auto sum_over = [&](auto add) {
+    float sum = 0;
+#pragma unroll
+    for (int n = 0; n < kHeld; ++n) {
+      if (thread + n * kThreads < rows.cols) sum = add(sum, held[n]);
+    }
+    for (int p = thread + kHeld * kThreads; p < rows.cols; p += kThreads) sum = add(sum, from[p]);
+    return group_sum<kThreads>(sum);
+  };
+  float mean = 0, rstd = 1;
+  if (rows.norms) {
+    const auto cols = static_cast<float>(rows.cols);
+    if (rows.centred) mean = sum_over([](float sum, float value) { return sum + value; }) / cols;
+    const float squares = sum_over([&](float sum, float value) { return fmaf(value - mean, value - mean, sum); });
+    rstd = 1.0f / sqrtf(squares / cols + rows.eps);
+  }
+  const auto put = [&](int p, float value, float weight, float bias) {
+    if (rows.norms && p < rows.cols) {
+      value = __fmul_rn(value - mean, rstd);
+      if (rows.weight != nullptr) value = __fmul_rn(value, weight);
+      if (rows.bias != nullptr) value = __fadd_rn(value, bias);
+    }
+    to[p] = narrow<BFloat16>(value);
+  };
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) {
+    if (thread + n * kThreads < rows.padded) put(thread + n * kThreads, held[n], weights[n], biases[n]);
+  }
+  for (int p = thread + kHeld * kThreads; p < rows.padded; p += kThreads) {
+    const bool exists = p < rows.cols;
+    put(p, exists ? from[p] : 0.0f, exists && rows.weight != nullptr ? rows.weight[p] : 1.0f,
+        exists && rows.bias != nullptr ? rows.bias[p] : 0.0f);
+  }
+}
+
+/// A CTA's part of the products of x. Calls start() before it reads x.
+template <class X, int kTiles, int kWide, class Start>
+__device__ __forceinline__ void multiply_tile(const SomeProducts& products, const X* x, int64_t x_stride, Start start) {
   constexpr int kRows = 8 * kTiles, kPuts = kColumns * kRows / kThreads, kRowStep = kThreads / kColumns;
   __shared__ float parts[kWarps][kColumns][kRows + 1];
   int which = 0;
@@ -120,8 +182,8 @@ __global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_con
     }
   };
   float sums[kWide][kTiles][4] = {};
-  add_blocks<X, kTiles, kWide>(products, product, first, column, sums, [&] {
-    wait_for_earlier();
+  add_blocks<X, kTiles, kWide>(products, product, x, x_stride, first, column, sums, [&] {
+    start();
     if constexpr (kWide == 1) look_ahead(0);
   });
 #pragma unroll
@@ -148,79 +210,55 @@ __global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_con
   }
 }
 
-struct RoundedRows {
-  const float *x, *weight, *bias;  // weight and bias may be null
-  int64_t stride;
-  int cols, padded;
-  float eps;
-  bool norms, centred;
-  BFloat16* y;
-};
+template <class X, int kTiles, int kWide>
+__global__ void __launch_bounds__(kThreads, 2) some_rows_kernel(const __grid_constant__ SomeProducts products) {
+  let_next_start();
+  multiply_tile<X, kTiles, kWide>(products, static_cast<const X*>(products.x), products.x_stride,
+                                  [] { wait_for_earlier(); });
+}
 
-/// Rounds a row, normed if wanted, and pads it with zeros. A CTA takes a row; its first numbers stay in registers.
+/// Up to kRoundedHere rows of at most kRoundedInPlace numbers are normed and rounded by every CTA, which is faster than
+/// another kernel.
+constexpr int kRoundedHere = 4;
+__global__ void __launch_bounds__(kThreads, 2)
+    rounded_rows_kernel(const __grid_constant__ SomeProducts products, const __grid_constant__ RoundedRows rounded) {
+  let_next_start();
+  __shared__ __align__(16) BFloat16 x[kRoundedHere * kRoundedInPlace];
+  multiply_tile<BFloat16, 2, 1>(products, x, rounded.padded, [&] {
+    for (int row = 0; row < products.rows; ++row)
+      round_row(rounded, row, x + row * rounded.padded, [] { wait_for_earlier(); });
+    __syncthreads();
+  });
+}
+
+/// A CTA takes a row.
 __global__ void __launch_bounds__(kThreads) round_kernel(RoundedRows rows) {
   let_next_start();
-  constexpr int kHeld = 4;
-  const int thread = static_cast<int>(threadIdx.x);
-  const float* from = rows.x + blockIdx.x * rows.stride;
-  BFloat16* to = rows.y + int64_t{blockIdx.x} * rows.padded;
-  float held[kHeld], weights[kHeld], biases[kHeld];
-#pragma unroll
-  for (int n = 0; n < kHeld; ++n) {
-    const int p = thread + n * kThreads;
-    const bool exists = p < rows.cols;
-    weights[n] = exists && rows.weight != nullptr ? rows.weight[p] : 1.0f;
-    biases[n] = exists && rows.bias != nullptr ? rows.bias[p] : 0.0f;
+  round_row(rows, static_cast<int>(blockIdx.x), rows.y + int64_t{blockIdx.x} * rows.padded, [] { wait_for_earlier(); });
+}
+
+/// Sets where the blocks of each product begin, for tiles of kWide · kColumns columns. Returns their number.
+int place_blocks(SomeProducts& products, int wide) {
+  int blocks = 0;
+  for (int i = 0; i < products.count; ++i) {
+    products.all[i].first_block = blocks;
+    blocks += (products.all[i].columns + wide * kColumns - 1) / (wide * kColumns);
   }
-  wait_for_earlier();
-#pragma unroll
-  for (int n = 0; n < kHeld; ++n) held[n] = thread + n * kThreads < rows.cols ? from[thread + n * kThreads] : 0.0f;
-  const auto sum_over = [&](auto add) {
-    float sum = 0;
-#pragma unroll
-    for (int n = 0; n < kHeld; ++n) {
-      if (thread + n * kThreads < rows.cols) sum = add(sum, held[n]);
-    }
-    for (int p = thread + kHeld * kThreads; p < rows.cols; p += kThreads) sum = add(sum, from[p]);
-    return group_sum<kThreads>(sum);
-  };
-  float mean = 0, rstd = 1;
-  if (rows.norms) {
-    const auto cols = static_cast<float>(rows.cols);
-    if (rows.centred) mean = sum_over([](float sum, float value) { return sum + value; }) / cols;
-    const float squares = sum_over([&](float sum, float value) { return fmaf(value - mean, value - mean, sum); });
-    rstd = 1.0f / sqrtf(squares / cols + rows.eps);
-  }
-  const auto put = [&](int p, float value, float weight, float bias) {
-    if (rows.norms && p < rows.cols) {
-      value = (value - mean) * rstd;
-      if (rows.weight != nullptr) value *= weight;
-      if (rows.bias != nullptr) value += bias;
-    }
-    to[p] = narrow<BFloat16>(value);
-  };
-#pragma unroll
-  for (int n = 0; n < kHeld; ++n) {
-    if (thread + n * kThreads < rows.padded) put(thread + n * kThreads, held[n], weights[n], biases[n]);
-  }
-  for (int p = thread + kHeld * kThreads; p < rows.padded; p += kThreads) {
-    const bool exists = p < rows.cols;
-    put(p, exists ? from[p] : 0.0f, exists && rows.weight != nullptr ? rows.weight[p] : 1.0f,
-        exists && rows.bias != nullptr ? rows.bias[p] : 0.0f);
-  }
+  return blocks;
 }
 
 template <class X, int kTiles, int kWide>
 void launch(SomeProducts products) {
-  int blocks = 0;
-  for (int i = 0; i < products.count; ++i) {
-    products.all[i].first_block = blocks;
-    blocks += (products.all[i].columns + kWide * kColumns - 1) / (kWide * kColumns);
-  }
-  const dim3 grid(static_cast<unsigned>(blocks),
-                  static_cast<unsigned>((products.rows + 8 * kTiles - 1) / (8 * kTiles)));
+  const auto blocks = static_cast<unsigned>(place_blocks(products, kWide));
+  const dim3 grid(blocks, static_cast<unsigned>((products.rows + 8 * kTiles - 1) / (8 * kTiles)));
   launch_overlapped("weights.multiply", some_rows_kernel<X, kTiles, kWide>,
                     {.grid = grid, .threads = kThreads, .overlaps = products.early}, products);
+}
+
+void launch_rounded(SomeProducts products, const RoundedRows& rounded) {
+  const dim3 grid(static_cast<unsigned>(place_blocks(products, 1)));
+  launch_overlapped("weights.multiply", rounded_rows_kernel,
+                    {.grid = grid, .threads = kThreads, .overlaps = products.early}, products, rounded);
 }
 
 /// More rows of x share the weights, and more weights share x, as long as there are enough CTAs. All give the same
@@ -238,7 +276,7 @@ void launch_tiles(const SomeProducts& products) {
   launch<X, 2, 1>(products);
 }
 
-void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y, bool early) {
+RoundedRows rounded_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y) {
   RoundedRows rows{.x = static_cast<const float*>(x.data),
                    .weight = nullptr,
                    .bias = nullptr,
@@ -254,8 +292,13 @@ void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat1
     rows.bias = static_cast<const float*>(norm->bias.data);
     rows.eps = static_cast<float>(norm->eps);
   }
+  return rows;
+}
+
+void round_rows(const ConstRows& x, const RowNorm* norm, int64_t padded, BFloat16* y, bool early) {
   launch_overlapped("weights.multiply", round_kernel,
-                    {.grid = dim3(static_cast<unsigned>(x.rows)), .threads = kThreads, .overlaps = early}, rows);
+                    {.grid = dim3(static_cast<unsigned>(x.rows)), .threads = kThreads, .overlaps = early},
+                    rounded_rows(x, norm, padded, y));
 }
 
 SplitNorm split_norm_of(const RowNorm& norm) {
@@ -269,7 +312,7 @@ SplitNorm split_norm_of(const RowNorm& norm) {
 }  // namespace
 
 bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products) {
-  if (x.rows > kSomeRows || x.cols % 8 != 0 || x.cols == 0) return false;
+  if (x.cols % 8 != 0 || x.cols == 0) return false;
   return std::ranges::all_of(products, [](const WeightProduct& product) {
     const ConstRows& values = product.weight.values;
     return values.dtype == DType::bf16 && reinterpret_cast<uintptr_t>(values.data) % 16 == 0 && values.stride % 8 == 0;
@@ -284,7 +327,9 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
                             reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
                             (splits ? can_split_floats(x.cols, norm) : norm == nullptr && x.cols <= kRoundedInPlace);
   const int64_t padded = (x.cols + kBlock - 1) / kBlock * kBlock;
-  const bool in_place = is_rounded || reads_floats;
+  const bool rounds_here =
+      !is_rounded && !reads_floats && !has_columns && !splits && x.rows <= kRoundedHere && padded <= kRoundedInPlace;
+  const bool in_place = is_rounded || reads_floats || rounds_here;
   const Scratch<BFloat16> rounded(in_place ? 0 : x.rows * padded);
   if (!in_place) round_rows(x, norm, padded, rounded.data(), early);
   SomeProducts held{};
@@ -311,6 +356,8 @@ void multiply_some(ConstRows x, std::span<const WeightProduct> products, const R
       multiply_columns(held);
     } else if (splits) {
       multiply_split(held, reads_floats, split_norm);
+    } else if (rounds_here) {
+      launch_rounded(held, rounded_rows(x, norm, padded, nullptr));
     } else {
       reads_floats ? launch_tiles<float>(held) : launch_tiles<BFloat16>(held);
     }

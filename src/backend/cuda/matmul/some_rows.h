@@ -4,11 +4,11 @@
 
 #include "backend/kernels.h"
 
-// Products of up to kSomeRows rows of x, rounded to bf16, with bf16 weights on tensor cores. cuBLASLt's tiles are too
-// large for so few rows; here the floor is the time to read the weights once.
+// Products of rows of x, rounded to bf16, with bf16 weights on tensor cores. For up to kSomeRows rows, cuBLASLt's tiles
+// are too large; here the floor is the time to read the weights once. Any number of rows gives a row the same bits.
 namespace attend::cuda {
 
-inline constexpr int64_t kSomeRows = 128;
+inline constexpr int64_t kSomeRows = 128;  ///< from here on cuBLASLt is faster
 
 /// Whether the addresses and the length of the rows allow it.
 bool can_multiply_some(ConstRows x, std::span<const WeightProduct> products);

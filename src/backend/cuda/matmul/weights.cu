@@ -276,12 +276,19 @@ bool is_few(const ConstRows& x, std::span<const WeightProduct> products, const W
   return x.rows <= kFewRows || x.cols == 0 || (options.batch_invariant && !is_i8);
 }
 
-/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, whose
-/// sums do not depend on their number.
+/// Whether tensor cores multiply x, rounded to bf16. With batch_invariant that does not depend on the number of rows.
+bool is_some(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
+  if (!options.bf16 || !can_multiply_some(x, products)) return false;
+  return options.batch_invariant || (!is_few(x, products, options) && x.rows <= kSomeRows);
+}
+
+/// Products with weights of one format. With batch_invariant all numbers of rows use the kernel for few rows, or one
+/// with the same bits.
 void multiply_format(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (is_few(x, products, options)) {
     if (format == DType::i8) return multiply_int8(x, products, options.early);
+    if (x.rows > kFewRows && can_multiply_exact(x, products)) return multiply_exact_rows(x, products);
     return multiply_few(x, products, options.early);
   }
   if (std::ranges::all_of(products, is_plain)) return multiply_many(x, products, options);
@@ -291,14 +298,16 @@ void multiply_format(const ConstRows& x, std::span<const WeightProduct> products
 /// Products with weights of one format, after the norm if there is one.
 void multiply_normed(const ConstRows& x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const RowNorm* norm = options.norm ? &*options.norm : nullptr;
-  const bool few = is_few(x, products, options);
-  if (options.bf16 && !few && can_multiply_some(x, products)) return multiply_some(x, products, norm, options.early);
+  if (is_some(x, products, options)) return multiply_some(x, products, norm, options.early);
   if (norm == nullptr) return multiply_format(x, products, options);
-  if (!options.batch_invariant && can_norm_few(x, products, *norm)) {
-    return multiply_few(x, products, *norm, options.early);
-  }
+  const bool norms_few = can_norm_few(x, products, *norm) && is_few(x, products, options);
+  if (norms_few && x.rows <= kFewRows) return multiply_few(x, products, *norm, options.early);
   const Scratch<float> memory(x.numel()), statistics(2 * x.rows);
   const Rows normed{memory.data(), DType::f32, x.rows, x.cols, x.cols};
+  if (norms_few) {
+    norm_few(x, *norm, normed);
+    return multiply_format(normed, products, options);
+  }
   const Rows mean{statistics.data(), DType::f32, 1, x.rows, x.rows};
   const Rows rstd{statistics.data() + x.rows, DType::f32, 1, x.rows, x.rows};
   if (norm->rms) {
@@ -335,8 +344,7 @@ void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const We
   const int64_t width = product.weight.values.rows;
   // Tensor cores read the next x in bf16: it is stored that way.
   Rows between{nullptr, DType::bf16, x.rows, width, width};
-  const bool rounds = options.bf16 && !is_few(x, stages, options) && can_multiply_some(x, stages.first(1)) &&
-                      can_multiply_some(between, stages.subspan(1, 1));
+  const bool rounds = is_some(x, stages.first(1), options) && can_multiply_some(between, stages.subspan(1, 1));
   if (!rounds) between.dtype = DType::f32;
   const Scratch<std::byte> memory(x.rows * width * static_cast<int64_t>(size_of(between.dtype)));
   between.data = memory.data();
