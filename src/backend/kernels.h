@@ -269,6 +269,11 @@ struct AttentionProblem {
   /// sequence s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise.
   /// Of k and v only shapes are used, [1, key heads, longest length, dim].
   const float* const* const* pages = nullptr;
+  /// Only in a forward pass on a GPU, with one query per batch entry and `lengths`: keys and values in pages. Entry b
+  /// uses the pages page_table[table_rows[b]][…]; page n is the rows n · kPageKeys … of k and v, whose batch stride is
+  /// 0. Both i64, [tables, pages] and [batch]. Entries of one run have one table, and their lengths do not decrease:
+  /// run r is the entries runs[r] … runs[r + 1] − 1, i64 [runs + 1].
+  ConstView page_table{}, table_rows{}, runs{};
 };
 struct AttentionGradients {
   ConstView y, dy, lse;  ///< the results of the forward pass and the upstream gradient

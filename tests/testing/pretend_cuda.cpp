@@ -140,8 +140,27 @@ struct Arguments {
     if (options.norm) check_all(options.norm->weight, options.norm->bias);
   }
   void check(const AttentionProblem& problem) const {
-    check_all(problem.q, problem.k, problem.v, problem.mask, problem.bias, problem.lengths, problem.q_offsets,
-              problem.k_offsets, problem.alibi);
+    check_all(problem.q, problem.mask, problem.bias, problem.lengths, problem.q_offsets, problem.k_offsets,
+              problem.alibi, problem.page_table, problem.table_rows, problem.runs);
+    problem.page_table ? check_pages(problem) : check_all(problem.k, problem.v);
+  }
+  /// Every page of a key that is seen is in memory of the device. While a graph is captured, the tables are not yet
+  /// written.
+  void check_pages(const AttentionProblem& problem) const {
+    if (recorded != nullptr) return;
+    const auto* table = static_cast<const int64_t*>(problem.page_table.data);
+    const auto* lengths = static_cast<const int64_t*>(problem.lengths.data);
+    const auto* rows = static_cast<const int64_t*>(problem.table_rows.data);
+    for (const ConstView* view : {&problem.k, &problem.v}) {
+      const auto row_bytes = static_cast<int64_t>(size_of(view->dtype)) * view->strides[2];
+      for (int64_t b = 0; b < problem.q.shape[0]; ++b) {
+        for (int64_t page = 0; page * kPageKeys < lengths[b]; ++page) {
+          const int64_t number = table[rows[b] * problem.page_table.strides[0] + page];
+          check_range(kernel, static_cast<const std::byte*>(view->data) + number * kPageKeys * row_bytes,
+                      static_cast<size_t>(kPageKeys * row_bytes));
+        }
+      }
+    }
   }
   void check(const AttentionGradients& gradients) const {
     check_all(gradients.y, gradients.dy, gradients.lse, gradients.dq, gradients.dk, gradients.dv, gradients.dbias);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -52,6 +53,10 @@ class Widening {
     return options;
   }
   AttentionProblem operator()(AttentionProblem problem) {
+    if (problem.page_table) {
+      for (ConstView* part : {&problem.k, &problem.v}) *part = gathered(problem, *part);
+      problem.page_table = problem.table_rows = problem.runs = {};
+    }
     for (ConstView* part : {&problem.q, &problem.k, &problem.v, &problem.bias, &problem.alibi}) *part = (*this)(*part);
     return problem;
   }
@@ -79,6 +84,29 @@ class Widening {
       });
     }
     return copy.data();
+  }
+
+  /// Keys or values in pages as a dense tensor. Keys behind a length are NaN.
+  ConstView gathered(const AttentionProblem& problem, const ConstView& pages) {
+    const int64_t batch = pages.shape[0], heads = pages.shape[1], keys = pages.shape[2], dim = pages.shape[3];
+    std::vector<float>& copy = copies_.emplace_back(static_cast<size_t>(pages.shape.numel()), NAN);
+    const auto* table = static_cast<const int64_t*>(problem.page_table.data);
+    const auto* lengths = static_cast<const int64_t*>(problem.lengths.data);
+    const auto* rows = static_cast<const int64_t*>(problem.table_rows.data);
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t key = 0; key < lengths[b]; ++key) {
+        const int64_t page = table[rows[b] * problem.page_table.strides[0] + key / kPageKeys];
+        for (int64_t head = 0; head < heads; ++head) {
+          const int64_t from = (page * kPageKeys + key % kPageKeys) * pages.strides[2] + head * pages.strides[1];
+          float* to = copy.data() + ((b * heads + head) * keys + key) * dim;
+          for (int64_t d = 0; d < dim; ++d) {
+            to[d] = pages.dtype == DType::f32 ? static_cast<const float*>(pages.data)[from + d]
+                                              : to_float(static_cast<const BFloat16*>(pages.data)[from + d]);
+          }
+        }
+      }
+    }
+    return {copy.data(), DType::f32, pages.shape, contiguous_strides(pages.shape)};
   }
 
   std::deque<std::vector<float>> copies_;  // never move

@@ -16,13 +16,24 @@ template <class C, int Q>
 inline constexpr int kDecodeThreads = Q == 1 && sizeof(C) == 4 ? 256 : 128;
 inline constexpr int kJoinThreads = 128;
 
+/// Where the keys of a chunk are.
+struct ChunkKeys {
+  const int* rows;  // of k and v, in shared memory
+  int begin;        // the first key
+  int entry;        // of the batch
+
+  __device__ int64_t offset(const Rows4& of, int head, int key) const {
+    return of.offset(entry, head, rows[key - begin]);
+  }
+};
+
 /// Asks for the rows [keys.begin, keys.end) of a head of k or v, so that later loads find them in L2.
 template <int kThreads>
-__device__ void prefetch_rows(const Rows4& rows, int b, int head, Range keys, int width) {
+__device__ void prefetch_rows(const ChunkKeys& chunk, const Rows4& rows, int head, Range keys, int width) {
   constexpr int kLine = 128;
   const int item = rows.dtype == DType::f64 ? 8 : rows.dtype == DType::f32 ? 4 : 2;
   for (int at = keys.begin + static_cast<int>(threadIdx.x); at < keys.end; at += kThreads) {
-    const char* row = static_cast<const char*>(rows.data) + rows.offset(b, head, at) * item;
+    const char* row = static_cast<const char*>(rows.data) + chunk.offset(rows, head, at) * item;
     for (int byte = 0; byte < width * item; byte += kLine) prefetch_line(row + byte);
   }
 }
@@ -76,8 +87,8 @@ __device__ __forceinline__ void load_parts(RowPart<C, D> (&parts)[N], const Rows
 
 /// Scores of the queries of a pass against the keys of [keys.begin, keys.end).
 template <class C, int D, int Q>
-__device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv_head, int first, int rows, Range keys,
-                              C (*scores)[kDecodeKeys]) {
+__device__ void decode_scores(const Problem& p, const Sequence& sequence, const ChunkKeys& chunk, int kv_head,
+                              int first, int rows, Range keys, C (*scores)[kDecodeKeys]) {
   constexpr int kHalfWarps = kDecodeThreads<C, Q> / kRowLanes;
   const int half_warp = static_cast<int>(threadIdx.x) / kRowLanes, lane = static_cast<int>(threadIdx.x) % kRowLanes;
   RowPart<C, D> queries[Q];
@@ -92,7 +103,7 @@ __device__ void decode_scores(const Problem& p, const Sequence& sequence, int kv
     const int j = base + half_warp;
     RowPart<C, D> key[kAhead];
     load_parts<C, D>(key, p.k, p.dim, [&](int n) {
-      return p.k.offset(sequence.batch, kv_head, min(keys.begin + j + n * kHalfWarps, sequence.keys - 1));
+      return chunk.offset(p.k, kv_head, min(keys.begin + j + n * kHalfWarps, keys.end - 1));
     });
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
@@ -170,9 +181,15 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
   C* sums = reinterpret_cast<C*>(memory);  // [half warp][query][D]
   const int thread = static_cast<int>(threadIdx.x), half_warp = thread / kRowLanes, lane = thread % kRowLanes;
   using Part = RowPart<C, D>;
+  __shared__ int key_rows[kDecodeKeys];
+  const bool is_paged = call.pages.tables != nullptr;
+  const ChunkKeys own{key_rows, begin, is_paged ? 0 : b};
   if (!nothing) {
-    prefetch_rows<kThreads>(p.k, b, kv_head, keys, p.dim);
-    prefetch_rows<kThreads>(p.v, b, kv_head, keys, p.width);
+    for (int n = thread; n < kDecodeKeys; n += kThreads)
+      key_rows[n] = is_paged && begin + n < keys.end ? call.paged_row(b, begin + n) : begin + n;
+    __syncthreads();
+    prefetch_rows<kThreads>(own, p.k, kv_head, keys, p.dim);
+    prefetch_rows<kThreads>(own, p.v, kv_head, keys, p.width);
   }
   for (int first = 0; first < rows; first += Q) {
     const int count = min(Q, rows - first);
@@ -183,7 +200,7 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
       continue;
     }
     __syncthreads();
-    decode_scores<C, D, Q>(p, sequence, kv_head, first, rows, keys, scores);
+    decode_scores<C, D, Q>(p, sequence, own, kv_head, first, rows, keys, scores);
     if (thread / 32 < count) {
       const int r = thread / 32, row = first + r;
       const Scorer<C> scorer(p, sequence, kv_head * p.group() + row / p.queries);
@@ -195,9 +212,8 @@ __global__ void __launch_bounds__(kDecodeThreads<C, Q>) decode_kernel(const __gr
 #pragma unroll 1
     for (int j = half_warp; j < keys.end - begin; j += kAhead * kHalfWarps) {
       Part value[kAhead];
-      load_parts<C, D>(value, p.v, p.width, [&](int n) {
-        return p.v.offset(b, kv_head, min(begin + j + n * kHalfWarps, sequence.keys - 1));
-      });
+      load_parts<C, D>(value, p.v, p.width,
+                       [&](int n) { return own.offset(p.v, kv_head, min(begin + j + n * kHalfWarps, keys.end - 1)); });
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
         if (begin + j + n * kHalfWarps >= sequence.keys) continue;
@@ -269,6 +285,13 @@ __global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constan
 
 void decode(const AttentionProblem& problem, const Problem& p, View y, View lse) {
   DecodeCall call{p, rows_of(y), lse.data, lse.strides[0], lse.strides[1], lse.strides[2]};
+  if (problem.page_table) {
+    call.pages = {.tables = static_cast<const int64_t*>(problem.page_table.data),
+                  .rows = static_cast<const int64_t*>(problem.table_rows.data),
+                  .runs = static_cast<const int64_t*>(problem.runs.data),
+                  .width = problem.page_table.strides[0],
+                  .count = static_cast<int>(problem.runs.shape[0] - 1)};
+  }
   const bool steps = can_step(p);
   const int keys = steps ? step_keys(p) : kDecodeKeys;
   call.chunks = (p.keys + keys - 1) / keys;

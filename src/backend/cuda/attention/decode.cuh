@@ -6,6 +6,13 @@
 // sequence's first key and have a fixed size, so that the bits of a row depend on nothing else in the batch.
 namespace attend::cuda::attention {
 
+/// The fields of AttentionProblem for keys and values in pages; null: there are none.
+struct PageTables {
+  const int64_t *tables = nullptr, *rows = nullptr, *runs = nullptr;
+  int64_t width = 0;  ///< of a table
+  int count = 0;      ///< number of runs
+};
+
 struct DecodeCall {
   Problem p;
   Rows4 y;
@@ -13,6 +20,13 @@ struct DecodeCall {
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
   void* partials = nullptr;  ///< [batch, heads, queries, chunks, 2 + width]: maximum, sum, output; if chunks > 1
   int chunks = 0;
+  PageTables pages{};
+
+  /// The row of k and v that has key `key` of entry b, in pages.
+  __device__ int paged_row(int b, int key) const {
+    const int64_t page = pages.tables[pages.rows[b] * pages.width + key / kPageKeys];
+    return static_cast<int>(page) * static_cast<int>(kPageKeys) + key % static_cast<int>(kPageKeys);
+  }
 };
 
 /// A row of a key head over one chunk of keys: row r is query r mod queries of head r / queries.

@@ -234,6 +234,7 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
   if (p.queries == 0 || p.batch == 0) return;
   constexpr int kFewQueries = 8, kShortCache = 512;
   const bool is_step = p.queries == 1 && p.lengths != nullptr;  // of generation, over the capacity of a cache
+  if (problem.page_table) return decode(problem, p, y, lse);
   if (p.queries <= kFewQueries && (p.keys > kShortCache || is_step) && !problem.q_offsets && !problem.batch_invariant)
     return decode(problem, p, y, lse);
   if (hopper_forward(problem, y, lse) || tensor_forward(problem, y, lse)) return;

@@ -52,54 +52,77 @@ __device__ float group_sums(float (&x)[kHeld]) {
   return x[0];
 }
 
-/// kGrouped: several heads share a key head.
-template <int D, bool kGrouped>
-__global__ void __launch_bounds__(kThreads, kGrouped ? 2 : 4) step_kernel(const __grid_constant__ DecodeCall call) {
+/// kMany: several queries share the keys: those of several heads, or with kPaged those of a run.
+template <int D, bool kMany, bool kPaged>
+__global__ void __launch_bounds__(kThreads, kMany ? 2 : 4) step_kernel(const __grid_constant__ DecodeCall call) {
   let_next_start();
   using Shape = StepShape<D>;
   constexpr int kLanes = Shape::kLanes, kGroups = Shape::kGroups;
   const Problem& p = call.p;
   const int chunk = static_cast<int>(blockIdx.x) % call.chunks, rest = static_cast<int>(blockIdx.x) / call.chunks;
-  const int kv_head = rest % p.kv_heads, b = rest / p.kv_heads, begin = chunk * Shape::kKeys;
+  const int kv_head = rest % p.kv_heads, begin = chunk * Shape::kKeys;
+  int first = rest / p.kv_heads, last = first;  // entries
+  if constexpr (kPaged && kMany) {
+    const int64_t* run = call.pages.runs + first;
+    first = static_cast<int>(run[0]), last = static_cast<int>(run[1]) - 1;
+  }
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, group = thread / kLanes,
             place = thread % kLanes;
   __shared__ uint4 values[kHeld][kThreads];
   __shared__ float outputs[kWarps][D], tops[kWarps], totals[kWarps];
-  const auto* own_keys = static_cast<const uint16_t*>(p.k.data) + p.k.offset(b, kv_head, begin);
-  const auto* own_values = static_cast<const uint16_t*>(p.v.data) + p.v.offset(b, kv_head, begin);
-
-  // Only the newest key depends on earlier kernels, but prefetching reads nothing.
-  if (const int known = Sequence::of(p, b).keys; begin + thread < min(known, begin + Shape::kKeys)) {
+  const auto* own_keys = static_cast<const uint16_t*>(p.k.data) + p.k.offset(kPaged ? 0 : first, kv_head, 0);
+  const auto* own_values = static_cast<const uint16_t*>(p.v.data) + p.v.offset(kPaged ? 0 : first, kv_head, 0);
+  if constexpr (!kPaged) {
+    own_keys += begin * p.k.row;
+    own_values += begin * p.v.row;
+  }
+  // The row of the chunk's key `at`, from own_keys and own_values on.
+  const auto row_of = [&](int at) { return kPaged ? call.paged_row(last, begin + at) : at; };
+  // Only the newest key depends on earlier kernels, but prefetching reads nothing. Tables are written by the host.
+  if (const int known = Sequence::of(p, last).keys; begin + thread < min(known, begin + Shape::kKeys)) {
+    const int64_t row = row_of(thread);
 #pragma unroll
     for (int line = 0; line < D; line += 64) {
-      prefetch_line(own_keys + thread * p.k.row + line);
-      prefetch_line(own_values + thread * p.v.row + line);
+      prefetch_line(own_keys + row * p.k.row + line);
+      prefetch_line(own_values + row * p.v.row + line);
     }
   }
+  int rows[kHeld];  // of the group's keys
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n) rows[n] = row_of(n * kGroups + group);
   wait_for_earlier();
-  const Sequence sequence = Sequence::of(p, b);
-  const Range seen = sequence.visible(0);
+  const Range any{Sequence::of(p, first).visible(0).begin, Sequence::of(p, last).visible(0).end};
   uint4 held[kHeld];
-  unsigned exists = 0;  // bit n: the query sees the group's n-th key
+  unsigned loaded = 0;  // bit n: a query sees the group's n-th key
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
     const int key = begin + n * kGroups + group;
     held[n] = make_uint4(0, 0, 0, 0);
-    if (key < seen.begin || key >= seen.end) continue;
-    exists |= 1u << n;
-    held[n] = *reinterpret_cast<const uint4*>(own_keys + (n * kGroups + group) * p.k.row + 8 * place);
+    if (key < any.begin || key >= any.end) continue;
+    loaded |= 1u << n;
+    held[n] = *reinterpret_cast<const uint4*>(own_keys + rows[n] * p.k.row + 8 * place);
   }
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
-    if ((exists >> n & 1u) == 0) continue;
-    const uint16_t* from = own_values + (n * kGroups + group) * p.v.row + 8 * place;
+    if ((loaded >> n & 1u) == 0) continue;
+    const uint16_t* from = own_values + rows[n] * p.v.row + 8 * place;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(&values[n][thread]))),
                  "l"(from));
   }
 
-  for (int r = 0; r < (kGrouped ? p.group() : 1); ++r) {
+  for (int at = 0; at < (kMany ? (last - first + 1) * p.group() : 1); ++at) {
+    const int b = kMany ? first + at / p.group() : first, r = kMany ? at % p.group() : 0;
     const int head = kv_head * p.group() + r;
+    unsigned exists = loaded;  // bit n: the query sees the group's n-th key
+    if constexpr (kPaged && kMany) {
+      const Range seen = Sequence::of(p, b).visible(0);
+#pragma unroll
+      for (int n = 0; n < kHeld; ++n) {
+        const int key = begin + n * kGroups + group;
+        if (key < seen.begin || key >= seen.end) exists &= ~(1u << n);
+      }
+    }
     const float* query = static_cast<const float*>(p.q.data) + p.q.offset(b, head, 0) + 8 * place;
     const float4 low = *reinterpret_cast<const float4*>(query), high = *(reinterpret_cast<const float4*>(query) + 1);
     const Eight q{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
@@ -123,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, kGrouped ? 2 : 4) step_kernel(const 
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
 
-    if (r == 0) asm volatile("cp.async.wait_all;" ::: "memory");  // a thread reads what it has copied itself
+    if (at == 0) asm volatile("cp.async.wait_all;" ::: "memory");  // a thread reads what it has copied itself
     Eight output{};
 #pragma unroll
     for (int n = 0; n < kHeld; ++n) {
@@ -158,7 +181,7 @@ __global__ void __launch_bounds__(kThreads, kGrouped ? 2 : 4) step_kernel(const 
       }
       put_chunk<float>(call, {b, kv_head, r, chunk}, thread, {most, all, sum});
     }
-    if constexpr (kGrouped) __syncthreads();
+    if constexpr (kMany) __syncthreads();
   }
 }
 
@@ -179,14 +202,20 @@ bool can_step(const Problem& p) {
 int step_keys(const Problem& p) { return p.dim == 64 ? StepShape<64>::kKeys : StepShape<128>::kKeys; }
 
 void launch_step(const DecodeCall& call) {
-  const int64_t ctas = int64_t{call.chunks} * call.p.kv_heads * call.p.batch;
-  const bool grouped = call.p.heads != call.p.kv_heads;
+  const bool is_paged = call.pages.tables != nullptr;
+  const int entries = is_paged ? call.pages.count : call.p.batch;
+  const int64_t ctas = int64_t{call.chunks} * call.p.kv_heads * entries;
+  const bool many = call.p.heads != call.p.kv_heads || entries != call.p.batch;
   const auto run = [&](auto kernel) {
     launch_overlapped("attention.forward", kernel, {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads},
                       call);
   };
-  if (call.p.dim == 64) return run(grouped ? step_kernel<64, true> : step_kernel<64, false>);
-  run(grouped ? step_kernel<128, true> : step_kernel<128, false>);
+  const auto choose = [&]<int D>(std::integral_constant<int, D>) {
+    if (is_paged) return run(many ? step_kernel<D, true, true> : step_kernel<D, false, true>);
+    run(many ? step_kernel<D, true, false> : step_kernel<D, false, false>);
+  };
+  if (call.p.dim == 64) return choose(std::integral_constant<int, 64>{});
+  choose(std::integral_constant<int, 128>{});
 }
 
 }  // namespace attend::cuda::attention
