@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "attend/backend/devices.h"
 #include "attend/base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -40,7 +41,7 @@ struct ServeArguments {
   WeightOptions weights;
   ComputeOptions compute;
   bool no_page = false;
-  Option* port_option = nullptr;
+  Option *port_option = nullptr, *prompt_option = nullptr;
 };
 
 /// One key per line; empty lines and lines that start with # are ignored.
@@ -56,9 +57,10 @@ std::vector<std::string> read_keys(const std::string& file) {
   return keys;
 }
 
-/// Half of the free memory, for all models together.
-int64_t usual_cache(size_t models) {
-  const int64_t free = static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+/// Half of the device's free memory, for all models together.
+int64_t usual_cache(size_t models, Device device) {
+  const int64_t free = device == kCpu ? static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE)
+                                      : static_cast<int64_t>(device_info(device).free_memory);
   return std::max<int64_t>(free / 2 / static_cast<int64_t>(models), 64 * kMebi);
 }
 
@@ -86,7 +88,10 @@ void run_serve(ServeArguments& arguments) {
     served.push_back(std::move(model.served));
   }
   arguments.api.version = ATTEND_VERSION;
-  arguments.api.cache_bytes = arguments.cache_mib > 0 ? arguments.cache_mib * kMebi : usual_cache(served.size());
+  arguments.api.cache_bytes =
+      arguments.cache_mib > 0 ? arguments.cache_mib * kMebi : usual_cache(served.size(), device);
+  constexpr int64_t kGpuPromptTokens = 512;  // GPT-2 reads them in about 2 ms
+  if (device != kCpu && arguments.prompt_option->count() == 0) arguments.api.prompt_tokens = kGpuPromptTokens;
   Api page(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
   for (size_t i = 0; i < arguments.models.size(); ++i) {
     page.set_training(i, TrainingFeed::from_log(arguments.models[i]));
@@ -136,15 +141,17 @@ void add_serve(Command& app) {
   command
       ->add_option(
           "--cache-memory", arguments->cache_mib,
-          "Maximum memory in MiB for the keys and values of a model on the CPU (default: half of the free memory, "
+          "Maximum memory in MiB for the keys and values of a model (default: half of the free memory of its device, "
           "divided by the number of models)")
       ->check(whole_number(1, int64_t{1} << 30))
       ->type_name("N");
-  command
-      ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
-                   "Maximum number of prompt tokens that are read between two tokens of other requests (default: 64)")
-      ->check(whole_number(1, 1 << 30))
-      ->type_name("N");
+  arguments->prompt_option =
+      command
+          ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
+                       "Maximum number of prompt tokens that are read between two tokens of other requests (default: "
+                       "64, on a GPU 512)")
+          ->check(whole_number(1, 1 << 30))
+          ->type_name("N");
   command
       ->add_option("--max-waiting", arguments->api.most_waiting,
                    "Maximum number of waiting requests of a model; more get status 429 (default: 1024)")

@@ -48,8 +48,8 @@ class RunningBatch {
   virtual EngineCounters counters() const = 0;
 };
 
-/// Every row is copied when others join or leave. For a GPU, for models without attention over their own tokens, and
-/// without a cache.
+/// Every row is copied when others join or leave. For models without attention over their own tokens, and without a
+/// cache.
 std::unique_ptr<RunningBatch> create_dense_batch(const Model& model, const EngineOptions& options);
 /// Null if the model does not support pages.
 std::unique_ptr<RunningBatch> create_paged_batch(const Model& model, const EngineOptions& options);

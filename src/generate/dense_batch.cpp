@@ -3,12 +3,12 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/nn/cache.h"
-#include "attend/ops/softmax.h"
+#include "attend/ops/precision.h"
 #include "attend/tensor/creation.h"
 #include "generate/batch.h"
 #include "generate/id_rows.h"
 #include "generate/reread.h"
-#include "ops/generation.h"
+#include "generate/step_logits.h"
 
 namespace attend {
 namespace {
@@ -23,8 +23,7 @@ struct Group {
   std::vector<Slot> slots;
   AttentionRecorder recorder;
   bool use_best = true;        // EngineOptions
-  Tensor logits, terms;        // of the last step, f32; terms is [rows, 2 or more]
-  int64_t best_count = 0;      // StepRows
+  StepLogits logits;           // of the last step
   std::vector<int64_t> trace;  // row of each slot in the batch of the last step
   int64_t trace_width = 1, trace_batch = 1;
   bool is_first = true;  // the last step read the prompts
@@ -49,43 +48,15 @@ struct Group {
     set_logits(decoding->step(tensor<int64_t>(ids, {trace_batch, 1}), {}, pass()));
   }
 
-  /// The number of best tokens that all writers need; 0 if one needs all logits.
-  int64_t best_needed() const {
-    int64_t most = 0;
-    for (const Slot& slot : slots) {
-      if (slot.is_over) continue;
-      const int64_t own = slot.writer->best_needed();
-      const bool has_words = slot.sequence->vocabulary.size == slots[0].sequence->vocabulary.size;
-      if (own == 0 || slot.sequence->is_traced || !has_words) return 0;
-      most = std::max(most, own);
-    }
-    return most;
-  }
-
-  /// Sets the logits of a step and the terms of their log-softmax, both on the host. A GPU sends only the best logits
-  /// if they suffice.
   void set_logits(const Tensor& values) {
-    const Tensor narrow = to(values, DType::f32);
-    best_count = use_best && values.device() != kCpu ? best_needed() : 0;
-    if (best_count > 0) {
-      terms = to(best_logits(narrow, slots[0].sequence->vocabulary.size, best_count), kCpu);
-      logits = {};
-      return;
+    std::vector<const Slot*> wanted;
+    for (const Slot& slot : slots) {
+      if (!slot.is_over) wanted.push_back(&slot);
     }
-    terms = to(log_softmax_terms(narrow), kCpu);
-    logits = to(narrow, kCpu);
+    logits.set(values, wanted, use_best);
   }
 
-  StepRows rows_of_slot(size_t s) const {
-    const auto rows = static_cast<size_t>(width), terms_stride = static_cast<size_t>(terms.dim(1));
-    StepRows result{.terms = terms.data<const float>().subspan(s * rows * terms_stride, rows * terms_stride),
-                    .term_stride = terms_stride,
-                    .best_count = best_count};
-    if (best_count > 0) return result;
-    result.stride = static_cast<size_t>(logits.dim(1));
-    result.logits = logits.data<const float>().subspan(s * rows * result.stride, rows * result.stride);
-    return result;
-  }
+  StepRows rows_of_slot(size_t s) const { return logits.rows(static_cast<int64_t>(s) * width, width); }
 
   void advance() {
     const auto write = [&](int64_t s) {
@@ -93,7 +64,7 @@ struct Group {
       if (!slot.is_over) slot.advance(rows_of_slot(static_cast<size_t>(s)));
     };
     // The best logits alone take less time than waking a thread.
-    if (best_count > 0) {
+    if (logits.is_short()) {
       for (int64_t s = 0; s < std::ssize(slots); ++s) write(s);
     } else {
       parallel_for(std::ssize(slots), write);
@@ -137,6 +108,7 @@ class DenseBatch final : public RunningBatch {
 };
 
 bool DenseBatch::step(std::deque<Slot>& waiting) {
+  const BatchInvariantScope alone;  // a sequence gets the same bits in any batch
   for (const auto& group : groups_) group->decode();
   std::vector<std::unique_ptr<Group>> fresh = start_waiting(waiting);
   if (groups_.empty() && fresh.empty()) return false;

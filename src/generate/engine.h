@@ -62,7 +62,7 @@ struct EngineOptions {
   bool use_cache = true;              ///< false: recompute all tokens in each step, as a reference
   std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
   bool use_best = true;               ///< false: a GPU returns all logits even if the best suffice, as a reference
-  // Only with keys and values in pages: on the CPU, for Transformers.
+  // Only with keys and values in pages, for Transformers:
   /// Maximum number of prompt tokens in a step while other sequences generate, so that none of them waits long for its
   /// next token; four times as many while none generates. Longer prompts are read in several steps.
   int64_t prompt_tokens = INT64_MAX / 4;
@@ -79,8 +79,9 @@ struct EngineCounters {
 };
 
 /// Generates sequences in a batch with one model, a PairModel or a LanguageModel, which must outlive the engine. The
-/// tokens of a sequence do not depend on the other sequences or on the number of threads. On the CPU, neither do the
-/// bits of its log probabilities and attention weights, nor on prompt_tokens and cache_bytes.
+/// tokens of a sequence, and the bits of its log probabilities and attention weights, do not depend on the other
+/// sequences, the number of threads, prompt_tokens or cache_bytes. Exceptions, where only the tokens do not: models
+/// without pages on a GPU, and f32 weights multiplied in bf16 or TF32.
 class Engine {
  public:
   Engine(const Model& model, const EngineOptions& options);

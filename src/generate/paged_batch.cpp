@@ -2,11 +2,9 @@
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
-#include "attend/nn/cache.h"
-#include "attend/ops/softmax.h"
-#include "generate/batch.h"
+#include "attend/ops/precision.h"
+#include "generate/step_logits.h"
 #include "models/paged_decoding.h"
-#include "ops/generation.h"
 
 namespace attend {
 namespace {
@@ -36,6 +34,7 @@ class PagedBatch final : public RunningBatch {
   }
 
   bool step(std::deque<Slot>& waiting) override {
+    const BatchInvariantScope alone;  // a sequence gets the same bits in any batch
     start_waiting(waiting);
     if (running_.empty() && readers_.empty()) return false;
     const std::vector<RowReading> readings = next_readings();
@@ -93,6 +92,7 @@ class PagedBatch final : public RunningBatch {
       fresh.back().slots.push_back(std::move(next));
       waiting.pop_front();
     }
+    pool_->reserve(pages);
     add_readers(std::move(fresh));
   }
 
@@ -148,18 +148,14 @@ class PagedBatch final : public RunningBatch {
   }
 
   void set_logits(const Tensor& logits) {
-    logits_ = logits;
-    if (logits) terms_ = log_softmax_terms(logits);
-  }
-
-  /// Logits [first, first + rows) of the step.
-  StepRows step_rows(const Tensor& logits, const Tensor& terms, int64_t first, int64_t rows) const {
-    const auto stride = static_cast<size_t>(logits.dim(1)), terms_stride = static_cast<size_t>(terms.dim(1));
-    const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows);
-    return {.logits = logits.data<const float>().subspan(begin * stride, count * stride),
-            .terms = terms.data<const float>().subspan(begin * terms_stride, count * terms_stride),
-            .stride = stride,
-            .term_stride = terms_stride};
+    if (!logits) return;
+    std::vector<const Slot*> slots;
+    for (const Slot& slot : running_) slots.push_back(&slot);
+    for (const Reader& reader : readers_) {
+      if (reader.now < reader.left()) continue;
+      for (const Slot& slot : reader.slots) slots.push_back(&slot);
+    }
+    logits_.set(logits, slots, options_.use_best);
   }
 
   /// A sequence that gets its next token in this step, and its part of the step's results.
@@ -172,10 +168,10 @@ class PagedBatch final : public RunningBatch {
 
   void advance(const std::vector<TracedRows>& traced) {
     std::vector<Turn> turns;
-    std::vector<Tensor> repeated;  // the hypotheses of a beam begin with the same logits
+    std::deque<StepLogits> repeated;  // the hypotheses of a beam begin with the same logits
     int64_t first = 0, trace = 0;
     for (Slot& slot : running_) {
-      Turn turn{.slot = &slot, .rows = step_rows(logits_, terms_, first, slot.width()), .trace_rows = slot.width()};
+      Turn turn{.slot = &slot, .rows = logits_.rows(first, slot.width()), .trace_rows = slot.width()};
       if (slot.sequence->is_traced) turn.trace = trace++;
       turns.push_back(turn);
       first += slot.width();
@@ -188,12 +184,10 @@ class PagedBatch final : public RunningBatch {
       for (Slot& slot : reader.slots) {
         Turn turn{.slot = &slot, .newest = reader.now - 1};
         if (slot.width() == 1) {
-          turn.rows = step_rows(logits_, terms_, first, 1);
+          turn.rows = logits_.rows(first, 1);
         } else {
-          const std::vector<int64_t> order(static_cast<size_t>(slot.width()), first);
-          repeated.push_back(select_rows(logits_, order));
-          repeated.push_back(select_rows(terms_, order));
-          turn.rows = step_rows(repeated[repeated.size() - 2], repeated.back(), 0, slot.width());
+          repeated.push_back(logits_.repeated(first, slot.width()));
+          turn.rows = repeated.back().rows(0, slot.width());
         }
         if (slot.sequence->is_traced) turn.trace = trace, is_traced = true;
         turns.push_back(turn);
@@ -201,10 +195,16 @@ class PagedBatch final : public RunningBatch {
       trace += is_traced ? 1 : 0;
       ++first;
     }
-    parallel_for(std::ssize(turns), [&](int64_t i) {
+    const auto write = [&](int64_t i) {
       const Turn& turn = turns[static_cast<size_t>(i)];
       turn.slot->advance(turn.rows);
-    });
+    };
+    // The best logits alone take less time than waking a thread.
+    if (logits_.is_short()) {
+      for (int64_t i = 0; i < std::ssize(turns); ++i) write(i);
+    } else {
+      parallel_for(std::ssize(turns), write);
+    }
     for (const Turn& turn : turns) {
       const auto* rows = turn.trace < 0 ? nullptr : &traced[static_cast<size_t>(turn.trace)];
       turn.slot->report({.nodes = turn.slot->writer->nodes(),
@@ -258,7 +258,7 @@ class PagedBatch final : public RunningBatch {
   std::unique_ptr<PagedDecoding> decoding_;
   std::vector<Slot> running_;
   std::vector<Reader> readers_;
-  Tensor logits_, terms_;  // of the last step
+  StepLogits logits_;  // of the last step
   int64_t prompt_tokens_ = 0, reused_tokens_ = 0;
 };
 
@@ -266,7 +266,7 @@ class PagedBatch final : public RunningBatch {
 
 std::unique_ptr<RunningBatch> create_paged_batch(const Model& model, const EngineOptions& options) {
   auto pool = std::make_shared<PagePool>(options.cache_bytes);
-  std::unique_ptr<PagedDecoding> decoding = start_paged(model, pool);
+  std::unique_ptr<PagedDecoding> decoding = start_paged(model, pool, options.cache_type);
   if (!decoding) return nullptr;
   return std::make_unique<PagedBatch>(model, options, std::move(pool), std::move(decoding));
 }

@@ -7,6 +7,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
 #include "attend/ops/embedding.h"
+#include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
@@ -107,6 +108,7 @@ std::vector<TextScore> score_pairs(const PairModel& model, const Tokenizer& toke
   const Vocabulary vocabulary = Vocabulary::of(tokenizer, model.vocab_size(), options.rules);
   require<FormatError>(vocabulary.end() >= 0, "score: the tokenizer has no end-of-sequence token");
   const NoGrad scope;
+  const BatchInvariantScope alone;  // a text has the same scores in any batch
   std::vector<TextScore> scores(sources.size());
   Sequences read;
   std::vector<Reading> readings;
@@ -137,6 +139,7 @@ std::vector<TextScore> score_texts(const LanguageModel& model, const Tokenizer& 
                                    std::span<const std::string> texts, const ScoreOptions& options) {
   Vocabulary::of(tokenizer, model.vocab_size(), options.rules);  // throws if tokenizer and model do not match
   const NoGrad scope;
+  const BatchInvariantScope alone;  // a text has the same scores in any batch
   std::vector<TextScore> scores(texts.size());
   std::vector<Reading> readings;
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "attend/models/model.h"
+#include "models/device_steps.h"
 #include "nn/paged_step.h"
 
 namespace attend {
@@ -20,7 +22,7 @@ struct NewRow {
   std::span<const int32_t> source, prompt;
 };
 
-/// The state of a generation on the CPU, with keys and values in pages. Rows are independent of each other: each reads
+/// The state of a generation with keys and values in pages. Rows are independent of each other: each reads
 /// any number of tokens in a step, and adding or removing a row moves no memory of other rows. No gradients are
 /// recorded.
 class PagedDecoding {
@@ -47,17 +49,30 @@ class PagedDecoding {
     PageTable own;
     std::shared_ptr<const PageTable> memory{};  // of the source
   };
+  // On the CPU:
   /// The vector of each token after the last layer, without the final norm: [1, tokens, dim].
   virtual Tensor forward(const Tensor& ids, PagedStep& step) = 0;
   virtual Tensor logits(const Tensor& x) const = 0;
+  // On a GPU:
+  /// See DeviceSteps::Forward.
+  virtual Tensor device_logits(DevicePagedStep& step, const Tensor& last, const Tensor& target) = 0;
+  /// The bias of a step, if the model has one: [tokens, heads, 1, positions of a table].
+  virtual Tensor device_bias(const PagedStep& /*step*/) { return {}; }
+
   virtual int64_t context() const = 0;
+  virtual int64_t words() const = 0;
 
   std::shared_ptr<PagePool> pool_;
   std::vector<Row> rows_;
+
+ private:
+  friend std::unique_ptr<PagedDecoding> start_paged(const Model&, std::shared_ptr<PagePool>, std::optional<DType>);
+  std::unique_ptr<DeviceSteps> device_steps_;  // null on the CPU
 };
 
-/// Starts a generation without rows; null if the model has no such decoding or is not on the CPU. Sets the layout of
-/// the pool.
-std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool);
+/// Starts a generation without rows; null if the model has no such decoding. Sets the layout of the pool. `cache_type`:
+/// of keys and values on a GPU, f32 or bf16; by default bf16 where products round to bf16, too.
+std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool,
+                                           std::optional<DType> cache_type = {});
 
 }  // namespace attend

@@ -19,13 +19,15 @@ void StepGraph::forget() {
 
 Tensor StepGraph::run(Device device, const std::function<Tensor(const Tensor& logits)>& step) {
   const bool is_held = logits_ && logits_.storage().use_count() > 1;  // a caller keeps the last result
-  if (is_held || precision_ != current_precision()) forget();
+  const bool is_changed = precision_ != current_precision() || is_batch_invariant_ != is_batch_invariant();
+  if (is_held || is_changed) forget();
   precision_ = current_precision();
+  is_batch_invariant_ = is_batch_invariant();
   if (graph_) {
     graph_.launch();
     return logits_;
   }
-  if (!logits_ || cannot_capture_ || is_batch_invariant() || !has_graphs(device)) {
+  if (!logits_ || cannot_capture_ || !has_graphs(device)) {
     logits_ = step({});
     return logits_;
   }

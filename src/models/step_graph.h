@@ -26,7 +26,7 @@ class StepGraph {
   DeviceGraph graph_;
   Tensor logits_;  // of the last run
   Precision precision_ = Precision::f32;
-  bool cannot_capture_ = false;
+  bool is_batch_invariant_ = false, cannot_capture_ = false;
 };
 
 }  // namespace attend

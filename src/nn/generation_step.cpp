@@ -48,8 +48,8 @@ Tensor heads_of(const Tensor& x, int64_t heads, const std::optional<RMSNorm>& no
 }
 
 /// RoPE of [rows, heads, dim], each row at its own position.
-Tensor turned(const Tensor& x, RopeOptions options, const CacheStep& step) {
-  options.positions = step.device_positions();
+Tensor turned(const Tensor& x, RopeOptions options, const Tensor& positions) {
+  options.positions = positions;
   return transpose(rope(transpose(x, 0, 1), options), 0, 1);
 }
 
@@ -70,32 +70,54 @@ bool is_fused_step(const CacheStep& step, const ForwardPass& pass) {
 }
 
 Tensor step_attention(const MultiheadAttention& attention, const Tensor& x, const Norm* norm, const Tensor& residual,
-                      KeyValueCache& cache, const CacheStep& step) {
+                      const StepTarget& target, const StepAttend& attend) {
   const NoGrad scope;
   const MultiheadAttentionConfig& config = attention.config;
-  const KeyValues all = cache.all(), targets = cache.cache_rows();
-  const Tensor places = step.device_places();
   const bool is_direct = !config.rope && !attention.key_norm;
   const std::array<LinearStep, 3> steps{
       LinearStep{.layer = attention.query.weights()},
       LinearStep{.layer = attention.key.weights(),
-                 .into = is_direct ? targets.keys : Tensor{},
-                 .places = is_direct ? places : Tensor{}},
-      LinearStep{.layer = attention.value.weights(), .into = targets.values, .places = places}};
+                 .into = is_direct ? target.key_rows : Tensor{},
+                 .places = is_direct ? target.places : Tensor{}},
+      LinearStep{.layer = attention.value.weights(), .into = target.value_rows, .places = target.places}};
   const std::vector<Tensor> projected = linear_steps(x, weights_of(norm), steps);
   Tensor q = heads_of(projected[0], config.heads, attention.query_norm);
-  if (config.rope) q = turned(q, *config.rope, step);
+  if (config.rope) q = turned(q, *config.rope, target.positions);
   if (!is_direct) {
     Tensor k = heads_of(projected[1], config.key_heads, attention.key_norm);
-    if (config.rope) k = turned(k, *config.rope, step);
-    put_rows(reshape(k, {x.dim(0), -1}), places, targets.keys);
+    if (config.rope) k = turned(k, *config.rope, target.positions);
+    put_rows(reshape(k, {x.dim(0), -1}), target.places, target.key_rows);
   }
   q = reshape(q, {x.dim(0), config.heads, 1, config.head_dim});
-  AttentionOptions options = options_of(config, q);
-  options.lengths = step.device_lengths();
-  const TrustedIndices trusted;  // reading the lengths back would wait for the device, and prevent a capture
-  const Tensor attended = attend::attention(q, all.keys, all.values, options);
-  return one_step(reshape(attended, {x.dim(0), 1, -1}), nullptr,
+  return one_step(reshape(attend(q, options_of(config, q)), {x.dim(0), 1, -1}), nullptr,
+                  {.layer = attention.output.weights(), .residual = residual});
+}
+
+Tensor step_attention(const MultiheadAttention& attention, const Tensor& x, const Norm* norm, const Tensor& residual,
+                      KeyValueCache& cache, const CacheStep& step) {
+  const KeyValues targets = cache.cache_rows();
+  return step_attention(attention, x, norm, residual,
+                        {.key_rows = targets.keys,
+                         .value_rows = targets.values,
+                         .places = step.device_places(),
+                         .positions = step.device_positions()},
+                        [&](const Tensor& q, AttentionOptions options) {
+                          options.lengths = step.device_lengths();
+                          // Reading the lengths back would wait for the device, and prevent a capture.
+                          const TrustedIndices trusted;
+                          const KeyValues all = cache.all();
+                          return attend::attention(q, all.keys, all.values, options);
+                        });
+}
+
+Tensor step_memory(const MultiheadAttention& attention, const Tensor& x, const Norm* norm, const Tensor& residual,
+                   const StepAttend& attend) {
+  const NoGrad scope;
+  const MultiheadAttentionConfig& config = attention.config;
+  const Tensor projected = one_step(x, norm, {.layer = attention.query.weights()});
+  const Tensor split = heads_of(projected, config.heads, attention.query_norm);
+  const Tensor q = reshape(split, {x.dim(0), config.heads, 1, config.head_dim});
+  return one_step(reshape(attend(q, options_of(config, q)), {x.dim(0), 1, -1}), nullptr,
                   {.layer = attention.output.weights(), .residual = residual});
 }
 

@@ -1,9 +1,12 @@
 #include "nn/pages.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "attend/base/error.h"
+#include "attend/ops/shape.h"
+#include "ops/generation.h"
 
 namespace attend {
 
@@ -16,11 +19,12 @@ size_t PagePool::PrefixHash::operator()(const Prefix& prefix) const {
   return static_cast<size_t>(hash);
 }
 
-void PagePool::set_layout(const PageLayout& layout, int64_t layers) {
+void PagePool::set_layout(const PageLayout& layout, int64_t layers, const TensorOptions& options) {
   require<ShapeError>(layers_ == 0 || (layout == layout_ && layers == layers_),
                       "PagePool: the pages of one pool must have one layout");
   layout_ = layout;
   layers_ = layers;
+  options_ = options;
 }
 
 int64_t PagePool::total() const {
@@ -36,8 +40,13 @@ int32_t PagePool::take() {
   if (free_.empty()) {
     require<Error>(std::ssize(pages_) < total(), "PagePool: all ", total(), " pages are in use");
     free_.push_back(static_cast<int32_t>(pages_.size()));
-    pages_.push_back(
-        {.memory = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(layers_ * layout_.floats()))});
+    pages_.emplace_back();
+    if (options_.device == kCpu) {
+      const auto floats = static_cast<size_t>(layers_ * layout_.floats());
+      pages_.back().memory = std::make_unique_for_overwrite<float[]>(floats);
+    } else {
+      grow(std::ssize(pages_));
+    }
   }
   const int32_t page = free_.back();
   free_.pop_back();
@@ -74,7 +83,50 @@ void PagePool::evict() {
   free_.push_back(page);
 }
 
-void PagePool::copy(int32_t from, int32_t to, int64_t positions) const {
+void PagePool::reserve(int64_t pages) {
+  if (options_.device != kCpu) grow(std::min(pages, total()));
+}
+
+void PagePool::grow(int64_t pages) {
+  constexpr int64_t kLeastPages = 64;
+  const int64_t needed = pages + 1;
+  if (needed <= capacity_) return;
+  // With a limit, all memory is taken at once: a copy to larger memory would need both.
+  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(needed, kLeastPages))));
+  const int64_t capacity = limit_ > 0 ? total() + 1 : wanted, width = layout_.key_heads * layout_.key_dim;
+  const Tensor memory = empty({2 * layers_, capacity * kPagePositions, width}, options_);
+  if (memory_) copy_values(memory_, slice(memory, 1, 0, memory_.dim(1)));
+  memory_ = memory;
+  capacity_ = capacity;
+  ++version_;
+}
+
+Tensor PagePool::rows(int64_t layer, bool is_value) const {
+  const int64_t rows = memory_.dim(1), width = memory_.dim(2);
+  return memory_.as_strided({rows, width}, {width, 1}, (2 * layer + (is_value ? 1 : 0)) * rows * width);
+}
+
+void PagePool::flush() {
+  if (copies_.empty()) return;
+  const int64_t rows = memory_.dim(1), all = 2 * layers_ * rows;
+  std::vector<int64_t> runs;
+  int64_t longest = 0;
+  for (size_t i = 0; i < copies_.size(); i += 3) {
+    longest = std::max(longest, copies_[i + 2]);
+    for (int64_t part = 0; part < 2 * layers_; ++part) {
+      runs.insert(runs.end(), {part * rows + copies_[i], part * rows + copies_[i + 1], copies_[i + 2]});
+    }
+  }
+  const Tensor matrix = memory_.as_strided({all, memory_.dim(2)}, {memory_.dim(2), 1}, 0);
+  copy_runs(matrix, on_device(tensor(runs, {std::ssize(runs) / 3, 3}), options_.device), longest, matrix);
+  copies_.clear();
+}
+
+void PagePool::copy(int32_t from, int32_t to, int64_t positions) {
+  if (options_.device != kCpu) {
+    copies_.insert(copies_.end(), {first_row(from), first_row(to), positions});
+    return;
+  }
   for (int64_t layer = 0; layer < layers_; ++layer) {
     const float* source = data(from, layer);
     float* target = data(to, layer);

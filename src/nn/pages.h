@@ -8,9 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "attend/tensor/creation.h"
 #include "ops/paged_attention.h"
 
-// Memory of a key-value cache on the CPU: pages that rows share by reference count.
+// Memory of a key-value cache: pages that rows share by reference count.
 namespace attend {
 
 /// Pages of kPagePositions positions of all layers, up to a limit. A page that no row holds is free or, if it is known
@@ -22,23 +23,35 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  /// Called once before the first page is taken; later calls must be equal.
-  void set_layout(const PageLayout& layout, int64_t layers);
+  /// Called once before the first page is taken; later calls must be equal. On a GPU, `options` are the device and the
+  /// dtype of keys and values, and key_dim must be value_dim.
+  void set_layout(const PageLayout& layout, int64_t layers, const TensorOptions& options = {DType::f32, kCpu});
   const PageLayout& layout() const { return layout_; }
 
-  int64_t page_bytes() const { return layers_ * layout_.floats() * static_cast<int64_t>(sizeof(float)); }
+  int64_t page_bytes() const { return layers_ * layout_.floats() * static_cast<int64_t>(size_of(options_.dtype)); }
   int64_t total() const;                  ///< maximum number of pages
   int64_t used() const { return used_; }  ///< pages that rows hold
   int64_t idle() const { return std::ssize(idle_); }
   int64_t hits() const { return hits_; }  ///< pages that find() found
 
+  /// On a GPU, takes the memory for `pages` pages at once: later growth would move what is there.
+  void reserve(int64_t pages);
   int32_t take();              ///< a page with one holder. Throws Error if there is none
   void hold(int32_t page);     ///< one more holder
   void release(int32_t page);  ///< one holder less
   bool is_shared(int32_t page) const { return pages_[static_cast<size_t>(page)].holders > 1; }
+  /// Copies the first `positions` positions of all layers. On a GPU, flush() makes the copy.
+  void copy(int32_t from, int32_t to, int64_t positions);
+
+  // On the CPU:
   float* data(int32_t page, int64_t layer) const;
-  /// Copies the first `positions` positions of all layers.
-  void copy(int32_t from, int32_t to, int64_t positions) const;
+  // On a GPU, where the positions of all pages are rows [key_heads · key_dim] of one tensor for each layer's keys and
+  // values. Their addresses change when version() does. Row 0 … kPagePositions − 1 belong to no page: padding is
+  // written there.
+  Tensor rows(int64_t layer, bool is_value) const;
+  static int64_t first_row(int32_t page) { return (int64_t{page} + 1) * kPagePositions; }
+  int64_t version() const { return version_; }
+  void flush();
 
   using Tokens = std::array<int32_t, kPagePositions>;
   /// The page that follows `parent` (−1: the first of a text) with these tokens, with one more holder; −1: unknown.
@@ -66,9 +79,14 @@ class PagePool {
   };
   uint64_t serial_of(int32_t page) const { return page < 0 ? 0 : pages_[static_cast<size_t>(page)].serial; }
   void evict();
+  void grow(int64_t pages);
 
   int64_t limit_, layers_ = 0, used_ = 0, hits_ = 0;
   PageLayout layout_{};
+  TensorOptions options_{DType::f32, kCpu};
+  Tensor memory_;  // on a GPU: [2 · layers, capacity, row], keys and values of each layer
+  int64_t capacity_ = 0, version_ = 0;
+  std::vector<int64_t> copies_;  // that flush() makes: from, to and count, as rows
   std::vector<Page> pages_;
   std::vector<int32_t> free_;
   std::list<int32_t> idle_;  // least recently used first
@@ -97,6 +115,7 @@ class PageTable {
   void written(std::span<const int32_t> ids);
   /// Addresses of the pages of one layer.
   std::vector<float*> addresses(int64_t layer) const;
+  std::span<const int32_t> pages() const { return pages_; }
   /// Maximum number of pages that `positions` need.
   static int64_t pages_for(int64_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
 

@@ -70,12 +70,6 @@ auto with_inputs(const Layer& layer, const Inputs&... inputs) {
   return [layer, inputs...](const ForwardPass& pass) { return layer.forward(inputs..., pass); };
 }
 
-/// A residual branch of a fused step: f(x, norm, residual) computes residual + the branch.
-template <class F>
-Tensor step_residual(const TransformerLayerConfig& config, const Norm& norm, const Tensor& x, F&& f) {
-  return config.norm_first ? f(x, &norm, x) : norm.forward(f(x, nullptr, x));
-}
-
 /// Xavier initialisation of the matrices that are initialised like a Linear: attention's output and the feed-forward
 /// network. Attention's other projections have Xavier initialisation already.
 void reset_xavier(MultiheadAttention& attention, Rng& rng) {

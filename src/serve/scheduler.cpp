@@ -29,6 +29,7 @@ Scheduler::~Scheduler() { stop(); }
 std::unique_ptr<Engine> Scheduler::new_engine() const {
   const ModelKind kind = model_.model->kind();
   if (kind != ModelKind::translation && kind != ModelKind::language) return nullptr;
+  const PrecisionScope precision(model_.precision, model_.model->device());  // decides on the type of the cache
   return std::make_unique<Engine>(
       *model_.model, EngineOptions{.prompt_tokens = options_.prompt_tokens, .cache_bytes = options_.cache_bytes});
 }

@@ -122,6 +122,52 @@ TEST_P(OnADevice, TheCacheHasTheRequestedType) {
   EXPECT_GT(difference(logits(DType::f32), rounded), 0);
 }
 
+/// Keys and values are in pages, a prompt is read in parts, and a sequence gets the same bits alone and among others.
+TEST_P(OnADevice, TheSameBitsAloneAsAmongOthers) {
+  model_->to(device());
+  std::vector<std::vector<Hypothesis>> alone;
+  for (const Sequence& sequence : sequences()) {
+    Engine engine(*model_, {});
+    Sequence one = sequence;
+    one.on_done = [&alone](std::vector<Hypothesis> best) { alone.push_back(std::move(best)); };
+    engine.add(std::move(one));
+    while (engine.step()) {
+    }
+  }
+  expect_same(alone, written({.rows = 7}), 0);
+  expect_same(alone, written({.prompt_tokens = 3}), 0);
+  const int64_t page = Engine(*model_, {}).counters().page_bytes;
+  ASSERT_GT(page, 0);
+  expect_same(alone, written({.prompt_tokens = 5, .cache_bytes = 30 * page}), 0);
+}
+
+/// A prompt that begins like an earlier one takes over its pages.
+TEST(PagesOnADevice, AreShared) {
+  const auto model = tiny_model("gpt", kVocab);
+  model->to(device());
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 40; ++i) prompt.push_back(5 + i % 7);
+  const auto written = [&](Engine& engine) {
+    std::vector<Hypothesis> result;
+    Sequence one = testing::mixed_sequence(*model, prompt, 1, 23);  // a beam
+    one.limit = 12;
+    one.on_done = [&result](std::vector<Hypothesis> best) { result = std::move(best); };
+    engine.add(std::move(one));
+    while (engine.step()) {
+    }
+    return result;
+  };
+  Engine engine(*model, {});
+  const auto first = written(engine);
+  EXPECT_EQ(engine.counters().reused_tokens, 0);
+  const auto second = written(engine);
+  EXPECT_EQ(engine.counters().reused_tokens, 32);
+  EXPECT_EQ(engine.counters().pages_used, 0);
+  ASSERT_EQ(first.size(), second.size());
+  EXPECT_EQ(first[0].ids, second[0].ids);
+  EXPECT_EQ(first[0].log_probability, second[0].log_probability);
+}
+
 TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {
   model_->to(device());
   expect_same(written({.rows = 7, .use_best = false}), written({.rows = 7}), 0);

@@ -1,10 +1,13 @@
-// The same request gets the same bits, alone or among others: tokens, log probabilities and attention weights.
+// The same request gets the same bits, alone or among others: tokens, log probabilities and attention weights. On the
+// CPU, or on the device named by ATTEND_TEST_DEVICE.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <numeric>
 
+#include "attend/backend/devices.h"
 #include "attend/base/threads.h"
 #include "attend/generate/score.h"
 #include "attend/models/model.h"
@@ -17,6 +20,11 @@ namespace {
 
 using testing::kVocab;
 using testing::ModelCase;
+
+Device device() {
+  const char* name = std::getenv("ATTEND_TEST_DEVICE");
+  return name == nullptr ? kCpu : parse_device(name);
+}
 
 /// What a request got: its hypotheses, and the bits of every log probability and attention weight of each step.
 struct Answer {
@@ -32,6 +40,7 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
 
   void create(WeightFormat format) {
     model_ = testing::created(GetParam(), 40);
+    model_->to(device());
     set_weight_format(*model_, format);
   }
 
@@ -168,16 +177,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// Rounded activations are used with bf16 weights on processors that have such products.
 TEST(SameBits, WithRoundedActivations) {
-  if (!has_bf16()) GTEST_SKIP() << "no bf16 products";
-  const auto model = testing::tiny_model("gpt", 300, {{"dim", "64"}});
+  if (!has_bf16(device())) GTEST_SKIP() << "no bf16 products";
+  const PrecisionScope precision(Precision::bf16, device());
+  // Rows of up to 1,024 numbers and longer ones, and many columns, have kernels of their own on a GPU.
+  const auto model = testing::tiny_model("gpt", device() == kCpu ? 300 : 20000,
+                                         {{"dim", "64"}, {"ffn_dim", device() == kCpu ? "256" : "2048"}});
+  model->to(device());
   set_weight_format(*model, WeightFormat::bf16);
-  const PrecisionScope precision(Precision::bf16);
   const auto run = [&](size_t first, size_t last) {
     std::vector<std::vector<uint64_t>> bits(last - first);
     Engine engine(*model, {});
     for (size_t i = first; i < last; ++i) {
       Sequence one{.prompt = {static_cast<int32_t>(i + 5), 7, 9},
-                   .vocabulary = {.size = 300, .banned = {}, .begin = 2, .ends = {3}},
+                   .vocabulary = {.size = model->vocab_size(), .banned = {}, .begin = 2, .ends = {3}},
                    .limit = 8};
       one.on_step = [&own = bits[i - first]](const SequenceStep& step) {
         own.push_back(std::bit_cast<uint64_t>(step.nodes[0].log_probability));
@@ -189,8 +201,10 @@ TEST(SameBits, WithRoundedActivations) {
     }
     return bits;
   };
-  const auto together = run(0, 60);
-  for (const size_t i : {0, 17, 59}) EXPECT_EQ(together[i], run(i, i + 1)[0]);
+  const auto together = run(0, 250);
+  for (const size_t i : {0, 17, 249}) EXPECT_EQ(together[i], run(i, i + 1)[0]);
+  const auto some = run(100, 112);
+  for (size_t i = 0; i < some.size(); ++i) EXPECT_EQ(together[100 + i], some[i]);
 }
 
 TEST(SameBits, ATextIsScoredAloneAsAmongOthers) {
@@ -202,6 +216,7 @@ TEST(SameBits, ATextIsScoredAloneAsAmongOthers) {
     const auto model = testing::tiny_model("gpt", tokenizer.size(), settings);
     for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
       const auto own = testing::tiny_model("gpt", tokenizer.size(), settings);
+      own->to(device());
       set_weight_format(*own, format);
       const auto& language = dynamic_cast<const LanguageModel&>(*own);
       const auto together = score_texts(language, tokenizer, texts, {});
@@ -218,6 +233,7 @@ TEST(SameBits, APairIsScoredAloneAsAmongOthers) {
   const std::vector<std::string> sources{"abc", "a longer sentence", "d"}, targets{"xyz", "q", "another long one"};
   for (const char* architecture : {"transformer", "rnn-attention", "rnn"}) {
     const auto model = testing::tiny_model(architecture, tokenizer.size());
+    model->to(device());
     const auto& pair = dynamic_cast<const PairModel&>(*model);
     const auto together = score_pairs(pair, tokenizer, sources, targets, {});
     for (size_t i = 0; i < sources.size(); ++i) {

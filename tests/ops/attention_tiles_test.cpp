@@ -350,7 +350,8 @@ TEST_P(AttentionTiles, HiddenKeysNeverLeak) {
     const double unit = testing::Rounding(c.dtype).unit();
     const auto expect_near = [&](const std::vector<double>& a, const std::vector<double>& b) {
       ASSERT_EQ(a.size(), b.size());
-      for (size_t n = 0; n < a.size(); ++n) ASSERT_NEAR(a[n], b[n], 2 * unit * largest(b) + 1e-5) << n;
+      const double tolerance = 2 * unit * largest(b) + 1e-5;
+      for (size_t n = 0; n < a.size(); ++n) ASSERT_NEAR(a[n], b[n], tolerance) << n;
     };
     expect_near(got.y, clean.y);
     expect_near(got.dq, clean.dq);
