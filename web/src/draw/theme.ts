@@ -99,6 +99,11 @@ export function onScale(weight: number, scale: WeightScale = "root"): number {
   return scale === "root" ? Math.sqrt(inside) : inside <= 0 ? 0 : Math.max(0, 1 + Math.log10(inside) / 4);
 }
 
+/** The scale for maps with this many keys: in a longer text, most weights are too small for the scale by roots. */
+export function scaleFor(...keys: number[]): WeightScale {
+  return Math.max(...keys) > 96 ? "log" : "root";
+}
+
 /** The colour of a weight: the same in every picture. */
 export function weightColour(theme: Theme, weight: number, scale: WeightScale = "root"): number {
   return theme.sequential[Math.round(onScale(weight, scale) * 255)] ?? 0;

@@ -6,7 +6,7 @@ import { grouped, visible, labels } from "../data/words";
 import { el, languageOf } from "../dom";
 import { drawHeatmap, drawLegend, drawSignedLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
-import { hex, headColour, inkOn, weightColour } from "../draw/theme";
+import { hex, headColour, inkOn, scaleFor, weightColour } from "../draw/theme";
 import { requestOf } from "../request";
 import { parsePairs, togglePair } from "../state";
 import { attentionSelect, axes, headSelect, labelNumber, note, section, selectedNames } from "./common";
@@ -279,7 +279,7 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
       ["difference", t.afterLessBefore, difference, true],
     ] as const
   ).map(([id, title, grid, signed]) => {
-    const options = { theme, rows, columns, signed, most, cell: 22 };
+    const options = { theme, rows, columns, signed, most, scale: scaleFor(columns.length), cell: 22 };
     const picture: Picture = new Picture({
       id: `ablate-${id}`,
       title,
@@ -293,7 +293,7 @@ async function mapsOf(context: Context, after: Run): Promise<Picture[]> {
         pen.text(title, at.left, at.height + 16, { colour: theme.ink, size: 13, weight: 600 });
         drawHeatmap(pen, at, grid, options);
         if (signed) drawSignedLegend(pen, at.left, at.height + 26, theme, most);
-        else drawLegend(pen, at.left, at.height + 26, theme);
+        else drawLegend(pen, at.left, at.height + 26, theme, options.scale);
       },
       table: () => ({
         columns: [t.query, ...columns.map((l) => l.text)],

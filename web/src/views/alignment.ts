@@ -8,6 +8,7 @@ import { visible } from "../data/words";
 import { el } from "../dom";
 import { cellAt, drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { scaleFor } from "../draw/theme";
 import type { State } from "../state";
 import { alignOf, loadAlignment } from "./alignment_data";
 import { note, selectedNames } from "./common";
@@ -22,7 +23,7 @@ export async function alignmentView(context: Context): Promise<View> {
   const weights = new Grid(Float32Array.from(found.weights.flat()), [rows.length, columns.length]);
   const marks = found.links.map(([s, target]): [number, number] => [target, s]);
   let focus: [number, number] | null = null;
-  const options = { theme, rows, columns, marks, cell: 34 };
+  const options = { theme, rows, columns, marks, scale: scaleFor(columns.length), cell: 34 };
   const readout = el("output", { class: "readout", attributes: { id: "readout" } }, t.links(found.links.length));
   const show = (place: [number, number] | null, speak: boolean) => {
     focus = place;
@@ -41,7 +42,7 @@ export async function alignmentView(context: Context): Promise<View> {
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
       drawHeatmap(pen, at, weights, { ...options, focus });
-      drawLegend(pen, at.left, at.height + 12, theme);
+      drawLegend(pen, at.left, at.height + 12, theme, options.scale);
     },
     hover: (x, y) => show(cellAt(layout(picture.element.clientWidth), x, y, rows.length, columns.length), false),
     leave: () => show(null, false),

@@ -6,6 +6,7 @@ import type { Attention, Info, Model, Run, RunRequest } from "../data/types";
 import { el } from "../dom";
 import { cellAt, drawHeatmap, drawLegend, drawSignedLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { scaleFor, type WeightScale } from "../draw/theme";
 import { requestOf } from "../request";
 import { sharpestHead } from "../selection";
 import { kUnselected } from "../state";
@@ -53,7 +54,8 @@ export async function compareView(context: Context): Promise<View> {
     if (query !== undefined && key !== undefined) context.note({ query, key });
     show(place);
   };
-  const at: Focus = { now: () => focus, show, leave: () => show(pinned), pin };
+  const scale = scaleFor(first.columns.length, second.columns.length);
+  const at: Focus = { scale, now: () => focus, show, leave: () => show(pinned), pin };
   const pictures = [mapOf(context, "compare-a", first, at), mapOf(context, "compare-b", second, at)];
   const query = () => focus?.[0] ?? labelAt(first.rows, selection.query);
   const looked = (one: Half) => (query() < one.weights.rows ? one.weights.row(query()) : null);
@@ -185,6 +187,7 @@ function halfControls({ info, model, t, source, update }: Context, side: "a" | "
 
 /** The cell under the pointer or the pinned one, which all maps frame. */
 interface Focus {
+  scale: WeightScale; // of both maps
   now(): [number, number] | null;
   show(place: [number, number] | null): void;
   leave(): void;
@@ -192,7 +195,7 @@ interface Focus {
 }
 
 function mapOf({ t, theme }: Context, id: string, one: Half, at: Focus): Picture {
-  const options = { theme, rows: one.rows, columns: one.columns, cell: 26 };
+  const options = { theme, rows: one.rows, columns: one.columns, scale: at.scale, cell: 26 };
   const layout = (available: number) => heatmapLayout(available, options);
   const picture: Picture = new Picture({
     id,
@@ -202,7 +205,7 @@ function mapOf({ t, theme }: Context, id: string, one: Half, at: Focus): Picture
     draw: (pen, sight) => {
       const place = layout(picture.element.clientWidth || sight.width);
       drawHeatmap(pen, place, one.weights, { ...options, focus: within(at.now(), one) });
-      drawLegend(pen, place.left, place.height + 8, theme);
+      drawLegend(pen, place.left, place.height + 8, theme, at.scale);
     },
     ...pointing(() => layout(picture.element.clientWidth), one, at),
     table: () => ({

@@ -10,7 +10,7 @@ import type { Attention, HeadStats } from "../data/types";
 import { grouped, labelAt } from "../data/words";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
-import type { WeightScale } from "../draw/theme";
+import { scaleFor, type WeightScale } from "../draw/theme";
 import { Tiles } from "../draw/tiles";
 import type { Messages } from "../i18n";
 import { keyOf } from "../selection";
@@ -19,7 +19,6 @@ import { drawMatrix, matrixFrame, placeIn, type Frame } from "./matrix_drawing";
 import { patchesPicture } from "./patches";
 
 const kMostGrouped = 1 << 20;
-const kShort = 96; // keys: for a longer text, most weights are too small for the scale by roots
 
 const scales = (t: Messages) => [
   { value: "root", text: t.rootScale },
@@ -34,7 +33,7 @@ export async function matrixView(context: Context): Promise<View> {
   let lit: Float32Array | null = null; // the selected row, shown on the image
   const words = state.words && attention.queries * attention.keys <= kMostGrouped;
   const all = axes(run, attention, words);
-  const scale = state.scale || (attention.keys > kShort ? "log" : "root");
+  const scale = state.scale || scaleFor(attention.keys);
   const tiles = await openTiles(context, all, words, scale, () => picture.redraw());
   const stats = await statsOf(context, attention, head, all, words);
   let frame: Frame = matrixFrame(600, all);

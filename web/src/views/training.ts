@@ -6,6 +6,7 @@ import { el, replaceChildren } from "../dom";
 import { drawChart, nearestTo, stepAt, type ChartOptions, type Series } from "../draw/chart";
 import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
+import { scaleFor } from "../draw/theme";
 import { selectionOf } from "../selection";
 import { attentionOptions, axes, note, section } from "./common";
 
@@ -221,7 +222,7 @@ async function snapshotOf(
   const { attention, head } = chosen;
   const { rows, columns } = axes(run, attention, state.words);
   const weights = grouped(await source.array(run.id, `weights/${attention.index}/${head}`), rows, columns);
-  const options = { theme, rows, columns, cell: 26 };
+  const options = { theme, rows, columns, scale: scaleFor(columns.length), cell: 26 };
   const layout = (available: number) => heatmapLayout(Math.min(760, available), options);
   const change = (part: Partial<typeof state>) => {
     remember(part);
@@ -236,7 +237,7 @@ async function snapshotOf(
     draw: (pen, sight) => {
       const at = layout(picture.element.clientWidth || sight.width);
       drawHeatmap(pen, at, weights, options);
-      drawLegend(pen, at.left, at.height + 8, theme);
+      drawLegend(pen, at.left, at.height + 8, theme, options.scale);
     },
     table: () => ({
       columns: [t.query, ...columns.map((l) => l.text)],
