@@ -14,6 +14,7 @@
 #include "attend/backend/devices.h"
 #include "backend/cpu/cpu.h"
 #include "backend/plugin.h"
+#include "base/plugin_file.h"
 
 namespace attend {
 namespace {
@@ -33,41 +34,6 @@ struct Cuda {
 /// The plug-in, once something has opened it.
 std::atomic<const Plugin*> used_plugin{nullptr};
 
-/// The folder of this library or program; empty if it is unknown.
-fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  return fs::absolute(info.dli_fname, ignored).parent_path();
-}
-
-fs::path program_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
-/// Where the plug-in is looked for, in this order.
-std::vector<std::string> plugin_places() {
-  std::vector<std::string> places;
-  const auto add = [&](const fs::path& place) {
-    const std::string file = place.lexically_normal().string();
-    if (std::find(places.begin(), places.end(), file) == places.end()) places.push_back(file);
-  };
-  if (const fs::path program = program_folder(); !program.empty()) {
-    add(program / kPluginFile);
-    add(program / "../lib/attend" / kPluginFile);
-  }
-  if (const fs::path own = own_folder(); !own.empty()) {
-    add(own / kPluginFile);
-    add(own / "attend" / kPluginFile);
-  }
-  places.emplace_back(kPluginFile);  // the default path of dlopen
-  return places;
-}
-
-/// Opens a shared library. RTLD_LOCAL keeps its symbols from the program's.
-void* open_library(const std::string& file) { return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); }
-
 bool is_plugin_named() {
   const char* file = std::getenv(kPluginVariable);
   return file != nullptr && *file != '\0';
@@ -82,7 +48,7 @@ void* open_plugin_library() {
   require<DeviceError>(open_library("libcuda.so.1") != nullptr,
                        "cuda: no NVIDIA driver is installed (libcuda.so.1 was not found)");
   std::string tried;
-  for (const std::string& place : plugin_places()) {
+  for (const std::string& place : plugin_places(kPluginFile)) {
     const bool is_file = place.find('/') != std::string::npos;
     tried += (tried.empty() ? "" : ", ") + (is_file ? fs::path(place).parent_path().string() : "the library path");
     std::error_code ignored;

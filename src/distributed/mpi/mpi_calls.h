@@ -1,0 +1,40 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <mutex>
+#include <span>
+
+// All calls of MPI go through these functions. Several threads of a process use MPI, one call at a time: a mutex guards
+// each call, and no call blocks. So MPI_THREAD_SERIALIZED is enough, which every implementation provides.
+namespace attend::distributed::mpi {
+
+std::mutex& mpi_mutex();
+
+/// Throws Error, with MPI's text, unless `code` is MPI_SUCCESS.
+void check(int code, const char* call);
+
+/// Calls MPI while no other thread does.
+template <class Function, class... Arguments>
+void call(const char* name, Function function, Arguments... arguments) {
+  const std::lock_guard lock(mpi_mutex());
+  check(function(arguments...), name);
+}
+
+/// Returns when all requests are complete. Ends the job if that takes longer than ATTEND_PATIENCE seconds (default:
+/// 3600): then another process hangs although its heart beats.
+void wait_all(std::span<MPI_Request> requests);
+
+/// The number of seconds in an environment variable; `fallback` if it has none.
+double seconds_in(const char* variable, double fallback);
+
+/// The communicator of heartbeats, and on it the tag of the message that announces the end of the job.
+MPI_Comm& watch_communicator();
+constexpr int kEndTag = 1;
+/// Whether another process has announced the end of the job and its reason. Holds the mutex already.
+bool is_end_announced();
+
+/// Prints "attend: `reason`" as one line, unless another process did, then ends all processes of the job.
+[[noreturn]] void end_job(const char* reason, int code);
+
+}  // namespace attend::distributed::mpi
