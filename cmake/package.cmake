@@ -1,6 +1,7 @@
 # `./run package` makes packages of the components that cmake/install.cmake installs:
 #   attend_VERSION_ARCH.deb          the command, its manual pages and completions
 #   libattend-dev_VERSION_ARCH.deb   headers, library, CMake package and pkg-config file
+#   attend-mpi_VERSION_ARCH.deb      the plug-in for mpirun and srun, if MPI is installed; it uses Debian's Open MPI
 #   attend-VERSION-linux-ARCH.tar.gz the command with every library it needs except those of glibc
 # The .deb files use the libraries of Debian 12.
 
@@ -52,14 +53,28 @@ string(CONCAT CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS
               "libfreetype-dev, libfontconfig-dev, pkg-config")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Headers and static library for C++20 programs, found by
 find_package of CMake or by pkg-config.")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/attend-mpi RENAME copyright
+        COMPONENT debian_mpi EXCLUDE_FROM_ALL)
+set(CPACK_DEBIAN_CLUSTER_PACKAGE_NAME attend-mpi)
+set(CPACK_DEBIAN_CLUSTER_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_CLUSTER_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_CLUSTER_PACKAGE_DEPENDS "attend (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_CLUSTER_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_COMPONENT_CLUSTER_DESCRIPTION "The part of attend that mpirun and srun need: several
+processes train one model, or share the lines of an input.")
+set(CPACK_ATTEND_HAS_MPI ${MPI_FOUND})
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 
 include(CPack)
 cpack_add_component_group(program)
 cpack_add_component_group(library)
+cpack_add_component_group(cluster)
 foreach(component command manual debian_command)
   cpack_add_component(${component} GROUP program)
 endforeach()
 foreach(component development debian_development)
   cpack_add_component(${component} GROUP library)
+endforeach()
+foreach(component mpi debian_mpi)
+  cpack_add_component(${component} GROUP cluster)
 endforeach()

@@ -1,6 +1,9 @@
 # Read by CPack for each kind of package.
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(CPACK_COMPONENTS_ALL command manual debian_command development debian_development)
+  if(CPACK_ATTEND_HAS_MPI)
+    list(APPEND CPACK_COMPONENTS_ALL mpi debian_mpi)
+  endif()
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 else()
   set(CPACK_COMPONENTS_ALL portable manual zsh)

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "attend/tensor/creation.h"
+#include "autograd/leaf_watch.h"
 #include "backend/kernels.h"
 
 namespace attend {
@@ -48,8 +51,46 @@ Variable::~Variable() {
 namespace {
 
 thread_local bool recording = true;
+thread_local const LeafWatch::Ready* leaf_ready = nullptr;
 thread_local const Storage* seed = nullptr;  // of the running backward()
 std::atomic<uint64_t> next_sequence{1};
+
+/// Counts down the uses of each leaf in a graph, and reports a leaf after its last use. Does nothing without a
+/// LeafWatch.
+class LeafUses {
+ public:
+  explicit LeafUses(const std::shared_ptr<Node>& last) {
+    if (leaf_ready == nullptr || !last) return;
+    std::unordered_set<const Node*> seen{last.get()};
+    std::vector<const Node*> open{last.get()};
+    while (!open.empty()) {
+      const Node& node = *open.back();
+      open.pop_back();
+      if (node.compute) {
+        left_.clear();
+        return;
+      }
+      for (const auto& input : node.inputs) {
+        if (!input) continue;
+        if (input->is_leaf) ++left_[input.get()];
+        if (input->node && seen.insert(input->node.get()).second) open.push_back(input->node.get());
+      }
+    }
+  }
+
+  void used_by(const Node& node) {
+    if (left_.empty()) return;
+    for (const auto& input : node.inputs) {
+      if (!input || !input->is_leaf) continue;
+      if (const auto found = left_.find(input.get()); found != left_.end() && --found->second == 0) {
+        (*leaf_ready)(input.get());
+      }
+    }
+  }
+
+ private:
+  std::unordered_map<const Variable*, int64_t> left_;
+};
 
 /// A tensor that may be written in place: the tensor itself if it is dense and owns its storage alone, else a copy.
 Tensor writable(Tensor tensor) {
@@ -238,6 +279,7 @@ void backward(const Tensor& y, const Tensor& dy) {
   const Storage* const outer = std::exchange(seed, dy ? nullptr : first.storage().get());
   const auto restore = [&](void*) { seed = outer; };
   const std::unique_ptr<void, decltype(restore)> scope(&pending, restore);
+  LeafUses uses(y.variable()->node);
   deliver(y.variable(), first, pending);
   while (!pending.empty()) {
     const auto [node, gradient] = std::move(pending.begin()->second);
@@ -261,11 +303,15 @@ void backward(const Tensor& y, const Tensor& dy) {
       if (sums[i] && gradients[i].storage() == sums[i].storage()) continue;  // was added in place
       deliver(input, std::move(gradients[i]), pending);
     }
+    uses.used_by(*node);
     node->inputs.clear();
   }
 }
 
 bool is_seed(const Tensor& dy) { return dy.storage().get() == seed && seed != nullptr; }
+
+LeafWatch::LeafWatch(Ready ready) : ready_(std::move(ready)), before_(std::exchange(leaf_ready, &ready_)) {}
+LeafWatch::~LeafWatch() { leaf_ready = before_; }
 
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }

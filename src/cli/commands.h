@@ -34,6 +34,8 @@ void add_inspect(Command& app);
 /// `attend manual FOLDER`, hidden: writes the manual pages and the shells' completions, man1/*.1, attend.bash, _attend
 /// (for zsh) and attend.fish. The build calls it.
 void add_manual(Command& app);
+/// `attend plan MODEL --processes N --link GBIT`: predicts the speed of training on many processes.
+void add_plan(Command& app);
 /// `attend score MODEL`: computes the log-probability of texts or pairs.
 void add_score(Command& app);
 /// `attend serve MODEL…`: serves models over HTTP.

@@ -64,7 +64,7 @@ class EmbedCommand {
 
   void run() {
     const bool is_joint = arguments_.npy || arguments_.similarity;
-    LineWork work("embed", arguments_.common, {.is_continuable = !is_joint});
+    LineWork work("embed", arguments_.common, {.is_continuable = !is_joint, .is_divisible = !is_joint});
     for (auto lines = work.next(); !lines.empty(); lines = work.next()) add(lines, work);
     if (arguments_.npy) work.output().bytes(npy());
     if (arguments_.similarity) write_similarity(work);

@@ -10,11 +10,13 @@
 #include "cli/evaluate_print.h"
 #include "cli/json_text.h"
 #include "cli/model_folder.h"
+#include "cli/processes.h"
 #include "cli/shared_options.h"
 #include "cli/signals.h"
 #include "cli/status_line.h"
 #include "cli/text_files.h"
 #include "cli/train_print.h"
+#include "distributed/group.h"
 
 namespace attend::cli {
 namespace {
@@ -49,6 +51,7 @@ MetricOptions metric_options(const EvaluateArguments& arguments) {
 
 template <class Measures>
 void report(const EvaluateArguments& arguments, Json head, const Measures& measures, int64_t beam = 1) {
+  if (!is_first_process()) return;
   if (arguments.json) {
     head.update(to_json(measures));
     std::cout << json_line(head) << '\n';
@@ -119,7 +122,7 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
     targets.push_back(std::move(example.target));
   }
   std::optional<KeptTranslations> kept;
-  if (!arguments.output.empty()) kept.emplace(arguments.output);
+  if (!arguments.output.empty() && is_first_process()) kept.emplace(arguments.output);
   SearchOptions search = search_by(folder.rules);  // as attend translate does
   search.beam = arguments.beam.value_or(search.beam);
   search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
@@ -128,11 +131,11 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
   TranslationMeasuring measuring{.search = search, .metrics = metric_options(arguments), .progress = [&](double share) {
                                    status.share("Translating", share);
                                  }};
-  if (kept) {
+  if (kept && distributed::world().size() == 1) {
     stop_after_lines();
     measuring.search.on_step = check_stop;
-    measuring.on_hypothesis = [&](const std::string& hypothesis) { kept->add(hypothesis); };
   }
+  if (kept) measuring.on_hypothesis = [&](const std::string& hypothesis) { kept->add(hypothesis); };
   TranslationMeasures measures;
   try {
     measures = measure_translation(pair_model(folder), *folder.tokenizer, sources, targets, measuring);
@@ -143,7 +146,7 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
   if (kept) kept->finish();
   status.clear();
   report(arguments, {{"model", folder.path}, {"beam", search.beam}}, measures, search.beam);
-  if (measures.cut_sources > 0) {
+  if (measures.cut_sources > 0 && is_first_process()) {
     std::cerr << "attend: truncated " << measures.cut_sources << (measures.cut_sources == 1 ? " source" : " sources")
               << " to the model's maximum of " << folder.model->context() << " tokens\n";
   }

@@ -15,6 +15,7 @@
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
+#include "cli/processes.h"
 #include "cli/shared_options.h"
 #include "cli/signals.h"
 
@@ -100,22 +101,31 @@ class GenerateCommand {
         options_(arguments.options),
         folder_(folder),
         is_terminal_(isatty(STDOUT_FILENO) == 1 && (common.output.empty() || common.output == "-")),
-        work_("generate", common, {.unit = "prompts", .chunk = chunk_of(arguments.options), .is_continuable = false}) {}
+        work_("generate", common,
+              {.unit = "prompts",
+               .chunk = chunk_of(arguments.options),
+               .is_continuable = false,
+               .is_divisible = !arguments.whole_text && common.input.texts.size() != 1}) {}
 
   void run() {
     if (arguments_.whole_text) {
-      std::string prompt = work_.rest();
-      while (prompt.ends_with('\n')) prompt.pop_back();
-      write({prompt});
+      if (is_first_process()) write_rest();
     } else {
       auto prompts = work_.next();
-      if (prompts.empty() && !arguments_.input_option->count() && !is_stop_requested()) prompts = {""};
+      const bool is_new_text = prompts.empty() && work_.read() == 0 && !arguments_.input_option->count();
+      if (is_new_text && is_first_process() && !is_stop_requested()) prompts = {""};
       for (; !prompts.empty(); prompts = work_.next()) write(prompts);
     }
     work_.finish(folder_.model->context());
   }
 
  private:
+  void write_rest() {
+    std::string prompt = work_.rest();
+    while (prompt.ends_with('\n')) prompt.pop_back();
+    write({prompt});
+  }
+
   /// Beam search processes one prompt at a time.
   static ChunkLimits chunk_of(const GenerateOptions& options) {
     const int64_t prompts = options.beam > 1 ? 1 : std::max<int64_t>(options.batch_rows / options.copies, 1);
@@ -161,7 +171,7 @@ class GenerateCommand {
 
   /// Prints a line of three dashes between texts.
   void begin_text() {
-    if (has_written_) work_.output().line("---");
+    if (has_written_ || work_.before() > 0) work_.output().line("---");
     has_written_ = true;
   }
 

@@ -5,15 +5,21 @@
 #include <iostream>
 
 #include "cli/command_line.h"
+#include "cli/processes.h"
 #include "cli/train_print.h"
+#include "distributed/group.h"
 
 namespace attend::cli {
 namespace {
 
 constexpr size_t kFirstLines = 32;
 
-/// Replaces `-` as the only text by standard input.
+/// Lines per chunk at first, if several processes share the input: a short input is divided too.
+constexpr size_t kFirstShared = 8;
+
+/// Replaces `-` as the only text by standard input. Processes other than the first read nothing.
 TextInputOptions with_standard_input(TextInputOptions input) {
+  if (!is_first_process()) return {.texts = {""}};
   if (std::ranges::find(input.texts, "-") == input.texts.end()) return input;
   if (input.texts.size() > 1) throw UsageError("- is standard input and cannot be combined with other texts");
   input.texts.clear();
@@ -30,22 +36,92 @@ LineWork::LineWork(std::string command, const CommonOptions& common, const LineW
       common_(common),
       options_(options),
       input_(with_standard_input(common.input)),
-      output_(common.output) {
-  if (!options_.are_texts_files) {
+      output_(is_first_process() ? common.output : ""),
+      is_first_(is_first_process()),
+      is_shared_(options.is_divisible && distributed::world().size() > 1) {
+  if (!options_.are_texts_files && is_first_) {
     for (const std::string& text : common.input.texts) suggest_file(text, "-i %FILE");
   }
 }
 
 std::vector<std::string> LineWork::next() {
+  if (is_shared_) return next_of_round();
+  if (!is_first_) return {};
   before_ += chunk_;
-  // Small chunks at first, so that a run stopped early has some results to keep.
-  ChunkLimits limits = options_.chunk;
-  limits.lines = std::min(limits.lines, std::max(kFirstLines, static_cast<size_t>(before_)));
-  std::vector<std::string> lines = input_.chunk(limits);
-  if (is_stop_requested()) lines.clear();
+  std::vector<std::string> lines = chunk();
   chunk_ = std::ssize(lines);
   is_at_end_ = lines.empty() && !is_stop_requested();
   return lines;
+}
+
+/// The next lines of the input. Small chunks at first, so that a run stopped early has some results to keep.
+std::vector<std::string> LineWork::chunk() {
+  ChunkLimits limits = options_.chunk;
+  const size_t first = is_shared_ ? kFirstShared : kFirstLines;
+  const auto so_far = static_cast<size_t>(is_shared_ ? read_ / distributed::world().size() : read_);
+  limits.lines = std::min(limits.lines, std::max(first, so_far));
+  std::vector<std::string> lines = input_.chunk(limits);
+  if (is_stop_requested()) lines.clear();
+  read_ += std::ssize(lines);
+  return lines;
+}
+
+/// The first process reads a chunk for each process. The round in which the input ends is the last one.
+std::vector<std::string> LineWork::next_of_round() {
+  collect();
+  if (is_last_round_) return {};
+  distributed::Group& group = distributed::world();
+  const int64_t start = read_;
+  std::vector<std::string> chunks;
+  for (int rank = 0; rank < group.size() && is_first_; ++rank) {
+    const std::vector<std::string> lines = is_last_round_ ? std::vector<std::string>{} : chunk();
+    is_last_round_ = lines.empty();
+    chunks.push_back(distributed::packed(lines));
+  }
+  chunks = distributed::unpacked(distributed::broadcast(group, distributed::packed(chunks)));
+  is_last_round_ = chunks.back().empty();
+  is_at_end_ = is_last_round_ && !is_stop_requested();
+  is_round_open_ = true;
+  read_ = start;
+  std::vector<std::string> own;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    std::vector<std::string> lines = distributed::unpacked(chunks[static_cast<size_t>(rank)]);
+    const int64_t count = std::ssize(lines);
+    if (rank == group.rank()) before_ = read_, own = std::move(lines);
+    read_ += count;
+  }
+  round_ = {.lines = std::ssize(own)};
+  return own;
+}
+
+/// Brings the results of a round to the first process. After a signal, it takes those before the first unfinished line.
+void LineWork::collect() {
+  if (!is_round_open_) return;
+  is_round_open_ = false;
+  distributed::Group& group = distributed::world();
+  round_.tokens = speed_.take();
+  round_.is_stopped = is_stop_requested();
+  const std::vector<Round> rounds = distributed::all_gather(group, std::vector<Round>{round_});
+  const std::vector<std::string> texts = distributed::all_gather(group, output_.take());
+  bool is_whole = true;
+  for (size_t rank = 0; rank < rounds.size(); ++rank) {
+    const Round& round = rounds[rank];
+    if (round.is_stopped != 0) is_last_round_ = true, is_at_end_ = false;
+    if (is_whole && is_first_) {
+      output_.bytes(texts[rank]);
+      speed_.add(round.tokens);
+      done_ += round.finished;
+      if (cut_ == 0) first_cut_ = round.first_cut;
+      cut_ += round.cut;
+    }
+    is_whole = is_whole && round.finished == round.lines;
+  }
+  is_stopped_ = is_stopped_ || std::ranges::any_of(rounds, [](const Round& round) { return round.is_stopped != 0; });
+  if (is_first_) {
+    if (output_.path().empty()) status_.clear();
+    output_.flush();
+    computed(0);
+  }
 }
 
 std::optional<int64_t> LineWork::total() {
@@ -55,20 +131,22 @@ std::optional<int64_t> LineWork::total() {
 }
 
 void LineWork::done(int64_t lines) {
-  done_ += lines;
-  computed(0);
+  (is_shared_ ? round_.finished : done_) += lines;
+  if (!is_shared_) computed(0);
 }
 
 void LineWork::computed(int64_t lines) {
-  if (!status_.is_shown() || input_.is_interactive() || is_stop_requested()) return;
-  status_.count(std::max(done_, before_ + lines), total(), options_.unit);
+  if (!status_.is_shown() || !is_first_ || input_.is_interactive() || is_stop_requested()) return;
+  status_.count(std::max(done_, is_shared_ ? 0 : before_ + lines), total(), options_.unit);
 }
 
 void LineWork::cut(int64_t index) {
-  if (++cut_ == 1) first_cut_ = before_ + index + 1;
+  int64_t& count = is_shared_ ? round_.cut : cut_;
+  if (++count == 1) (is_shared_ ? round_.first_cut : first_cut_) = before_ + index + 1;
 }
 
 void LineWork::flush() {
+  if (is_shared_) return;  // collect() writes
   if (output_.path().empty()) status_.clear();
   output_.flush();
 }
@@ -97,9 +175,15 @@ std::string LineWork::stop_message() {
 }
 
 void LineWork::finish(int64_t longest) {
+  if (is_shared_) collect();
+  if (!is_first_) {
+    if (is_shared_ && is_stopped_) exit_by_signal();
+    return;
+  }
   status_.clear();
-  const bool is_finished = is_at_end_ && done_ == before_;
-  const bool is_stopped = is_stop_requested() && !is_finished && (is_partial_ || total() != done_);
+  const bool is_finished = is_at_end_ && done_ == (is_shared_ ? read_ : before_);
+  const bool has_signal = is_shared_ ? is_stopped_ : is_stop_requested();
+  const bool is_stopped = has_signal && !is_finished && (is_partial_ || is_shared_ || total() != done_);
   if (!is_stopped || done_ > 0 || is_partial_) output_.finish();
   warn_of_cuts(longest);
   if (is_stopped) {

@@ -11,20 +11,17 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/explain_print.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
+#include "distributed/group.h"
 
 namespace {
 
 using attend::cli::Command;
+using attend::cli::fail;
 using attend::cli::UsageError;
 
 constexpr int kFailure = 1, kUsage = 2;
-
-int fail(int code, std::string message) {
-  std::ranges::replace(message, '\n', ' ');
-  std::cerr << "attend: " << message << '\n';
-  return code;
-}
 
 /// The path and the system's reason, without the prefix that std::filesystem adds.
 std::string plain_message(const std::filesystem::filesystem_error& error) {
@@ -89,11 +86,13 @@ int run(int argc, char** argv) {
   attend::cli::add_explain(app);
   attend::cli::add_tokenize(app);
   attend::cli::add_bench(app);
+  attend::cli::add_plan(app);
   attend::cli::add_manual(app);
 
   if (argc < 2) return fail(kUsage, "expected a command; see attend --help");
   std::vector<std::string> words = with_help_option({argv + 1, argv + argc});
   if (const std::string complaint = complaint_about(words[0], app); !complaint.empty()) return fail(kUsage, complaint);
+  attend::cli::join_processes(words);
   try {
     if (!app.run(std::move(words))) return 0;
   } catch (const UsageError& error) {
@@ -101,7 +100,9 @@ int run(int argc, char** argv) {
     return fail(kUsage, std::string(error.what()) + "; see attend " + name + "--help");
   }
   std::cout.flush();
-  return std::cout ? 0 : fail(kFailure, "cannot write the output");
+  if (!std::cout) return fail(kFailure, "cannot write the output");
+  attend::distributed::leave();
+  return 0;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "attend/base/error.h"
 #include "cli/command_line.h"
+#include "cli/processes.h"
 
 namespace attend::cli {
 namespace {
@@ -58,7 +59,7 @@ void choose_task(ModelFolder& folder, const std::string& task) {
 void warn_unfollowed(const ModelFolder& folder) {
   std::string keys;
   for (const std::string& key : folder.rules.unfollowed) keys += (keys.empty() ? "" : ", ") + key;
-  if (!keys.empty())
+  if (!keys.empty() && is_first_process())
     std::cerr << "attend: " << folder.path << ": unsupported generation settings are ignored: " << keys << '\n';
 }
 

@@ -10,6 +10,7 @@
 #include "cli/json_text.h"
 #include "cli/line_work.h"
 #include "cli/model_folder.h"
+#include "cli/processes.h"
 #include "cli/signals.h"
 
 namespace attend::cli {
@@ -43,7 +44,7 @@ class Targets {
 
   /// The targets of `lines`, which follow `before` others. Lines with tabs are reduced to their sources.
   std::vector<std::string> of(std::vector<std::string>& lines, int64_t before) {
-    if (file_) return aligned(lines.size());
+    if (file_) return aligned(before, lines.size());
     std::vector<std::string> targets;
     for (std::string& line : lines) {
       ++before;
@@ -56,14 +57,22 @@ class Targets {
     return targets;
   }
 
-  /// Throws unless the target file has no further lines.
-  void check_end() {
-    if (file_ && !is_stop_requested()) require_same(file_->chunk({.lines = 1}).empty());
+  /// Throws unless the target file has `lines` lines.
+  void check_end(int64_t lines) {
+    if (!file_ || is_stop_requested()) return;
+    skip_to(lines);
+    require_same(file_->chunk({.lines = 1}).empty());
   }
 
  private:
-  std::vector<std::string> aligned(size_t count) {
+  /// Skips the lines of other processes.
+  void skip_to(int64_t line) {
+    for (; position_ < line; ++position_) require_same(!file_->chunk({.lines = 1}).empty() || is_stop_requested());
+  }
+  std::vector<std::string> aligned(int64_t before, size_t count) {
+    skip_to(before);
     std::vector<std::string> targets = file_->chunk({.lines = count, .bytes = SIZE_MAX});
+    position_ += std::ssize(targets);
     require_same(targets.size() == count || is_stop_requested());
     targets.resize(count);
     return targets;
@@ -71,6 +80,7 @@ class Targets {
   void require_same(bool is_same) const { require<FormatError>(is_same, names_, " have different numbers of lines"); }
 
   std::optional<TextInput> file_;
+  int64_t position_ = 0;
   std::string names_;
 };
 
@@ -145,13 +155,14 @@ void score_pairs_of(const ScoreArguments& arguments, const ModelFolder& folder, 
     }
     report.flush(sources.size());
   }
-  input.check_end();
+  if (is_first_process()) input.check_end(work.read());
 }
 
 void score_texts_of(const ScoreArguments& arguments, const ModelFolder& folder, LineWork& work, Report& report) {
   const LanguageModel& model = language_model(folder);
   const ScoreOptions options{.rules = folder.rules};
   if (arguments.whole_text) {
+    if (!is_first_process()) return;
     const std::string text = work.rest();
     report.add(score_texts(model, *folder.tokenizer, std::span(&text, 1), options)[0], 0, false);
     return report.flush(1);
@@ -189,7 +200,9 @@ void run_score(const ScoreArguments& arguments) {
   check_model(arguments, folder);
   CommonOptions common = arguments.common;
   if (!arguments.source.empty()) common.input.file = arguments.source;
-  LineWork work("score", common, {.is_continuable = !arguments.total && arguments.source.empty()});
+  LineWork work("score", common,
+                {.is_continuable = !arguments.total && arguments.source.empty(),
+                 .is_divisible = !arguments.total && !arguments.whole_text});
   Report report(arguments, *folder.tokenizer, work);
   folder.model->kind() == ModelKind::translation ? score_pairs_of(arguments, folder, work, report)
                                                  : score_texts_of(arguments, folder, work, report);

@@ -8,23 +8,39 @@
 #include "attend/base/threads.h"
 #include "attend/models/generation_rules.h"
 #include "cli/command_line.h"
+#include "distributed/group.h"
 
 namespace attend::cli {
 
 void add_compute_options(Command& command, ComputeOptions& options) {
   command
-      .add_option("--device", options.device,
-                  "Device: cpu, cuda, cuda:N, or auto: the first GPU, or the CPU if there is none (default: auto)")
+      .add_option(
+          "--device", options.device,
+          "Device: cpu, cuda, cuda:N, or auto: the first GPU, or the CPU if there is none (default: auto); with "
+          "mpirun, cuda is a GPU for each process")
       ->suggest({"auto", "cpu", "cuda"})
       ->type_name("NAME");
-  command.add_option("--threads", options.threads, "Number of CPU threads (default: all cores)")
+  command
+      .add_option("--threads", options.threads,
+                  "Number of CPU threads (default: all cores, divided among the processes of a host)")
       ->check(whole_number(1, 1024))
       ->type_name("N");
 }
 
+namespace {
+
+int gpu_count() { return static_cast<int>(devices().size()) - 1; }
+
+}  // namespace
+
 Device device_of(const ComputeOptions& options) {
   try {
-    return parse_device(options.device);
+    Device device = parse_device(options.device);
+    const distributed::Group& group = distributed::world();
+    if (device != kCpu && options.device.find(':') == std::string::npos && group.size() > 1) {  // one GPU per process
+      device.index = group.members()[static_cast<size_t>(group.rank())].local_rank % gpu_count();
+    }
+    return device;
   } catch (const ShapeError& error) {
     throw UsageError(error.what());
   }
@@ -37,7 +53,8 @@ Device use(const ComputeOptions& options) {
   if (device != kCpu) {  // a GPU that is busy is reported before any other work
     const DeviceInfo info = device_info(device);
     require<DeviceError>(info.problem.empty(), info.problem, "; --device cpu uses the processor");
-    if (is_auto) std::cerr << "Using " << info.name << " (" << device << "); --device cpu uses the processor\n";
+    if (is_auto && distributed::world().rank() == 0)
+      std::cerr << "Using " << info.name << " (" << device << "); --device cpu uses the processor\n";
   } else if (const std::string fault = is_auto ? cuda_fault() : ""; !fault.empty()) {
     std::cerr << "Using the CPU: " << fault << '\n';
   }

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <iostream>
 
+#include "distributed/group.h"
 #include "io/mapped_file.h"
 
 namespace attend::cli {
@@ -102,7 +103,7 @@ void stop_after_lines() {
 
 const std::atomic<bool>& stop_after_saving() {
   static const bool is_handled = [] {
-    handle({SIGINT, SIGTERM, SIGHUP}, stop_and_save, SA_RESTART);
+    handle({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, stop_and_save, SA_RESTART);
     return true;
   }();
   static_cast<void>(is_handled);
@@ -148,7 +149,8 @@ Progress stoppable(Progress progress) {
 
 void exit_by_signal() {
   std::cout.flush();
-  std::_Exit(128 + stop_signal);
+  distributed::leave();
+  std::_Exit(128 + (stop_signal > 0 ? stop_signal.load() : SIGTERM));  // another process may have had the signal
 }
 
 void survive_file_limits() {

@@ -17,7 +17,8 @@ struct StopAfterLines {
   StopAfterLines() { stop_after_lines(); }
 };
 
-/// From now on the first signal, SIGHUP included, sets the returned flag; interrupted reads and writes continue.
+/// From now on the first signal, SIGHUP and SIGUSR1 included, sets the returned flag; interrupted reads and writes
+/// continue.
 const std::atomic<bool>& stop_after_saving();
 /// Makes that signal print kSavingFirst on standard error immediately.
 void acknowledge_signals();
@@ -44,7 +45,7 @@ void check_stop();
 /// before that, standard input may be read, and signals have their default effect.
 Progress stoppable(Progress progress);
 
-/// Exits with 128 + the signal's number, as shells do. Call it only after a signal.
+/// Exits with 128 + the signal's number, as shells do. Call it only after a signal, in all connected processes.
 [[noreturn]] void exit_by_signal();
 
 /// Makes a file-size limit and a closed pipe ordinary write errors, like a full disk, instead of fatal signals.

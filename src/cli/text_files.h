@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/data/lines.h"
@@ -69,6 +70,8 @@ class TextOutput {
   void line(const std::string& text);
   /// Appends bytes without a line break.
   void bytes(const std::string& content) { pending_ += content; }
+  /// Everything buffered so far, which is no longer buffered.
+  std::string take() { return std::exchange(pending_, {}); }
   /// Writes out everything buffered so far. Throws Error if that fails.
   void flush();
   void finish();
@@ -91,6 +94,7 @@ std::string without_controls(const std::string& text);
 class Speed {
  public:
   void add(int64_t tokens) { tokens_ += tokens; }
+  int64_t take() { return std::exchange(tokens_, 0); }  ///< the tokens so far, which no longer count
   double seconds() const;
   double tokens_per_second() const;
   /// Prints `1,234 tokens in 5.6 s: 220 tokens/s` on standard error if `always` is set or if it is a terminal.

@@ -16,9 +16,11 @@
 #include "attend/train/job.h"
 #include "cli/command_line.h"
 #include "cli/page.h"
+#include "cli/processes.h"
 #include "cli/shared_options.h"
 #include "cli/signals.h"
 #include "cli/train_print.h"
+#include "distributed/group.h"
 #include "train/memory_estimate.h"
 
 namespace attend::cli {
@@ -33,8 +35,10 @@ Examples:
   attend train encoder corpus.txt --masked-words -o base       masked-word pretraining; continue with --from base
   attend train --resume en-de                                  continue after Ctrl-C, with the same result
   attend train transformer pairs.tsv -o m --watch              show the training in the browser
+  mpirun -n 8 attend train gpt novel.txt -o novel              train with eight processes, on one or more machines
 
-Files may be gzip-compressed; - is standard input. Ctrl-C saves a checkpoint and prints the command to continue.)";
+Files may be gzip-compressed; - is standard input. Ctrl-C saves a checkpoint and prints the command to continue. P
+processes with --accumulate N give the same bits as one process with --accumulate N · P.)";
 
 struct TrainArguments {
   std::string architecture, output, resume, from, task, preset, tokenizer;
@@ -100,6 +104,11 @@ void check_usage(const TrainArguments& arguments) {
   if (resumes && new_model) {
     throw UsageError("--resume uses the model and the corpus of its folder: give only training options with it");
   }
+  for (const char* name : {"reduce", "wire", "shard"}) {
+    if (distributed::world().size() == 1 && arguments.training.contains(name)) {
+      throw UsageError(std::string("--") + name + " applies only to several processes: start them with mpirun or srun");
+    }
+  }
   if (arguments.from.empty() && !arguments.task.empty()) throw UsageError("--task requires --from");
   const bool new_words = !arguments.tokenizer.empty() || arguments.vocabulary > 0 || arguments.lowercase;
   if (!arguments.from.empty() && (!arguments.preset.empty() || new_words)) {
@@ -123,6 +132,7 @@ TrainingJob job_of(const TrainArguments& arguments) {
   const bool goes_on = !arguments.from.empty() && is_hub_folder(arguments.from);
   job.training =
       with_training(goes_on ? fine_tuning(architecture.name) : default_training(architecture.name), arguments.training);
+  job.training.accumulate *= distributed::world().size();
   job.data.corpus = corpus_of(arguments.files, architecture.kind, arguments);
   if (!arguments.validation.empty()) {
     job.data.validation = corpus_of(arguments.validation, architecture.kind, arguments);
@@ -143,6 +153,11 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
             {"seconds", outcome.seconds},
             {"tokens_per_second", outcome.tokens_per_second},
             {"best_step", outcome.best_step}};
+  if (distributed::world().size() > 1) {
+    json["processes"] = distributed::world().size();
+    json["exchange_seconds"] = outcome.exchange_seconds;
+    json["exposed_seconds"] = outcome.exposed_seconds;
+  }
   if (outcome.end != TrainingOutcome::End::interrupted) {
     json["validation_loss"] = outcome.result.loss;
     json["perplexity"] = std::exp(outcome.result.loss);
@@ -173,24 +188,47 @@ std::string with_option_names(std::string message) {
   return message;
 }
 
+/// The training options to change when resuming. --accumulate counts the batches of one process, the options all.
+std::map<std::string, std::string> changed_options(const TrainArguments& arguments) {
+  std::map<std::string, std::string> settings = arguments.training;
+  if (settings.contains("accumulate")) {
+    const int64_t own = with_training({}, settings).accumulate;
+    settings["accumulate"] = std::to_string(own * distributed::world().size());
+  }
+  return settings;
+}
+
 TrainingFolder prepare(const TrainArguments& arguments, Device device, TrainingPrinter& printer) try {
   require_precision(with_training({}, arguments.training).precision, device);
-  if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, arguments.training);
+  if (!arguments.resume.empty()) return TrainingFolder::open(arguments.resume, changed_options(arguments));
   try {
     return TrainingFolder::create(job_of(arguments), arguments.output, arguments.overwrite,
                                   stoppable(printer.progress()));
   } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
+    if (distributed::world().size() > 1) distributed::world().abort(1, "stopped before training began");
     exit_by_signal();
   }
 } catch (const SettingError& error) {
   throw UsageError(with_option_names(error.what()));
 }
 
+/// The first process creates or opens the folder; then the others open it.
+TrainingFolder prepare_together(const TrainArguments& arguments, Device device, TrainingPrinter& printer) {
+  if (distributed::world().size() == 1) return prepare(arguments, device, printer);
+  const std::string& path = arguments.resume.empty() ? arguments.output : arguments.resume;
+  if (is_first_process()) {
+    TrainingFolder folder = prepare(arguments, device, printer);
+    folder.share();
+    return folder;
+  }
+  return TrainingFolder::join(path);
+}
+
 /// Serves the page if --watch was given; it closes when training ends.
 std::unique_ptr<TrainingWatch> start_watching(const TrainArguments& arguments, const TrainingFolder& folder,
                                               const std::string& path) {
-  if (!arguments.watch) return nullptr;
+  if (!arguments.watch || !is_first_process()) return nullptr;
   auto watch = std::make_unique<TrainingWatch>(
       folder, WatchOptions{.version = ATTEND_VERSION,
                            .page = packed_page(),
@@ -211,22 +249,37 @@ auto keeping_checkpoint(const TrainingFolder& folder, const std::string& path, W
 
 /// Prints the estimated memory, and stops a training that cannot fit before its first step.
 void check_memory(const TrainingFolder& folder, Device device, TrainingPrinter& printer) {
+  const distributed::Group& group = distributed::world();
   const BatchShape batch = largest_batch(folder.model(), folder.data(), folder.training());
-  const MemoryEstimate estimate = estimate_memory(folder.model(), folder.training(), batch, device);
-  const size_t free_bytes = device_info(device).free_memory;
+  const MemoryEstimate estimate = estimate_memory(folder.model(), folder.training(), batch, device, group.size());
+  // The processes of a host share its memory; each has a GPU of its own.
+  const int sharing = device == kCpu ? group.members()[static_cast<size_t>(group.rank())].local_size : 1;
+  const size_t free_bytes = device_info(device).free_memory / static_cast<size_t>(sharing);
   require_memory(estimate, free_bytes, folder.model(), folder.training(), device);
-  printer.line("memory: " + memory_text(estimate, free_bytes, device));
+  printer.line((group.size() > 1 ? "memory per process: " : "memory: ") + memory_text(estimate, free_bytes, device));
+}
+
+void print_processes(const std::string& text, const TrainingOptions& options, TrainingPrinter& printer) {
+  printer.line(text + "; " + std::to_string(options.accumulate) + " batches per update");
+  if (options.reduce == GradientOrder::fast) {
+    printer.line("--reduce fast: MPI chooses the order of sums, so the bits depend on the number of processes");
+  }
+  if (options.wire == WireType::bf16) {
+    printer.line("--wire bf16: gradients are rounded on the way, so the bits depend on the number of processes");
+  }
 }
 
 void run_train(const TrainArguments& arguments) {
   check_usage(arguments);
   const Device device = use(arguments.compute);
   survive_file_limits();
-  if (!arguments.quiet) acknowledge_signals();
-  TrainingPrinter printer(std::cerr, arguments.quiet);
-  TrainingFolder folder = prepare(arguments, device, printer);
+  const bool is_quiet = arguments.quiet || !is_first_process();
+  if (!is_quiet) acknowledge_signals();
+  TrainingPrinter printer(std::cerr, is_quiet);
+  TrainingFolder folder = prepare_together(arguments, device, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
+  if (const std::string text = processes_text(); !text.empty()) print_processes(text, folder.training(), printer);
   keeping_checkpoint(folder, path, [&] {
     check_memory(folder, device, printer);
     folder.to(device);
@@ -237,7 +290,7 @@ void run_train(const TrainArguments& arguments) {
   });
   if (watch) watch->finish();
   printer.finish(folder, outcome, path);
-  if (arguments.json) print_json(outcome, path);
+  if (arguments.json && is_first_process()) print_json(outcome, path);
   if (outcome.end == TrainingOutcome::End::interrupted) exit_by_signal();
 }
 

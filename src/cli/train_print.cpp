@@ -176,6 +176,14 @@ std::string gpu_text(const TrainingOutcome& outcome) {
          per_step(outcome.gpu.synchronizations, "synchronisations per step");
 }
 
+/// How long a process exchanged gradients, and which share of that the computation has hidden; empty for one process.
+std::string exchange_text(const TrainingOutcome& outcome) {
+  if (outcome.exchange_seconds <= 0 || outcome.made_now == 0) return "";
+  const double hidden = 1 - std::min(outcome.exposed_seconds / outcome.exchange_seconds, 1.0);
+  return format("exchange of gradients: %.3g ms per step, %.0f %% of it hidden behind the computation",
+                1000 * outcome.exchange_seconds / static_cast<double>(outcome.made_now), 100 * hidden);
+}
+
 }  // namespace
 
 void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome& outcome, const std::string& path) {
@@ -197,7 +205,9 @@ void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome
   if (early) line("Stopped early: validation no longer improves.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
-  if (const std::string gpu = gpu_text(outcome); !gpu.empty()) line(gpu);
+  for (const std::string& text : {gpu_text(outcome), exchange_text(outcome)}) {
+    if (!text.empty()) line(text);
+  }
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");
   line("Use it with: " + next_command(folder.model(), shell_word(path)));
 }

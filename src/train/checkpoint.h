@@ -32,7 +32,9 @@ struct TrainingState {
   ReportWindow window;
 };
 
-/// Writes one file atomically: after a crash it is either the new checkpoint or the old one.
+/// Writes one file atomically: after a crash it is either the new checkpoint or the old one. Collective; the first
+/// process writes the file. If the optimizer's state is divided among processes, each writes its part to a file of its
+/// own before that, in the same folder, which all processes must see.
 void write_checkpoint(const std::string& path, const Model& model, const Updater& updater, const TrainingState& state);
 /// Loads the model and the updater. Empty if the file does not exist. Throws FormatError, naming the file, if it is
 /// damaged.

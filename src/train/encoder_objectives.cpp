@@ -9,6 +9,7 @@
 #include "attend/ops/embedding.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "train/broadcast.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
 
@@ -57,18 +58,24 @@ class LabelObjective final : public Objective {
   Evaluation evaluate(bool) const override {
     const NoGrad scope;
     Evaluation result;
-    int64_t right = 0;
-    for (int64_t i = 0; i < validation_.plan().batches(); ++i) {
+    const auto one_batch = [&](int64_t i) -> std::vector<double> {
       const ClassBatch batch = class_batch(data_.validation, validation_.batch(i), data_.tokenizer->special());
       const Tensor logits = model_.classify({batch.ids, batch.lengths});
-      const int64_t rows = logits.dim(0);
-      result.loss += cross_entropy(logits, batch.labels).item() * static_cast<double>(rows);
-      result.tokens += rows;
+      const auto rows = static_cast<double>(logits.dim(0));
       const auto expected = batch.labels.to_vector<int64_t>(), chosen = decisions(logits);
+      double right = 0;
       for (size_t row = 0; row < chosen.size(); ++row) right += chosen[row] == expected[row];
+      return {cross_entropy(logits, batch.labels).item() * rows, rows, right};
+    };
+    const std::vector<double> values = divided(validation_.plan().batches(), 3, one_batch);
+    double right = 0;
+    for (size_t i = 0; i < values.size(); i += 3) {
+      result.loss += values[i];
+      result.tokens += static_cast<int64_t>(values[i + 1]);
+      right += values[i + 2];
     }
     result.loss /= static_cast<double>(result.tokens);
-    result.accuracy = static_cast<double>(right) / static_cast<double>(result.tokens);
+    result.accuracy = right / static_cast<double>(result.tokens);
     return result;
   }
 
@@ -137,10 +144,15 @@ class MaskedObjective final : public Objective {
   Evaluation evaluate(bool) const override {
     const NoGrad scope;
     Evaluation result;
-    for (int64_t i = 0; i < std::min<int64_t>(validation_.blocks(), 50); ++i) {
+    const auto one_block = [&](int64_t i) -> std::vector<double> {
       const Masked masked = mask(validation_.block(i), ~static_cast<uint64_t>(i));
-      result.loss += loss(masked.ids, masked.labels, {}).item() * static_cast<double>(masked.count);
-      result.tokens += masked.count;
+      const auto count = static_cast<double>(masked.count);
+      return {loss(masked.ids, masked.labels, {}).item() * count, count};
+    };
+    const std::vector<double> values = divided(std::min<int64_t>(validation_.blocks(), 50), 2, one_block);
+    for (size_t i = 0; i < values.size(); i += 2) {
+      result.loss += values[i];
+      result.tokens += static_cast<int64_t>(values[i + 1]);
     }
     result.loss /= static_cast<double>(std::max<int64_t>(result.tokens, 1));
     return result;

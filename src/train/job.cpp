@@ -12,6 +12,7 @@
 #include "train/check_settings.h"
 #include "train/checkpoint.h"
 #include "train/folders.h"
+#include "train/local_copy.h"
 #include "train/updater.h"
 
 namespace attend {
@@ -170,8 +171,9 @@ TrainingFolder TrainingFolder::create(const TrainingJob& job, const std::string&
   if (from.rules.as_transformers && result.options_.lr == 0) result.options_.lr = gentle_rate(*result.model_);
   result.steps();  // refuses what cannot be trained
   write_file(fresh.path() + kOptionsFile, training_text(result.options_) + "\n");
-  write_checkpoint(fresh.path() + kCheckpointFile, *result.model_,
-                   Updater(result.model_->parameters(), result.options_), {});
+  TrainingOptions alone = result.options_;  // this process writes the first checkpoint whole
+  alone.shard = ShardedState::none;
+  write_checkpoint(fresh.path() + kCheckpointFile, *result.model_, Updater(result.model_->parameters(), alone), {});
   save_model(*result.model_, fresh.path());
   result.lock_ = std::make_shared<FolderLock>(fresh.keep(overwrite));
   remove_leftovers(folder);
@@ -193,6 +195,27 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   result.steps();  // refuses what cannot be trained
   remove_leftovers(result.folder_);
   result.has_new_options_ = !settings.empty();
+  return result;
+}
+
+void TrainingFolder::share() {
+  distributed::Group& group = distributed::world();
+  if (group.size() == 1) return;
+  distributed::broadcast(group, training_text(options_));
+  const LocalCopy copy(group, folder_);
+  require<Error>(!copy.is_copied() || options_.shard == ShardedState::none, folder_,
+                 ": --shard optimizer needs a folder that all hosts see");
+}
+
+TrainingFolder TrainingFolder::join(const std::string& folder) {
+  distributed::Group& group = distributed::world();
+  const TrainingOptions options = training_from(distributed::broadcast(group, ""));
+  TrainingFolder result;
+  result.copy_ = std::make_shared<LocalCopy>(group, without_slash(folder));
+  result.folder_ = result.copy_->path();
+  result.model_ = load_model(result.folder_);
+  result.options_ = options;
+  result.data_ = open_dataset(result.folder_);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include "attend/autograd/autograd.h"
 #include "attend/data/windows.h"
 #include "attend/generate/generate_text.h"
+#include "train/broadcast.h"
 #include "train/objectives.h"
 
 namespace attend {
@@ -39,11 +40,15 @@ class LanguageObjective final : public Objective {
   Evaluation evaluate(bool) const override {
     const NoGrad scope;
     Evaluation result;
-    for (int64_t i = 0; i < validation_.blocks() && result.tokens < kValidationTokens; ++i) {
-      const TextBatch batch = validation_.block(i);
-      result.loss += loss(batch.ids, batch.labels, {}, {}).item() * static_cast<double>(batch.tokens);
-      result.tokens += batch.tokens;
+    int64_t blocks = 0;
+    while (blocks < validation_.blocks() && result.tokens < kValidationTokens) {
+      result.tokens += validation_.block(blocks++).tokens;
     }
+    const auto weighted_loss = [&](int64_t i) -> std::vector<double> {
+      const TextBatch batch = validation_.block(i);
+      return {loss(batch.ids, batch.labels, {}, {}).item() * static_cast<double>(batch.tokens)};
+    };
+    for (const double value : divided(blocks, 1, weighted_loss)) result.loss += value;
     result.loss /= static_cast<double>(result.tokens);
     return result;
   }

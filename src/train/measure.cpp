@@ -10,6 +10,8 @@
 #include "attend/generate/score.h"
 #include "attend/generate/translate.h"
 #include "attend/text/utf8.h"
+#include "distributed/group.h"
+#include "train/broadcast.h"
 #include "train/file_bytes.h"
 
 namespace attend {
@@ -22,12 +24,27 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-void add(Likelihood& sum, std::span<const TextScore> scores) {
+/// The numbers of a text that a likelihood needs; its unknown tokens are counted too.
+std::vector<double> numbers_of(std::span<const TextScore> scores, int32_t unknown = -1) {
+  std::vector<double> numbers;
   for (const TextScore& score : scores) {
-    sum.nats -= score.log_probability;
-    sum.tokens += std::ssize(score.log_probabilities);
+    numbers.push_back(score.log_probability);
+    numbers.push_back(static_cast<double>(score.log_probabilities.size()));
+    numbers.push_back(static_cast<double>(std::ranges::count(score.ids, unknown)));
+  }
+  return numbers;
+}
+constexpr int64_t kNumbers = 3;
+
+void add(Likelihood& sum, const std::vector<double>& numbers) {
+  for (size_t i = 0; i < numbers.size(); i += kNumbers) {
+    sum.nats -= numbers[i];
+    sum.tokens += static_cast<int64_t>(numbers[i + 1]);
   }
 }
+
+/// Several processes share a group of lines.
+size_t lines_at_once() { return kLinesAtOnce * static_cast<size_t>(distributed::world().size()); }
 
 Likelihood likelihood_of(const PairModel& model, const Tokenizer& tokenizer, std::span<const std::string> sources,
                          std::span<const std::string> targets, const GenerationRules& rules) {
@@ -35,8 +52,12 @@ Likelihood likelihood_of(const PairModel& model, const Tokenizer& tokenizer, std
   std::vector<std::string> from, to;
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!is_blank(sources[i]) && !is_blank(targets[i])) from.push_back(sources[i]), to.push_back(targets[i]);
-    if (from.size() < kLinesAtOnce && i + 1 < sources.size()) continue;
-    add(result, score_pairs(model, tokenizer, from, to, {.rules = rules}));
+    if (from.size() < lines_at_once() && i + 1 < sources.size()) continue;
+    add(result, divided_range(std::ssize(from), kNumbers, [&](int64_t begin, int64_t end) {
+          const auto at = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
+          return numbers_of(score_pairs(model, tokenizer, std::span(from).subspan(at, count),
+                                        std::span(to).subspan(at, count), {.rules = rules}));
+        }));
     from.clear(), to.clear();
   }
   return result;
@@ -52,10 +73,12 @@ class LanguageMeasurer {
 
   void add_texts(const std::vector<std::string>& texts) {
     if (texts.empty()) return;
-    const std::vector<TextScore> scores = score_texts(model_, tokenizer_, texts, {.rules = rules_});
-    add(result_.likelihood, scores);
-    const int32_t unknown = tokenizer_.special().unknown;
-    for (const TextScore& score : scores) result_.unknown += std::ranges::count(score.ids, unknown);
+    const auto numbers = divided_range(std::ssize(texts), kNumbers, [&](int64_t begin, int64_t end) {
+      const auto part = std::span(texts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+      return numbers_of(score_texts(model_, tokenizer_, part, {.rules = rules_}), tokenizer_.special().unknown);
+    });
+    add(result_.likelihood, numbers);
+    for (size_t i = 2; i < numbers.size(); i += kNumbers) result_.unknown += static_cast<int64_t>(numbers[i]);
     for (const std::string& text : texts) count(text);
     is_chinese_ = is_chinese_ || usual_bleu_tokenizer(texts) != BleuTokenizer::v13a;
   }
@@ -86,18 +109,22 @@ class LanguageMeasurer {
   bool is_chinese_ = false;
 };
 
-/// Visits the examples of a file in groups: kLinesAtOnce lines, or pieces of text joined to kTextBytes.
+/// Visits the examples of a file in groups: kLinesAtOnce lines for each process, or a text for each that joins pieces
+/// to kTextBytes.
 template <class Visit>
 void for_each_group(Corpus corpus, bool by_line, Visit&& visit) {
   corpus.whole_text = !by_line;
   CorpusReader reader(corpus);
+  const auto processes = static_cast<size_t>(distributed::world().size());
   std::vector<std::string> group;
   for (Example example; reader.next(example);) {
-    if (by_line || group.empty())
+    if (by_line || group.empty() || group.back().size() >= kTextBytes)
       group.push_back(std::move(example.source));
     else
-      group[0] += example.source;
-    if (by_line ? group.size() < kLinesAtOnce : group[0].size() < kTextBytes) continue;
+      group.back() += example.source;
+    const bool is_full =
+        by_line ? group.size() >= lines_at_once() : group.size() == processes && group.back().size() >= kTextBytes;
+    if (!is_full) continue;
     visit(group);
     group.clear();
   }
@@ -132,19 +159,36 @@ TranslationMeasures measure_translation(const PairModel& model, const Tokenizer&
                       "measure: expected as many sources as targets, got ", sources.size(), " and ", targets.size());
   TranslationMeasures result;
   const auto start = Clock::now();
-  const auto on_line = [&](const TranslatedLine& line) {
-    result.hypotheses.push_back(line.best[0].text);
-    result.written += line.best[0].tokens;
-    result.cut_sources += line.is_source_cut;
-    if (options.on_hypothesis) options.on_hypothesis(result.hypotheses.back());
+  SearchOptions search = options.search;
+  const auto report = [&](const std::string& text) {
+    if (options.on_hypothesis) options.on_hypothesis(text);
     const auto done = static_cast<double>(result.hypotheses.size());
     if (options.progress) options.progress(ratio(done, static_cast<double>(sources.size())));
   };
-  SearchOptions search = options.search;
-  for (size_t begin = 0; begin < sources.size(); begin += kLinesAtOnce) {
-    search.first_index = options.search.first_index + static_cast<int64_t>(begin);
-    const size_t count = std::min(kLinesAtOnce, sources.size() - begin);
-    translate(model, tokenizer, sources.subspan(begin, count), search, on_line);
+  const auto take = [&](const std::string& text, int64_t tokens, bool is_cut) {
+    result.hypotheses.push_back(text);
+    result.written += tokens;
+    result.cut_sources += is_cut;
+    report(text);
+  };
+  const bool is_alone = distributed::world().size() == 1;
+  for (size_t begin = 0; begin < sources.size(); begin += lines_at_once()) {
+    const auto count = std::ssize(sources.subspan(begin, std::min(lines_at_once(), sources.size() - begin)));
+    const auto lines = divided_range(count, [&](int64_t first, int64_t last) {
+      std::vector<std::string> results;
+      search.first_index = options.search.first_index + static_cast<int64_t>(begin) + first;
+      const auto part = sources.subspan(begin + static_cast<size_t>(first), static_cast<size_t>(last - first));
+      translate(model, tokenizer, part, search, [&](const TranslatedLine& line) {
+        const Translation& best = line.best[0];
+        if (is_alone) return take(best.text, best.tokens, line.is_source_cut);
+        results.push_back(distributed::packed({best.text, std::to_string(best.tokens), line.is_source_cut ? "1" : ""}));
+      });
+      return results;
+    });
+    for (const std::string& line : lines) {
+      const std::vector<std::string> parts = distributed::unpacked(line);
+      take(parts[0], std::stoll(parts[1]), !parts[2].empty());
+    }
   }
   result.seconds = since(start);
   std::vector<std::string> compared;

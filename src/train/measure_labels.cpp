@@ -5,6 +5,7 @@
 #include "attend/base/error.h"
 #include "attend/generate/classify.h"
 #include "attend/train/measure.h"
+#include "train/broadcast.h"
 #include "train/file_bytes.h"
 
 namespace attend {
@@ -28,8 +29,17 @@ class LabelMeasurer {
   void add(const std::vector<Example>& examples) {
     std::vector<std::string> texts;
     for (const Example& example : examples) texts.push_back(example.source);
-    const std::vector<Classified> answers = classify(model_, tokenizer_, texts);
-    for (size_t i = 0; i < examples.size(); ++i) add(examples[i].target, answers[i]);
+    const int64_t width = 2 + static_cast<int64_t>(known_);
+    const auto numbers = divided_range(std::ssize(texts), width, [&](int64_t begin, int64_t end) {
+      const auto part = std::span(texts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+      return numbers_of(classify(model_, tokenizer_, part));
+    });
+    for (size_t i = 0; i < examples.size(); ++i) {
+      const auto own = numbers.begin() + static_cast<std::ptrdiff_t>(i) * static_cast<std::ptrdiff_t>(width);
+      add(examples[i].target, {.label = static_cast<int64_t>(own[0]),
+                               .scores = {own + 2, own + static_cast<std::ptrdiff_t>(width)},
+                               .tokens = static_cast<int64_t>(own[1])});
+    }
   }
 
   LabelMeasures result() const {
@@ -48,6 +58,19 @@ class LabelMeasurer {
   }
 
  private:
+  /// Of each answer: label, tokens, and the scores of all labels.
+  std::vector<double> numbers_of(const std::vector<Classified>& answers) const {
+    std::vector<double> numbers;
+    for (const Classified& answer : answers) {
+      numbers.push_back(static_cast<double>(answer.label));
+      numbers.push_back(static_cast<double>(answer.tokens));
+      std::vector<double> scores = answer.scores;
+      scores.resize(known_);  // a blank text has none
+      numbers.insert(numbers.end(), scores.begin(), scores.end());
+    }
+    return numbers;
+  }
+
   size_t number_of(const std::string& label) {
     const auto found = std::ranges::find(result_.labels, label, &LabelScore::label);
     if (found != result_.labels.end()) return static_cast<size_t>(found - result_.labels.begin());

@@ -1,6 +1,7 @@
 #include "train/memory_estimate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <sstream>
 
@@ -117,14 +118,30 @@ BatchShape largest_batch(const Model& model, const Dataset& data, const Training
   return {std::min({rows, most_rows, std::max<int64_t>(1, std::ssize(data.training_examples))}), longest};
 }
 
+namespace {
+
+/// The number of gradients that exist at once: that of the batch, and the sums of the batches before it. Each process
+/// also holds the sums over all processes.
+double gradient_sets(const TrainingOptions& options, int processes) {
+  const int64_t own = std::max<int64_t>(1, options.accumulate / processes);
+  const double partial = options.accumulate == 1 ? 0
+                         : options.reduce == GradientOrder::fast
+                             ? 1
+                             : std::bit_width(static_cast<uint64_t>(own)) - (own > 1 ? 0 : 1);
+  return 1 + partial + (processes > 1 ? 1 : 0);
+}
+
+}  // namespace
+
 MemoryEstimate estimate_memory(const Model& model, const TrainingOptions& options, const BatchShape& batch,
-                               Device device) {
+                               Device device, int processes) {
   double count = 0;
   for (const auto& [name, parameter] : model.parameters()) count += static_cast<double>(parameter.numel());
   const bool has_copies = device != kCpu && options.precision == Precision::bf16;  // bf16 copies of the weights
   return {.weights = count * (has_copies ? 6 : 4),
-          .gradients = count * 4,
-          .optimizer = count * 4 * (options.optimizer == OptimizerKind::sgd ? 1 : 2),
+          .optimizer = count * 4 * (options.optimizer == OptimizerKind::sgd ? 1 : 2) /
+                       (options.shard == ShardedState::optimizer ? processes : 1),
+          .gradients = count * 4 * gradient_sets(options, processes),
           .activations = model.architecture().starts_with("rnn") ? recurrent_bytes(model, batch, device)
                                                                  : transformer_bytes(model, options, batch, device)};
 }

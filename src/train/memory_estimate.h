@@ -12,7 +12,8 @@ namespace attend {
 /// The memory that a training needs on its device, in bytes. Weights, gradients and optimiser state are exact;
 /// activations are an estimate, from 0.7 to 1.5 times the measured ones.
 struct MemoryEstimate {
-  double weights = 0, gradients = 0, optimizer = 0;
+  double weights = 0, optimizer = 0;
+  double gradients = 0;    ///< with the partial sums of several batches, and the buffers of several processes
   double activations = 0;  ///< of the largest batch, with the temporary tensors of the backward pass
   double total() const { return weights + gradients + optimizer + activations; }
   double least() const { return weights + gradients + optimizer + 0.7 * activations; }
@@ -25,8 +26,9 @@ struct BatchShape {
 };
 BatchShape largest_batch(const Model& model, const Dataset& data, const TrainingOptions& options);
 
+/// Of one of `processes` processes.
 MemoryEstimate estimate_memory(const Model& model, const TrainingOptions& options, const BatchShape& batch,
-                               Device device);
+                               Device device, int processes = 1);
 
 /// "about 1.3 GiB (weights …, gradients …, optimizer …, activations …) of 139.1 GiB free on cuda:0".
 std::string memory_text(const MemoryEstimate& estimate, size_t free_bytes, Device device);

@@ -8,6 +8,7 @@
 #include "attend/text/chrf.h"
 #include "attend/text/utf8.h"
 #include "text/framing.h"
+#include "train/broadcast.h"
 #include "train/epochs.h"
 #include "train/objectives.h"
 
@@ -47,11 +48,16 @@ class PairObjective final : public Objective {
   Evaluation evaluate(bool text) const override {
     const NoGrad scope;
     Evaluation result;
-    for (int64_t i = 0; i < validation_.plan().batches(); ++i) {
+    const auto one_batch = [&](int64_t i) -> std::vector<double> {
       const PairBatch batch = pair_batch(data_.validation, validation_.batch(i), data_.tokenizer->special());
       const PairInputs inputs{.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target};
-      result.loss += loss(inputs, batch.labels, {}, {}).item() * static_cast<double>(batch.target_tokens);
-      result.tokens += batch.target_tokens;
+      const auto tokens = static_cast<double>(batch.target_tokens);
+      return {loss(inputs, batch.labels, {}, {}).item() * tokens, tokens};
+    };
+    const std::vector<double> values = divided(validation_.plan().batches(), 2, one_batch);
+    for (size_t i = 0; i < values.size(); i += 2) {
+      result.loss += values[i];
+      result.tokens += static_cast<int64_t>(values[i + 1]);
     }
     result.loss /= static_cast<double>(result.tokens);
     if (text && std::isfinite(result.loss)) write_and_compare(result);
@@ -98,7 +104,9 @@ class PairObjective final : public Objective {
       sources.push_back(example.source);
       references.push_back(example.target);
     }
-    const std::vector<std::string> outputs = written(sources);
+    const std::vector<std::string> outputs = divided_range(std::ssize(sources), [&](int64_t begin, int64_t end) {
+      return written({sources.begin() + begin, sources.begin() + end});
+    });
     if (data_.lowercase) std::ranges::transform(references, references.begin(), lower_case);
     const std::vector<std::vector<std::string>> all{references};
     result.bleu = corpus_bleu(outputs, all, {.tokenizer = usual_bleu_tokenizer(references)}).score;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "attend/autograd/autograd.h"
 #include "attend/backend/devices.h"
@@ -13,6 +14,8 @@
 #include "attend/ops/shape.h"
 #include "attend/optim/schedule.h"
 #include "attend/tensor/creation.h"
+#include "distributed/group.h"
+#include "train/broadcast.h"
 #include "train/checkpoint.h"
 #include "train/journal.h"
 #include "train/training_step.h"
@@ -53,6 +56,9 @@ TrainingStepOptions step_options(const TrainingOptions& options, const TrainingO
   return {.precision = options.precision,
           .max_norm = options.clip > 0 ? options.clip : std::numeric_limits<double>::infinity(),
           .recompute = options.recompute,
+          .order = options.reduce,
+          .wire = options.wire,
+          .group = &distributed::world(),
           .note = observer.note};
 }
 
@@ -67,6 +73,8 @@ class Run {
         folder_(folder),
         steps_(steps),
         observer_(observer),
+        group_(distributed::world()),
+        is_first_(group_.rank() == 0),
         parameters_(model.parameters()),
         updater_(parameters_, options),
         step_(parameters_, updater_, step_options(options, observer)),
@@ -80,11 +88,10 @@ class Run {
     const bool has_checkpoint = found.has_value();
     if (has_checkpoint) {
       state_ = *found;
-      snapshots_.forget_after(state_.step);
-      journal_.forget_after(state_.step);
+      if (is_first_) snapshots_.forget_after(state_.step), journal_.forget_after(state_.step);
       const bool continues = state_.step > 0 && state_.step < steps_ && !is_stale();
       if (continues && observer_.note) observer_.note("Continuing from step " + std::to_string(state_.step));
-    } else {
+    } else if (is_first_) {
       snapshots_.forget_after(-1);
       journal_.forget_after(-1);
     }
@@ -103,13 +110,15 @@ class Run {
     TrainingOutcome outcome;
     bool early = is_stale();  // true if the last process was killed right after its last validation
     while (state_.step < steps_ && !early) {
-      if (stop && *stop) {
+      const NextStep next = next_step(stop && *stop);
+      if (next.stops) {
         save_checkpoint();
         outcome.end = TrainingOutcome::End::interrupted;
         fill(outcome);
         return outcome;
       }
-      one_step();
+      if (next.saves) save_checkpoint();
+      one_step(next);
       if (observer_.stepped) observer_.stepped(state_.step);
       const bool last = state_.step == steps_;
       if (state_.step % options_.log_every == 0 || last) {
@@ -118,7 +127,7 @@ class Run {
         show_progress();
       }
       if (state_.step % validate_every_ == 0 || last) early = validate();
-      if (since(saved_) > kCheckpointSeconds) save_checkpoint();
+      if (options_.checkpoint_every > 0 && state_.step % options_.checkpoint_every == 0) save_checkpoint();
     }
     outcome.end = early ? TrainingOutcome::End::stopped_early : TrainingOutcome::End::finished;
     finish(outcome);
@@ -134,30 +143,57 @@ class Run {
                    "; try a lower --lr. The model of step ", std::max<int64_t>(state_.best_step, 0), " is kept");
   }
 
+  /// The batches of this process for the next step, and what all processes have agreed on.
+  struct NextStep {
+    std::vector<MicroBatch> batches;
+    std::vector<int64_t> tokens;  // of each batch of the update, in all processes
+    int64_t counted = 0;          // tokens of the update in the speed
+    bool stops = false, saves = false;
+  };
+
+  /// Any process may ask to stop. The first one decides when to save, by its clock.
+  NextStep next_step(bool stops) {
+    NextStep next;
+    const int64_t share = options_.accumulate / group_.size(), first = group_.rank() * share;
+    const bool is_late = options_.checkpoint_every == 0 && since(saved_) > kCheckpointSeconds;
+    std::vector<int64_t> mine{stops, is_first_ && is_late};
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < share; ++i) {
+      next.batches.push_back(objective_.batch(state_.step * options_.accumulate + first + i));
+      const MicroBatch& batch = next.batches.back();
+      mine.push_back(batch.tokens);
+      mine.push_back(batch.counted > 0 ? batch.counted : batch.tokens);
+    }
+    const std::vector<int64_t> all = distributed::all_gather(group_, mine);
+    for (auto number = all.begin(); number != all.end();) {
+      next.stops = *number++ != 0 || next.stops;
+      next.saves = *number++ != 0 || next.saves;
+      for (int64_t i = 0; i < share; ++i) {
+        next.tokens.push_back(*number++);
+        next.counted += *number++;
+      }
+    }
+    add_seconds(since(start));
+    return next;
+  }
+
   /// One update with the gradient of the mean loss over all tokens of `accumulate` batches.
-  void one_step() {
+  void one_step(const NextStep& next) {
     const auto start = Clock::now();
     const DeviceCounters before = device_counters();
-    std::vector<MicroBatch> batches;
     Unread unread{.step = state_.step + 1};
-    int64_t tokens = 0, counted = 0;
-    for (int64_t i = 0; i < options_.accumulate; ++i) {
-      batches.push_back(objective_.batch(state_.step * options_.accumulate + i));
-      const MicroBatch& batch = batches.back();
-      tokens += batch.tokens;
-      counted += batch.counted > 0 ? batch.counted : batch.tokens;
-      unread.tokens.push_back(static_cast<double>(batch.tokens));
-    }
+    for (const int64_t tokens : next.tokens) unread.tokens.push_back(static_cast<double>(tokens));
+    const double tokens = std::accumulate(unread.tokens.begin(), unread.tokens.end(), 0.0);
     ++state_.step;
-    const Tensor values = step_.run(batches, schedule_.at(state_.step), rng_);
+    const Tensor values = step_.run(next.batches, schedule_.at(state_.step), rng_, next.tokens);
     if (!results_) results_ = empty({kMostUnread, values.dim(0)}, {DType::f64, values.device()});
     copy_values(values, select(results_, 0, std::ssize(unread_)));
     unread_.push_back(std::move(unread));
     add_counters(before);
     if (model_.device() == kCpu || std::ssize(unread_) == kMostUnread) read_values();
-    state_.tokens += static_cast<double>(counted);
-    state_.window.tokens += static_cast<double>(tokens);
-    state_.window.counted += static_cast<double>(counted);
+    state_.tokens += static_cast<double>(next.counted);
+    state_.window.tokens += tokens;
+    state_.window.counted += static_cast<double>(next.counted);
     add_seconds(since(start));
   }
 
@@ -218,7 +254,7 @@ class Run {
     read_values();
     const StepReport report = report_so_far();
     state_.window = {};
-    journal_.add(report);
+    if (is_first_) journal_.add(report);
     if (observer_.step) observer_.step(report);
     told_ = Clock::now();
   }
@@ -244,14 +280,14 @@ class Run {
     report.is_best = score > state_.best;
     if (report.is_best) {
       state_.best = score, state_.best_step = state_.step, state_.stale = 0;
-      save_model(model_, folder_);
+      if (is_first_) save_model(model_, folder_);
     } else {
       ++state_.stale;
     }
-    report.samples = objective_.samples(options_.samples);
+    if (is_first_) report.samples = objective_.samples(options_.samples);
     report.seconds = since(start);
-    if (options_.average > 0) snapshots_.add(model_, state_.step);
-    journal_.add(report);
+    if (options_.average > 0 && is_first_) snapshots_.add(model_, state_.step);
+    if (is_first_) journal_.add(report);
     save_checkpoint();
     if (observer_.validation) observer_.validation(report);
     return is_stale();
@@ -263,7 +299,7 @@ class Run {
     read_values();
     state_.random = rng_.next;
     write_checkpoint(checkpoint_path(), model_, updater_, state_);
-    draw();
+    if (is_first_) draw();
     saved_ = Clock::now();
   }
 
@@ -287,24 +323,17 @@ class Run {
     outcome.seconds = state_.seconds;
     outcome.tokens_per_second = state_.seconds > 0 ? state_.tokens / state_.seconds : 0;
     outcome.best_step = state_.best_step;
+    outcome.exchange_seconds = step_.exchange_times().busy;
+    outcome.exposed_seconds = step_.exchange_times().exposed;
   }
 
   /// Saves the averaged model in place of the best one, if averaging is on, and evaluates the result.
   void finish(TrainingOutcome& outcome) {
     fill(outcome);
-    if (options_.average > 0 && snapshots_.count() > 0) {
-      if (observer_.note) {
-        observer_.note("Averaging the last " + std::to_string(snapshots_.count()) + " checkpoints");
-      }
-      snapshots_.average_into(model_);
-      save_model(model_, folder_);
-      outcome.best_step = state_.step;
-    } else {
-      const auto best = load_model(folder_);
-      std::map<std::string, Tensor> values;
-      for (const auto& [name, tensor] : best->parameters()) values[name] = tensor;
-      load_values(parameters_, values);
-    }
+    const bool averages = options_.average > 0 && agreed(is_first_ && snapshots_.count() > 0);
+    if (averages) outcome.best_step = state_.step;
+    if (is_first_) take_final_weights(averages);
+    broadcast_weights(group_, parameters_);
     outcome.result = objective_.evaluate(true);
     const bool by_bleu = options_.stop_on == StopMetric::bleu && outcome.result.bleu;
     if (outcome.best_step != state_.best_step && observer_.note &&
@@ -312,8 +341,25 @@ class Run {
       observer_.note("The average is worse than step " + std::to_string(state_.best_step) +
                      "; try more steps between validations, or no averaging");
     }
-    journal_.add(outcome);
-    draw();
+    if (is_first_) journal_.add(outcome), draw();
+  }
+
+  /// The value of the first process.
+  bool agreed(bool value) { return distributed::broadcast(group_, value ? "1" : "") == "1"; }
+
+  void take_final_weights(bool averages) {
+    if (averages) {
+      if (observer_.note) {
+        observer_.note("Averaging the last " + std::to_string(snapshots_.count()) + " checkpoints");
+      }
+      snapshots_.average_into(model_);
+      save_model(model_, folder_);
+      return;
+    }
+    const auto best = load_model(folder_);
+    std::map<std::string, Tensor> values;
+    for (const auto& [name, tensor] : best->parameters()) values[name] = tensor;
+    load_values(parameters_, values);
   }
 
   Model& model_;
@@ -322,6 +368,8 @@ class Run {
   std::string folder_;
   int64_t steps_;
   const TrainingObserver& observer_;
+  distributed::Group& group_;
+  bool is_first_;  // whether this process writes files
   std::vector<NamedTensor> parameters_;
   Updater updater_;
   TrainingStep step_;
@@ -350,6 +398,10 @@ class Run {
 Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions& options, std::string folder)
     : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
   require<SettingError>(options.accumulate >= 1, "'accumulate' must be at least 1, got ", options.accumulate);
+  const int processes = distributed::world().size();
+  require<SettingError>(options.accumulate % processes == 0, "an update of ", options.accumulate,
+                        " batches cannot be divided among ", processes,
+                        " processes: use another number of processes, or change 'accumulate'");
   require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
   require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");

@@ -11,6 +11,7 @@
 namespace attend {
 
 class FolderLock;
+class LocalCopy;
 
 /// The description of a training: model, data and options.
 struct TrainingJob {
@@ -34,6 +35,10 @@ class TrainingFolder {
   /// Opens an existing folder to continue from its checkpoint. `settings` override training options. Throws Error if
   /// there is no checkpoint, and SettingError for invalid settings.
   static TrainingFolder open(const std::string& folder, const std::map<std::string, std::string>& settings = {});
+  /// Of several processes, the first one creates or opens the folder and calls share(); then the others open it with
+  /// join(). Processes that do not see the folder get a copy. join() takes no lock and changes nothing. Collective.
+  void share();
+  static TrainingFolder join(const std::string& folder);
 
   const Model& model() const { return *model_; }
   const Dataset& data() const { return data_; }
@@ -53,6 +58,7 @@ class TrainingFolder {
   TrainingOptions options_;
   bool has_new_options_ = false;
   std::shared_ptr<const FolderLock> lock_;
+  std::shared_ptr<const LocalCopy> copy_;  // of processes that do not see the folder
 };
 
 }  // namespace attend

@@ -14,9 +14,18 @@ namespace attend {
 enum class OptimizerKind { adam, adamw, sgd };
 enum class ScheduleKind { constant, linear, cosine, noam };
 enum class StopMetric { loss, bleu };
+/// The order in which the gradients of an update's batches are added.
+enum class GradientOrder { tree, fast };
+/// The type in which processes send gradients to each other.
+enum class WireType { f32, bf16 };
+/// What processes divide among themselves.
+enum class ShardedState { none, optimizer };
 constexpr std::array<std::string_view, 3> names_of(OptimizerKind) { return {"adam", "adamw", "sgd"}; }
 constexpr std::array<std::string_view, 4> names_of(ScheduleKind) { return {"constant", "linear", "cosine", "noam"}; }
 constexpr std::array<std::string_view, 2> names_of(StopMetric) { return {"loss", "bleu"}; }
+constexpr std::array<std::string_view, 2> names_of(GradientOrder) { return {"tree", "fast"}; }
+constexpr std::array<std::string_view, 2> names_of(WireType) { return {"f32", "bf16"}; }
+constexpr std::array<std::string_view, 2> names_of(ShardedState) { return {"none", "optimizer"}; }
 constexpr std::array<std::string_view, 3> names_of(Precision) { return {"f32", "tf32", "bf16"}; }
 constexpr std::array<std::string_view, 3> former_names_of(Precision) { return {"float32", "tf32", "bfloat16"}; }
 
@@ -32,7 +41,7 @@ struct TrainingOptions {
   double epochs = 0;
   int64_t batch_tokens = 4096;
   int64_t batch = 0;
-  int64_t accumulate = 1;
+  int64_t accumulate = 1;  ///< over all processes
   OptimizerKind optimizer = OptimizerKind::adam;
   double lr = 0;
   ScheduleKind schedule = ScheduleKind::noam;
@@ -53,6 +62,10 @@ struct TrainingOptions {
   int64_t patience = 0;
   StopMetric stop_on = StopMetric::loss;
   int64_t samples = 3;
+  int64_t checkpoint_every = 0;
+  GradientOrder reduce = GradientOrder::tree;
+  WireType wire = WireType::f32;
+  ShardedState shard = ShardedState::none;
   int64_t seed = 1;
 
   static void settings(auto&& visit) {
@@ -61,7 +74,7 @@ struct TrainingOptions {
     visit("epochs", &T::epochs, "Number of epochs, if steps is 0", 1e6);
     visit("batch_tokens", &T::batch_tokens, "Maximum tokens per batch of sentences, including padding", 2147483648.0);
     visit("batch", &T::batch, "Maximum sentences per batch (0: no limit); windows per batch for plain text", 1048576);
-    visit("accumulate", &T::accumulate, "Number of batches per optimizer step", 65536);
+    visit("accumulate", &T::accumulate, "Number of batches per optimizer step and process", 1048576);
     visit("optimizer", &T::optimizer, "Optimizer");
     visit("lr", &T::lr, "Peak learning rate (0: computed from the model width)", kMostRate);
     visit("schedule", &T::schedule, "Learning rate schedule after the warm-up");
@@ -83,6 +96,11 @@ struct TrainingOptions {
     visit("patience", &T::patience, "Validations without improvement before training stops (0: no early stopping)");
     visit("stop_on", &T::stop_on, "Validation metric that selects the best model");
     visit("samples", &T::samples, "Number of examples to show at each validation");
+    visit("checkpoint_every", &T::checkpoint_every, "Steps between checkpoints (0: five minutes)", 1e12);
+    visit("reduce", &T::reduce,
+          "Order of the sum of gradients: tree gives the same bits for any number of processes, fast leaves it to MPI");
+    visit("wire", &T::wire, "Type of gradients between processes");
+    visit("shard", &T::shard, "State that is divided among processes");
     visit("seed", &T::seed, "Random seed");
   }
 };

@@ -49,11 +49,17 @@ struct TrainingOutcome {
   DeviceCounters gpu;           ///< what the steps of this run did on a GPU; all 0 on the CPU
   double seconds = 0;
   double tokens_per_second = 0;
+  /// Of several processes: seconds in which this one exchanged gradients, and those of them in which its computation
+  /// waited for the exchange.
+  double exchange_seconds = 0, exposed_seconds = 0;
   Evaluation result;      ///< evaluation of the saved model
   int64_t best_step = 0;  ///< step of the saved model; with averaging, the last step
 };
 
 /// Trains the model of a folder; continues from its checkpoint if there is one.
+///
+/// Processes that a launcher started divide the batches of each update among themselves. The first one writes the
+/// folder. The weights have the same bits for any number of processes.
 ///
 /// The folder always has a complete model: the one with the best validation result so far or, at the end, the average
 /// of the last checkpoints if averaging is on. checkpoint.safetensors has the state to continue training with bitwise

@@ -14,8 +14,8 @@
 namespace attend::distributed::mpi {
 namespace {
 
-constexpr double kBeat = 1, kLimit = 20;  // seconds
-constexpr int kPoll = 100;                // milliseconds
+constexpr double kBeat = 1, kLimit = 20, kPause = 1;  // seconds
+constexpr int kPoll = 100;                            // milliseconds
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -62,7 +62,10 @@ void Watch::stop() {
 
 void Watch::loop() {
   while (!is_stopped_) {
+    const double before = now();
     watch_processes();
+    // Time in which this process was stopped itself, as by Ctrl-Z, does not count.
+    if (const double passed = now() - before; passed > kPause) last_heard_ += passed;
     try {
       beat();
       check_silence();

@@ -1,0 +1,49 @@
+#include "train/cluster_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attend/base/error.h"
+
+namespace attend {
+namespace {
+
+constexpr double kBucketBytes = 8 << 20;
+constexpr double kHostBandwidth = 6e9;    // bytes per second between processes of a host, each way
+constexpr double kMemoryBandwidth = 8e9;  // bytes per second of one thread that packs, adds and unpacks
+constexpr double kBackwardShare = 2.0 / 3;
+
+/// Seconds in which a process sends `bytes`, an equal part to every other one, and receives as much.
+double transfer_seconds(const ClusterOptions& options, double bytes) {
+  const auto all = static_cast<double>(options.processes),
+             local = static_cast<double>(std::min(options.per_host, options.processes));
+  const double outside = bytes * (all - local) / std::max(all - 1, 1.0), inside = bytes - outside;
+  return outside * local / (options.link_gbit * 1e9 / 8) + inside / kHostBandwidth;
+}
+
+}  // namespace
+
+ClusterCost cluster_cost(const ClusterOptions& options) {
+  require<ShapeError>(options.processes >= 1 && options.per_host >= 1, "plan: expected at least one process");
+  require<ShapeError>(options.compute_seconds > 0 && options.link_gbit > 0, "plan: expected positive times and rates");
+  ClusterCost cost{.step_seconds = options.compute_seconds, .efficiency = 1};
+  if (options.processes == 1) return cost;
+  const auto processes = static_cast<double>(options.processes);
+  const double bytes = options.parameters * (options.wire == WireType::bf16 ? 2 : 4);
+  const double buckets = std::max(1.0, std::ceil(options.parameters * 4 / kBucketBytes));
+  const double gradients = transfer_seconds(options, 2 * bytes * (processes - 1) / processes) +
+                           2 * buckets * (processes - 1) * options.latency_seconds +
+                           3 * options.parameters * 4 / kMemoryBandwidth;
+  const double rows = options.shard == ShardedState::optimizer
+                          ? transfer_seconds(options, options.parameters * 4 * (processes - 1) / processes)
+                          : 0;
+  const double last = gradients / buckets;
+  cost.exchange_seconds = gradients + rows;
+  cost.exposed_seconds =
+      std::max(gradients - last - kBackwardShare * options.compute_seconds * (1 - 1 / buckets), 0.0) + last + rows;
+  cost.step_seconds += cost.exposed_seconds;
+  cost.efficiency = options.compute_seconds / cost.step_seconds;
+  return cost;
+}
+
+}  // namespace attend

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "attend/tensor/tensor.h"
+#include "attend/train/options.h"
+#include "distributed/group.h"
+#include "distributed/tree_sum.h"
+
+namespace attend {
+
+using GradientSum = distributed::TreeSum<Tensor>;
+/// Adds `right` to `left` in place. An empty tensor is 0.
+void add_gradient(Tensor& left, const Tensor& right);
+
+struct ExchangeOptions {
+  int64_t batches = 1;  ///< batches per update, over all processes; each process has an equal, consecutive share
+  GradientOrder order = GradientOrder::tree;
+  WireType wire = WireType::f32;
+};
+
+/// The time of exchanges so far.
+struct ExchangeTimes {
+  double busy = 0;     ///< seconds in which gradients were exchanged
+  double exposed = 0;  ///< seconds of them in which the computation waited
+};
+
+/// Adds the gradients of all processes while the backward pass still runs.
+///
+/// Parameters are grouped in buckets, in the order in which the backward pass finishes them. When all gradients of a
+/// bucket are there, each process sends every other one its slice of the bucket, adds the slices that it receives in
+/// the order of the tree (see TreeSum), and sends the sum back to all. So a process sends and receives about twice the
+/// size of the gradients, whatever the number of processes, and the bits of the sums do not depend on that number.
+///
+/// On the CPU, a thread does this. On a GPU it happens in finish().
+class GradientExchange {
+ public:
+  /// The parameters are f32 on one device. Collective.
+  GradientExchange(std::vector<Tensor> parameters, distributed::Group& group, const ExchangeOptions& options);
+  ~GradientExchange();
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+
+  /// Hands over the parts of a parameter's gradient that this process has computed. Empty parts are 0.
+  void ready(size_t parameter, GradientSum& sum);
+  /// Waits for the sums. Element i is the gradient of parameter i; it is valid until the next update. Call ready() for
+  /// all parameters before.
+  std::vector<Tensor> finish();
+
+  const ExchangeTimes& times() const { return times_; }
+
+ private:
+  struct Bucket;
+  void work();
+  void exchange(Bucket& bucket);
+  Tensor sum_slices(Bucket& bucket);
+  void send_slices(const Tensor& flat, const Tensor& into, const std::vector<int64_t>& sent,
+                   const std::vector<int64_t>& received);
+  void gather_slices(const Tensor& mine, Bucket& bucket);
+
+  Device device_;
+  std::unique_ptr<distributed::Group> group_;
+  ExchangeOptions options_;
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> parts_;  // of each rank: first leaf and number of leaves
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket, its place in the bucket
+  ExchangeTimes times_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t done_ = 0;  // buckets of this update; guarded by mutex_, like the following
+  bool is_over_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace attend

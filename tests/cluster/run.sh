@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# run.sh CASE ATTEND: tests of attend under mpirun, on one machine. Exits with 77 if mpirun or the plug-in is missing.
+set -euo pipefail
+case_name=$1 attend=$(realpath "$2")
+command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
+[ -e "$(dirname "$attend")/libattend-mpi.so" ] || { echo "skipped: attend was built without MPI"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers may forbid reading another process's memory
+export ATTEND_THREADS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
+# mpi N ARGS…: attend ARGS… in N processes.
+mpi() { local count=$1; shift; mpirun -n "$count" "$attend" "$@" </dev/null; }
+# expect_line TEXT FILE: the file has exactly one line of attend's own that starts with "attend: " and has TEXT.
+expect_line() {
+  [ "$(grep -c '^attend: ' "$2")" = 1 ] || { cat "$2" >&2; fail "expected one line of attend in $2"; }
+  grep '^attend: ' "$2" | grep -q -- "$1" || { cat "$2" >&2; fail "expected '$1'"; }
+}
+
+make_corpora() {
+  awk 'BEGIN { srand(7); for (i = 0; i < 300; ++i) { s = t = ""; n = 2 + int(rand() * 6)
+    for (j = 0; j < n; ++j) { w = int(rand() * 20); s = s "a" w " "; t = "b" w " " t }
+    print s "\t" t } }' >pairs.tsv
+  awk 'BEGIN { srand(8); for (i = 0; i < 300; ++i) { w = int(rand() * 2); s = w ? "good" : "bad"
+    for (j = 0; j < 5; ++j) s = s " w" int(rand() * 30); print (w ? "yes" : "no") "\t" s } }' >labels.tsv
+  cut -f 1 pairs.tsv >text.txt
+}
+
+common=(--steps 30 --validate-every 30 --log-every 10 --dropout 0.2 --device cpu --samples 0)
+architecture_options() {
+  case $1 in
+    rnn-attention) echo rnn-attention pairs.tsv --tokenizer word --dim 16 --state-dim 16 --batch-tokens 200 ;;
+    transformer) echo transformer pairs.tsv --tokenizer word --dim 32 --heads 2 --ffn-dim 32 --encoder-layers 1 \
+                      --decoder-layers 1 --batch-tokens 200 ;;
+    gpt) echo gpt text.txt --tokenizer char --dim 32 --heads 2 --layers 2 --context 16 --batch 4 ;;
+    encoder) echo encoder labels.tsv --tokenizer word --dim 32 --heads 2 --layers 1 --batch-tokens 200 ;;
+  esac
+}
+# train FOLDER PROCESSES ACCUMULATE ARCHITECTURE OPTIONS…
+train() {
+  local folder=$1 processes=$2 accumulate=$3 architecture=$4 words
+  shift 4
+  read -ra words <<<"$(architecture_options "$architecture")"
+  words+=("${common[@]}" --accumulate "$accumulate" -o "$folder" --quiet "$@")
+  if [ "$processes" = 1 ]; then "$attend" train "${words[@]}"; else mpi "$processes" train "${words[@]}"; fi
+}
+
+case $case_name in
+  # One process, two and four give the same weights.
+  bits-*)
+    make_corpora
+    architecture=${case_name#bits-}
+    train one 1 4 "$architecture"
+    for count in 2 4; do
+      train "m$count" "$count" $((4 / count)) "$architecture"
+      same one/model.safetensors "m$count/model.safetensors"
+      same one/training.json "m$count/training.json"
+      diff <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' one/training.jsonl) \
+           <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' "m$count/training.jsonl") ||
+        fail "the logs differ"
+    done ;;
+  # A number of batches that is no power of two, divided in another way when the training is resumed.
+  resume)
+    make_corpora
+    train whole 1 6 gpt --steps 20 --validate-every 20
+    train part 2 3 gpt --steps 10 --validate-every 20 --schedule constant --warmup 0 --lr 0.001
+    rm -rf whole && train whole 1 6 gpt --steps 20 --validate-every 20 --schedule constant --warmup 0 --lr 0.001
+    mpi 3 train --resume part --steps 20 --quiet
+    same whole/model.safetensors part/model.safetensors
+    mpi 4 train --resume part --steps 30 --quiet 2>log && fail "6 batches cannot be divided by 4"
+    expect_line 'an update of 6 batches cannot be divided among 4 processes' log ;;
+  # Other orders and types of the exchange: the ranks still agree, and the loss falls.
+  options)
+    make_corpora
+    for option in '--reduce fast' '--wire bf16'; do
+      rm -rf m && train m 3 2 gpt $option 2>log
+      "$attend" evaluate m text.txt >/dev/null || fail "$option"
+    done
+    rm -rf m && "$attend" train gpt text.txt -o m --wire bf16 2>log && fail "--wire needs several processes"
+    expect_line 'several processes' log ;;
+  # The optimizer's state in parts: the same bits, also when the training is resumed with more or fewer parts.
+  shard)
+    make_corpora
+    constant=(--schedule constant --warmup 0 --lr 0.001 --validate-every 12)
+    train whole 1 6 transformer --steps 12 "${constant[@]}"
+    train part 3 2 transformer --steps 4 "${constant[@]}" --shard optimizer
+    [ "$(ls part/checkpoint.safetensors.4.*-of-3 | wc -l)" = 3 ] || fail "expected three parts"
+    mpi 2 train --resume part --steps 8 --quiet
+    [ "$(ls part/checkpoint.safetensors.* | wc -l)" = 2 ] || fail "expected two parts"
+    "$attend" train --resume part --steps 12 --quiet --device cpu
+    same whole/model.safetensors part/model.safetensors
+    [ "$(ls part/checkpoint.safetensors* | wc -l)" = 1 ] || fail "expected one file" ;;
+  # Lines are divided, and the output is that of one process.
+  lines)
+    make_corpora
+    train pairs 1 1 transformer --steps 60
+    train labels 1 1 encoder
+    train text 1 1 gpt
+    head -n 100 text.txt >lines.txt
+    check() {
+      "$attend" "$@" -o expected.txt </dev/null
+      mpi 3 "$@" -o got.txt
+      same expected.txt got.txt
+    }
+    check translate pairs -i lines.txt --scores --beam 2
+    check classify labels -i lines.txt --json
+    check embed labels -i lines.txt
+    check generate text -i lines.txt --tokens 8
+    check score text -i lines.txt
+    check score pairs --source text.txt --target text.txt
+    check score text -i lines.txt --total
+    "$attend" translate pairs <lines.txt >expected.txt
+    mpirun -n 2 "$attend" translate pairs <lines.txt >got.txt
+    same expected.txt got.txt
+    mpi 2 translate pairs "a1 a2" >got.txt
+    [ "$(wc -l <got.txt)" = 1 ] || fail "expected one line"
+    for files in 'pairs pairs.tsv' 'labels labels.tsv' 'text text.txt' 'text text.txt --by-line'; do
+      "$attend" evaluate $files --json | sed 's/"\(seconds\|[a-z_]*per_second\)":[^,}]*//g' >expected.txt
+      mpi 3 evaluate $files --json | sed 's/"\(seconds\|[a-z_]*per_second\)":[^,}]*//g' >got.txt
+      diff expected.txt got.txt || fail "evaluate $files"
+    done ;;
+  # A killed process ends the job with one line; the training resumes with the same result.
+  killed | stopped)
+    make_corpora
+    steps=2000
+    read -ra words <<<"$(architecture_options gpt)"
+    signal=KILL expected='rank 1 .* is lost: its process [0-9]* has ended'
+    [ "$case_name" = killed ] || signal=STOP expected='rank 1 .* is lost: no sign of life for 5 s'
+    export ATTEND_HEARTBEAT=5
+    mpirun -n 2 "$attend" train "${words[@]}" "${common[@]}" --steps $steps --schedule constant --warmup 0 --lr 0.001 \
+      --validate-every $steps --checkpoint-every 5 -o cut </dev/null 2>log &
+    job=$!
+    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    victim=$(pgrep -P $job -f "attend train" | tail -n 1)
+    start=$SECONDS
+    kill -$signal "$victim"
+    wait $job && fail "the job must fail"
+    [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
+    grep -q "^attend: $expected" log || grep -q 'mpirun noticed that process rank 1' log || { cat log; fail "no reason"; }
+    [ "$(grep -c '^attend: ' log)" -le 1 ] || { cat log; fail "more than one line"; }
+    saved=$("$attend" train --resume cut --steps 1 --json --quiet | sed 's/.*"step":\([0-9]*\).*/\1/')
+    [ $((saved % 5)) = 0 ] && [ "$saved" -ge 5 ] || fail "expected a checkpoint every 5 steps, got step $saved"
+    goal=$((saved + 10))
+    mpi 2 train --resume cut --steps $goal --validate-every $goal --quiet
+    train whole 1 2 gpt --steps $goal --schedule constant --warmup 0 --lr 0.001 --validate-every $goal
+    same whole/model.safetensors cut/model.safetensors ;;
+  # Ctrl-C in any process stops all after the same step, with a checkpoint.
+  interrupted)
+    make_corpora
+    read -ra words <<<"$(architecture_options gpt)"
+    mpirun -n 2 "$attend" train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 -o m </dev/null 2>log &
+    job=$!
+    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    kill -USR1 "$(pgrep -P $job -f 'attend train' | tail -n 1)"
+    wait $job && fail "an interrupted training must not succeed"
+    grep -q 'everything is saved' log || { cat log; fail "no checkpoint"; } ;;
+  # Errors of one process, and processes that differ.
+  errors)
+    make_corpora
+    read -ra words <<<"$(architecture_options gpt)"
+    options=("${words[@]}" "${common[@]}" -o m --quiet)
+    mpirun -n 1 "$attend" train "${options[@]}" : -n 1 "$attend" train "${options[@]}" --seed 2 2>log </dev/null &&
+      fail "other options must be rejected"
+    expect_line 'rank 1 (.*) was started with other options than rank 0' log
+    [ ! -e m ] || fail "a folder was created"
+    mpi 2 train gpt missing.txt -o m 2>log && fail "a missing file must fail"
+    expect_line 'missing.txt' log
+    mpi 2 train nothing text.txt -o m 2>log && fail "an unknown architecture must fail"
+    expect_line "unknown architecture" log
+    # A full disk.
+    mkdir small
+    if mount -t tmpfs -o size=128k none small 2>/dev/null; then
+      trap 'umount "$work/small"; rm -rf "$work"' EXIT
+      mpi 2 train "${words[@]}" "${common[@]}" -o small/m --quiet 2>log && fail "a full disk must fail"
+      expect_line 'small/m.*: ' log
+    fi ;;
+  *) fail "unknown case $case_name" ;;
+esac

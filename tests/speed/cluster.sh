@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# cluster.sh ATTEND OUTPUT [SOURCE TARGET]: how training scales over processes on one machine, 1, 2, 4 and 8 processes of
+# THREADS threads (default: 2). For each number of processes it prints the rate of the job, the rate of as many processes
+# that train independently, the ratio of both, and the share of the exchange that the computation hides. The workloads are
+# a translation model of Multi30k's size (on SOURCE and TARGET, or on made-up pairs) and a step of GPT-2's size (124M).
+set -euo pipefail
+attend=$(realpath "$1") output=$2
+threads=${THREADS:-2} most=${MOST:-8} steps=${STEPS:-20}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+mkdir -p "$output"
+cd "$output"
+if [ $# -ge 4 ]; then cp "$3" source.txt; cp "$4" target.txt
+else
+  awk 'BEGIN { srand(1); for (i = 0; i < 29000; ++i) { n = 6 + int(rand() * 14); s = ""
+    for (j = 0; j < n; ++j) s = s "w" int(rand() * rand() * 9000) " "; print s } }' >source.txt
+  tr w v <source.txt >target.txt
+fi
+if [ ! -e text.txt ]; then for _ in 1 2 3 4; do cat source.txt; done >text.txt; fi
+
+workload() {
+  case $1 in
+    multi30k) echo transformer source.txt target.txt --preset base --batch-tokens 4096 --tokenizer word --vocabulary 10000 ;;
+    gpt2) echo gpt text.txt --dim 768 --heads 12 --layers 12 --ffn-dim 3072 --context 256 --batch 4 --tokenizer word \
+               --vocabulary 50257 ;;
+  esac
+}
+# rate FILE: tokens per second of a finished training.
+field() { sed -n "s/.*\"$2\":\([0-9.e+-]*\).*/\1/p" "$1"; }
+common=(--device cpu --threads "$threads" --steps "$steps" --validate-every 1000000 --samples 0 --quiet --json --overwrite)
+
+printf '%-10s %9s %14s %14s %10s %14s %8s\n' workload processes tokens/s independent ratio 'exchange ms' hidden
+for name in multi30k gpt2; do
+  read -ra words <<<"$(workload $name)"
+  for ((count = 1; count <= most; count *= 2)); do
+    # Independent processes, at the same time.
+    jobs=()
+    for ((i = 0; i < count; ++i)); do
+      taskset -c $((i * threads))-$(((i + 1) * threads - 1)) "$attend" train "${words[@]}" "${common[@]}" \
+        -o "alone-$i" >"alone-$i.json" &
+      jobs+=($!)
+    done
+    for job in "${jobs[@]}"; do wait "$job"; done
+    independent=0
+    for ((i = 0; i < count; ++i)); do
+      independent=$(awk "BEGIN { print $independent + $(field "alone-$i.json" tokens_per_second) }")
+    done
+    mpirun -n "$count" --bind-to none "$attend" train "${words[@]}" "${common[@]}" -o together </dev/null >together.json
+    rate=$(field together.json tokens_per_second)
+    exchange=$(field together.json exchange_seconds) exposed=$(field together.json exposed_seconds)
+    awk -v n=$name -v p=$count -v r="$rate" -v i="$independent" -v x="${exchange:-0}" -v e="${exposed:-0}" -v s="$steps" \
+      'BEGIN { printf "%-10s %9d %14.0f %14.0f %10.3f %14.1f %7.0f%%\n", n, p, r, i, r / i, 1000 * x / s,
+                      x > 0 ? 100 * (1 - e / x) : 0 }'
+  done
+done

@@ -1,0 +1,132 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "attend/autograd/autograd.h"
+#include "attend/base/random.h"
+#include "attend/tensor/creation.h"
+#include "distributed/thread_group.h"
+#include "train/broadcast.h"
+#include "train/cluster_plan.h"
+#include "train/gradient_exchange.h"
+
+namespace attend {
+namespace {
+
+constexpr int64_t kSizes[] = {1, 33, 5000, 257};
+
+/// The gradient of one parameter for one batch; some batches do not reach the last parameter.
+Tensor gradient(size_t parameter, int64_t batch) {
+  if (parameter == 3 && batch % 3 == 0) return {};
+  std::vector<float> values;
+  for (int64_t i = 0; i < kSizes[parameter]; ++i) {
+    const auto random = philox(parameter, static_cast<uint64_t>(i), static_cast<uint64_t>(batch));
+    values.push_back(std::ldexp(uniform_from_bits(random[0]) - 0.5f, static_cast<int>(random[1] % 16)));
+  }
+  return tensor<float>(values, {kSizes[parameter]});
+}
+
+std::vector<Tensor> parameters() {
+  std::vector<Tensor> result;
+  for (const int64_t size : kSizes) result.push_back(zeros({size}));
+  return result;
+}
+
+std::vector<std::vector<float>> sums_alone(int64_t batches) {
+  std::vector<std::vector<float>> result;
+  for (size_t i = 0; i < std::size(kSizes); ++i) {
+    GradientSum sum;
+    for (int64_t batch = 0; batch < batches; ++batch) sum.push({batch, 1, gradient(i, batch)}, add_gradient);
+    result.push_back(sum.total(add_gradient).to_vector<float>());
+  }
+  return result;
+}
+
+/// The sums that every rank gets.
+std::vector<std::vector<float>> sums_of_ranks(int ranks, const ExchangeOptions& options) {
+  std::vector<std::vector<float>> result;
+  distributed::run_ranks(ranks, [&](distributed::Group& group) {
+    GradientExchange exchange(parameters(), group, options);
+    const int64_t share = options.batches / ranks;
+    for (int update = 0; update < 2; ++update) {  // buffers are used again
+      for (size_t i = std::size(kSizes); i-- > 0;) {
+        GradientSum sum;
+        for (int64_t j = 0; j < share; ++j) {
+          const int64_t batch = group.rank() * share + j;
+          if (options.order == GradientOrder::tree || j == 0) {
+            sum.push({batch, 1, gradient(i, batch)}, add_gradient);
+          } else {
+            add_gradient(sum.parts()[0].value, gradient(i, batch));
+          }
+        }
+        exchange.ready(i, sum);
+      }
+      std::vector<std::vector<float>> sums;
+      for (const Tensor& sum : exchange.finish()) sums.push_back(sum.to_vector<float>());
+      group.barrier();
+      if (group.rank() == 0) result = sums;
+      group.barrier();
+      EXPECT_EQ(sums, result) << "rank " << group.rank();
+      group.barrier();
+    }
+    EXPECT_GE(exchange.times().busy, 0);
+  });
+  return result;
+}
+
+TEST(GradientExchange, HasTheBitsOfOneProcess) {
+  for (const auto& [ranks, batches] : {std::pair{2, 2}, {2, 6}, {3, 6}, {4, 8}, {5, 5}}) {
+    EXPECT_EQ(sums_of_ranks(ranks, {.batches = batches}), sums_alone(batches)) << ranks << " ranks, " << batches;
+  }
+}
+
+TEST(GradientExchange, OtherOrdersAndTypesAreClose) {
+  const auto expected = sums_alone(6);
+  const auto fast = sums_of_ranks(3, {.batches = 6, .order = GradientOrder::fast});
+  const auto rounded = sums_of_ranks(3, {.batches = 6, .wire = WireType::bf16});
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (size_t j = 0; j < expected[i].size(); ++j) {
+      EXPECT_NEAR(fast[i][j], expected[i][j], 1e-2);
+      EXPECT_NEAR(rounded[i][j], expected[i][j], 1024);
+    }
+  }
+  EXPECT_NE(rounded, expected);
+}
+
+TEST(Divided, ResultsAreInOrderForAnyNumberOfProcesses) {
+  for (const int ranks : {1, 2, 3}) {
+    distributed::run_ranks(ranks, [](distributed::Group& group) {
+      const auto squares = divided(5, 1, [](int64_t i) { return std::vector<double>{static_cast<double>(i * i)}; });
+      EXPECT_EQ(squares, (std::vector<double>{0, 1, 4, 9, 16}));
+      const auto texts = divided_range(4, [](int64_t begin, int64_t end) {
+        std::vector<std::string> result;
+        for (int64_t i = begin; i < end; ++i) result.push_back(std::to_string(i));
+        return result;
+      });
+      EXPECT_EQ(texts, (std::vector<std::string>{"0", "1", "2", "3"}));
+      std::vector<NamedTensor> weights{{"w", full({3}, group.rank() + 1.0)}};
+      broadcast_weights(group, weights);
+      EXPECT_EQ(weights[0].second.to_vector<float>(), (std::vector<float>{1, 1, 1}));
+    });
+  }
+}
+
+TEST(ClusterPlan, FollowsItsEquations) {
+  ClusterOptions options{.parameters = 124e6, .compute_seconds = 1};
+  EXPECT_EQ(cluster_cost(options).step_seconds, 1);
+  options.processes = 64;
+  const ClusterCost slow = cluster_cost(options);
+  EXPECT_GT(slow.step_seconds, 1);
+  EXPECT_LE(slow.exposed_seconds, slow.exchange_seconds);
+  EXPECT_NEAR(slow.efficiency * slow.step_seconds, 1, 1e-9);
+  options.link_gbit = 100;
+  EXPECT_GT(cluster_cost(options).efficiency, slow.efficiency);
+  const ClusterCost fast = cluster_cost(options);
+  options.shard = ShardedState::optimizer;
+  EXPECT_GT(cluster_cost(options).exchange_seconds, fast.exchange_seconds);
+  options.shard = ShardedState::none, options.wire = WireType::bf16;
+  EXPECT_LT(cluster_cost(options).exchange_seconds, fast.exchange_seconds);
+}
+
+}  // namespace
+}  // namespace attend
