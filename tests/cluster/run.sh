@@ -148,6 +148,49 @@ case $case_name in
     mpi 2 train --resume cut --steps $goal --validate-every $goal --quiet
     train whole 1 2 gpt --steps $goal --schedule constant --warmup 0 --lr 0.001 --validate-every $goal
     same whole/model.safetensors cut/model.safetensors ;;
+  # Two hosts as network namespaces with their own names and addresses: the same bits; then the cable between them is cut.
+  hosts)
+    id=$$ near=attend-$$-a far=attend-$$-b
+    ip netns add "$near" 2>/dev/null && ip netns add "$far" && ip link add "va$id" type veth peer name "vb$id" &&
+      unshare --uts true || { echo "skipped: this user may not create network namespaces"; exit 77; }
+    # A daemon of mpirun may outlive the cut.
+    trap 'for one in "$near" "$far"; do ip netns pids $one | xargs -r kill -9; ip netns del $one; done; rm -rf "$work"' EXIT
+    ip link set "va$id" netns "$near" name eth0
+    ip link set "vb$id" netns "$far" name eth0
+    for name in "$near 10.77.0.1" "$far 10.77.0.2"; do
+      read -r space address <<<"$name"
+      ip -n "$space" addr add "$address/24" dev eth0
+      ip -n "$space" link set eth0 up
+      ip -n "$space" link set lo up
+    done
+    cat >agent <<AGENT
+#!/bin/sh
+shift
+exec ip netns exec $far unshare --uts sh -c "hostname node-b; \$*"
+AGENT
+    chmod +x agent
+    two_hosts() {
+      ip netns exec "$near" unshare --uts sh -c 'hostname node-a; exec "$@"' - mpirun --mca plm_rsh_agent "$work/agent" \
+        --mca oob_tcp_if_include eth0 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
+        -H 10.77.0.1:1,10.77.0.2:1 -x ATTEND_THREADS -x ATTEND_HEARTBEAT "$attend" "$@"
+    }
+    make_corpora
+    export ATTEND_HEARTBEAT=8
+    train one 1 2 gpt
+    read -ra words <<<"$(architecture_options gpt)"
+    two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log || { cat log; fail "two hosts"; }
+    grep -q '2 processes on 2 hosts' log || { cat log; fail "expected two hosts"; }
+    same one/model.safetensors two/model.safetensors
+    two_hosts train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 --checkpoint-every 5 -o cut \
+      </dev/null 2>log &
+    job=$!
+    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    start=$SECONDS
+    ip -n "$near" link set eth0 down
+    wait $job && fail "a cut cable must end the job"
+    [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
+    grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' log || { cat log; fail "no reason"; }
+    "$attend" train --resume cut --steps 1 --quiet ;;
   # Ctrl-C in any process stops all after the same step, with a checkpoint.
   interrupted)
     make_corpora
