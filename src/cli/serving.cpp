@@ -31,6 +31,8 @@ ServingModel open_serving(const std::string& argument, const WeightOptions& weig
       result.served.chat = std::make_shared<const ChatTemplate>(*std::move(chat));
     }
   }
+  inspected.served_name = inspected.name;
+  inspected.has_chat = result.served.chat != nullptr;
   if (std::filesystem::is_directory(folder) && is_sentence_folder(folder)) {
     const SentenceFolder sentence = read_sentence_folder(folder);
     result.served.sentence = sentence.settings;

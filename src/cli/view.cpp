@@ -75,6 +75,7 @@ void run_view(ViewArguments& arguments) {
     model.served.name += std::ranges::count(served, model.served.name, &ServedModel::name) > 0
                              ? "-" + std::to_string(served.size())
                              : "";
+    model.inspected.served_name = model.served.name;
     inspected.push_back(std::move(model.inspected));
     served.push_back(std::move(model.served));
   }

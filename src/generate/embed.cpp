@@ -51,26 +51,25 @@ FramedText encoded(const Model& model, const Tokenizer& tokenizer, const std::st
   }
 }
 
-}  // namespace
+int64_t longest_of(const Model& model, const EmbedOptions& options) {
+  const int64_t own = options.sentence.longest;
+  return own > 0 ? std::min(own, model.context()) : model.context();
+}
 
-std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
-                                const EmbedOptions& options) {
+/// Computes the vectors of framed texts.
+std::vector<EmbeddedText> embed_framed(const Model& model, std::vector<FramedText> texts, const EmbedOptions& options) {
   require<ShapeError>(options.batch_tokens >= 1, "embed: batch_tokens must be at least 1, got ", options.batch_tokens);
   require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one pooling method");
   const Reader read = reader_of(model);
-  Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   const NoGrad scope;
   const BatchInvariantScope alone;  // a text gives the same vector in any batch
-  const int64_t longest =
-      options.sentence.longest > 0 ? std::min(options.sentence.longest, model.context()) : model.context();
   std::vector<EmbeddedText> results(texts.size());
   std::vector<std::vector<int32_t>> rows(texts.size());
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < texts.size(); ++i) {
-    FramedText text = encoded(model, tokenizer, texts[i], longest, options.rules);
-    rows[i] = std::move(text.ids);
+    rows[i] = std::move(texts[i].ids);
     results[i].tokens = std::ssize(rows[i]);
-    results[i].is_cut = text.is_cut;
+    results[i].is_cut = texts[i].is_cut;
     lengths.push_back(results[i].tokens);
   }
   size_t width = 0;
@@ -90,6 +89,33 @@ std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, 
   }
   for (EmbeddedText& result : results) result.vector.resize(width);
   return results;
+}
+
+}  // namespace
+
+std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+                                const EmbedOptions& options) {
+  Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
+  std::vector<FramedText> framed;
+  for (const std::string& text : texts) {
+    framed.push_back(encoded(model, tokenizer, text, longest_of(model, options), options.rules));
+  }
+  return embed_framed(model, std::move(framed), options);
+}
+
+std::vector<EmbeddedText> embed_ids(const Model& model, std::span<const std::vector<int32_t>> texts,
+                                    const EmbedOptions& options) {
+  const auto longest = static_cast<size_t>(longest_of(model, options));
+  std::vector<FramedText> framed;
+  for (const std::vector<int32_t>& ids : texts) {
+    for (const int32_t id : ids) {
+      require<ShapeError>(id >= 0 && id < model.vocab_size(), "embed: expected token ids from 0 to ",
+                          model.vocab_size() - 1, ", got ", id);
+    }
+    framed.push_back({.ids = ids, .is_blank = ids.empty(), .is_cut = ids.size() > longest});
+    if (framed.back().is_cut) framed.back().ids.resize(longest);
+  }
+  return embed_framed(model, std::move(framed), options);
 }
 
 double cosine(std::span<const float> a, std::span<const float> b) {

@@ -46,6 +46,7 @@ struct Sequence {
   uint32_t copy = 0;        ///< index of the sample; each sample is a sequence of its own
   bool slides = false;      ///< when the context of a language model is full, continue from its last half; one row only
   bool is_traced = false;   ///< on_step receives the attention of each step
+  int64_t candidates = 0;   ///< number of best tokens of each step that on_step reads
   /// Called after each step, on the thread that calls Engine::step(). Returning false ends the sequence without
   /// on_done.
   std::function<bool(const SequenceStep&)> on_step{};

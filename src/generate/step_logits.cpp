@@ -16,8 +16,9 @@ int64_t best_needed(std::span<const Slot* const> slots) {
   for (const Slot* slot : slots) {
     const int64_t own = slot->writer->best_needed();
     const bool has_words = slot->sequence->vocabulary.size == slots[0]->sequence->vocabulary.size;
-    if (own == 0 || slot->sequence->is_traced || !has_words) return 0;
-    most = std::max(most, own);
+    const int64_t shown = slot->sequence->candidates;
+    if (own == 0 || shown > kMostBest || slot->sequence->is_traced || !has_words) return 0;
+    most = std::max({most, own, shown});
   }
   return most;
 }

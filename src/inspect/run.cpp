@@ -50,6 +50,8 @@ class Capture {
     require<ShapeError>(!options_.second || dynamic_cast<const EncoderModel*>(&model_),
                         "inspect: only encoders take a second text, not architecture ", model_.architecture());
     require<ShapeError>(!options_.picture, "inspect: architecture ", model_.architecture(), " reads text, not images");
+    require_ids(options_.ids, ModelKind::language, "language");
+    require_ids(options_.target_ids, ModelKind::translation, "translation");
     if (const auto* pair = dynamic_cast<const PairModel*>(&model_)) {
       run(*pair);
     } else if (const auto* language = dynamic_cast<const LanguageModel*>(&model_)) {
@@ -70,7 +72,8 @@ class Capture {
                 frame_source(tokenizer_, options_.text, INT64_MAX, options_.rules.prefix).ids};
     check_length(source);
     Read target{{"target", options_.target.value_or(""), {}}, {}};
-    if (!options_.target) {
+    const bool is_given = options_.target || !options_.target_ids.empty();
+    if (!is_given) {
       SearchOptions wanted = search_by(options_.rules);
       if (options_.most_written > 0) wanted.max_length = options_.most_written;
       require<ShapeError>(options_.beam >= 0 && options_.beam <= 8, "inspect: beam must be from 1 to 8, got ",
@@ -79,15 +82,17 @@ class Capture {
       search(model, tokenizer_, std::vector<std::vector<int32_t>>{source.ids}, wanted,
              [&](int64_t, const std::vector<Hypothesis>& best) { target.side.text = tokenizer_.decode(best[0].ids); });
     }
-    target.ids = frame_target(tokenizer_, target.side.text, INT64_MAX).ids;
+    target.ids = options_.target_ids;
+    if (target.ids.empty()) target.ids = frame_target(tokenizer_, target.side.text, INT64_MAX).ids;
     if (!target.ids.empty() && target.ids.back() == tokenizer_.special().end) target.ids.pop_back();
     // Encoding the generated text again may give more tokens than were generated, and so exceed the context.
-    if (const auto room = static_cast<size_t>(model_.context() - 1); !options_.target && target.ids.size() > room) {
+    if (const auto room = static_cast<size_t>(model_.context() - 1); !is_given && target.ids.size() > room) {
       target.ids.resize(room);
       target.side.text = tokenizer_.decode(target.ids);
     }
     target.ids.insert(target.ids.begin(), Vocabulary::of(tokenizer_, model.vocab_size(), options_.rules).begin);
     check_length(target);
+    if (!options_.target_ids.empty()) target.side.text = tokenizer_.decode(options_.target_ids);
     add(source);
     add(target);
     Watcher watcher(options_, true);
@@ -99,8 +104,10 @@ class Capture {
   }
 
   void run(const LanguageModel& model) {
-    Read text{{"text", options_.text, {}}, frame_prompt(tokenizer_, options_.text, options_.rules.as_transformers)};
+    Read text{{"text", options_.text, {}}, options_.ids};
+    if (text.ids.empty()) text.ids = frame_prompt(tokenizer_, options_.text, options_.rules.as_transformers);
     check_length(text);
+    if (!options_.ids.empty()) text.side.text = tokenizer_.decode(options_.ids, true);
     add(text);
     Watcher watcher(options_, false);
     const Tensor hidden = model.hidden(row_of(text.ids), {.observer = &watcher});
@@ -129,6 +136,15 @@ class Capture {
       run_.output = label_output(model.labels(), numbers, model.label_scores());
     }
     keep_seen(run_, watcher, options_);
+  }
+
+  void require_ids(const std::vector<int32_t>& ids, ModelKind kind, const char* name) const {
+    require<ShapeError>(ids.empty() || model_.kind() == kind, "inspect: these token ids are for ", name,
+                        " models, not for architecture ", model_.architecture());
+    for (const int32_t id : ids) {
+      require<ShapeError>(id >= 0 && id < model_.vocab_size(), "inspect: expected token ids from 0 to ",
+                          model_.vocab_size() - 1, ", got ", id);
+    }
   }
 
   void check_length(const Read& read) const {

@@ -27,6 +27,8 @@ struct TextPart {
   int64_t index = 0;  ///< of the text among those of the response
   std::string text{};
   std::vector<TokenRecord> tokens{};
+  std::vector<int32_t> ids{};         ///< of the tokens, if they were requested
+  std::vector<int32_t> prompt_ids{};  ///< of the prompt, if they were requested; only in the first part
   std::vector<ToolCall> calls{};
   int64_t first_call = 0;        ///< index of the first of these calls among those of the text
   const char* finish = nullptr;  ///< finish_reason of the text; null while it is being generated
@@ -34,7 +36,7 @@ struct TextPart {
 };
 
 struct ShapeOptions {
-  bool has_logprobs = false, has_look = false;
+  bool has_logprobs = false, has_look = false, has_ids = false;
 };
 
 /// Writes texts as one of OpenAI's APIs does.
@@ -52,5 +54,7 @@ class AnswerShape {
 
 /// The values of the field "attend" for the tokens of a part.
 Json looks_json(const TextPart& part, const Tokenizer& tokenizer);
+/// Adds "token_ids" to a choice and, in the first part of a text, "prompt_token_ids".
+void add_ids(Json& choice, const TextPart& part);
 
 }  // namespace attend

@@ -116,6 +116,7 @@ struct Api::State {
       const auto watched = feeds.find(one.id);
       json["training"] = watched != feeds.end();
       is_training = is_training || (watched != feeds.end() && watched->second->is_running());
+      if (!one.served_name.empty()) json["serves"] = {{"name", one.served_name}, {"chat", one.has_chat}};
       all.push_back(std::move(json));
     }
     return json_response({{"version", options.version}, {"models", std::move(all)}, {"training", is_training}});

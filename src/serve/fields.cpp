@@ -1,5 +1,6 @@
 #include "serve/fields.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "io/json_depth.h"
@@ -26,6 +27,19 @@ int64_t number_field(const Json& json, const char* name, int64_t otherwise) {
     fail(std::string("the number for '") + name + "' is too large");
   }
   return found->get<int64_t>();
+}
+
+/// An array of token ids; empty if it is absent.
+std::vector<int32_t> ids_field(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || found->is_null()) return {};
+  const auto is_id = [](const Json& item) {
+    return item.is_number_integer() && item.number() >= 0 && item.number() <= INT32_MAX;
+  };
+  if (!found->is_array() || found->empty() || !std::ranges::all_of(*found, is_id)) {
+    fail(std::string("expected an array of token ids for '") + name + "'");
+  }
+  return found->get<std::vector<int32_t>>();
 }
 
 const Json& list_field(const Json& json, const char* name) {
@@ -62,14 +76,18 @@ std::string text_field(const Json& json, const char* name) {
 }
 
 RunOptions run_options(const Json& json, bool is_picture) {
-  RunOptions options{.text = is_picture ? "" : text_field(json, "text"),
-                     .target = optional_text(json, "target"),
+  RunOptions options{.target = optional_text(json, "target"),
                      .most_written = number_field(json, "length", 0),
                      .beam = number_field(json, "beam", 0),
                      .second = optional_text(json, "second"),
+                     .ids = ids_field(json, "ids"),
+                     .target_ids = ids_field(json, "target_ids"),
                      .heads = {},
                      .tokens = {}};
   if (options.most_written < 0 || options.most_written > 256) fail("'length' must be from 1 to 256");
+  if (!options.ids.empty() && json.contains("text")) fail("expected 'text' or 'ids', got both");
+  if (!options.target_ids.empty() && options.target) fail("expected 'target' or 'target_ids', got both");
+  if (!is_picture && options.ids.empty()) options.text = text_field(json, "text");
   const auto ablate = json.find("ablate");
   if (ablate == json.end() || ablate->is_null()) return options;
   if (!ablate->is_object()) fail("expected an object for 'ablate'");

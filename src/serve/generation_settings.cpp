@@ -134,6 +134,7 @@ GenerationSettings read_generation(RequestFields& fields, const ModelEntry& mode
   }
   settings.ignores_end = fields.flag("ignore_eos").value_or(false);
   settings.streams = fields.flag("stream").value_or(false);
+  settings.returns_ids = fields.flag("return_token_ids").value_or(false);
   read_stream_options(fields, settings);
   if (const Json* look = fields.find("attend")) settings.look = read_look({*look, "attend"});
   settings.user = fields.text("user").value_or("");

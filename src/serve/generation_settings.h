@@ -26,7 +26,7 @@ struct GenerationSettings {
   bool is_sampling_given = false;  ///< a field of sampling was given
   std::optional<int64_t> beam{};
   std::vector<std::string> stop{};
-  bool ignores_end = false, streams = false, includes_usage = false, echoes = false;
+  bool ignores_end = false, streams = false, includes_usage = false, echoes = false, returns_ids = false;
   std::optional<int64_t> logprobs{};  ///< number of alternatives; empty: no log-probabilities
   std::optional<LookSettings> look{};
   std::shared_ptr<const Constraint> constraint{};  ///< of response_format or tools; null: any text

@@ -47,6 +47,11 @@ Json looks_json(const TextPart& part, const Tokenizer& tokenizer) {
   return result;
 }
 
+void add_ids(Json& choice, const TextPart& part) {
+  if (!part.prompt_ids.empty()) choice["prompt_token_ids"] = part.prompt_ids;
+  choice["token_ids"] = part.ids;
+}
+
 PreparedPrompt prepare_prompt(const ModelEntry& model, const std::string& text, std::vector<int32_t> ids,
                               std::optional<int64_t> max_tokens) {
   const GenerationRules& rules = model.own.rules;
@@ -74,7 +79,9 @@ GenerationTask::GenerationTask(Parts parts, Responder responder)
       prompts_(std::move(parts.prompts)),
       shape_(std::move(parts.shape)),
       responder_(std::move(responder)),
-      shape_options_{.has_logprobs = settings_.logprobs.has_value(), .has_look = settings_.look.has_value()},
+      shape_options_{.has_logprobs = settings_.logprobs.has_value(),
+                     .has_look = settings_.look.has_value(),
+                     .has_ids = settings_.returns_ids},
       id_(random_id(shape_->id_prefix())),
       version_("attend-" + parts.version),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -86,6 +93,7 @@ GenerationTask::GenerationTask(Parts parts, Responder responder)
     for (int64_t i = 0; i < settings_.n; ++i) {
       choices_.push_back(std::make_unique<Choice>(*model_, prompt, settings_));
       choices_.back()->part.index = std::ssize(choices_) - 1;
+      if (settings_.returns_ids) choices_.back()->part.prompt_ids = model_->is_pair() ? prompt.source : prompt.prompt;
       if (settings_.tool_format == ToolFormat::none) continue;
       // The ids of calls differ between the turns of a conversation and between the texts of an answer.
       const uint64_t seed = settings_.sampling.seed + (static_cast<uint64_t>(prompt.read()) << 16);
@@ -130,6 +138,7 @@ Sequence GenerationTask::sequence(const PreparedPrompt& prompt) const {
   result.options = search_by(model_->own.rules);
   result.options.constraint = settings_.constraint;
   result.is_traced = settings_.look.has_value();
+  result.candidates = settings_.logprobs.value_or(0);
   if (!model_->is_pair()) result.options.ends_at_limit = false;
   if (settings_.ignores_end) {
     result.vocabulary.ends.clear();
@@ -227,6 +236,7 @@ bool GenerationTask::take(Choice& choice, const SequenceStep& step) {
   ++choice.generated;
   const bool is_end = !settings_.ignores_end && model_->vocabulary.is_end(node.id);
   if (!is_end) {
+    if (settings_.returns_ids) choice.part.ids.push_back(node.id);
     if (shape_options_.has_logprobs || shape_options_.has_look) choice.part.tokens.push_back(record(step));
     add_text(choice, choice.stops.push(choice.stream.push(node.id)));
   }
@@ -248,6 +258,7 @@ void GenerationTask::take_best(size_t first, const std::vector<Hypothesis>& best
       finish(choice, "stop");
       continue;
     }
+    if (settings_.returns_ids) choice.part.ids = best[i].ids;
     for (const int32_t id : best[i].ids) add_text(choice, choice.stops.push(choice.stream.push(id)));
     add_text(choice, choice.stops.push(choice.stream.finish()));
     add_text(choice, choice.stops.finish());
@@ -263,6 +274,8 @@ void GenerationTask::flush(Choice& choice) {
   choice.part.first_call += std::ssize(choice.part.calls);
   choice.part.calls.clear();
   choice.part.tokens.clear();
+  choice.part.ids.clear();
+  choice.part.prompt_ids.clear();
 }
 
 void GenerationTask::finish(Choice& choice, const char* reason) {

@@ -145,6 +145,18 @@ std::vector<std::string> RequestFields::texts(const std::string& name, size_t mo
   return result;
 }
 
+std::vector<int32_t> RequestFields::ids(const std::string& name, const Json& list, int64_t vocab_size) const {
+  std::vector<int32_t> ids;
+  for (const Json& item : list) {
+    if (!item.is_number_integer() || item.number() < 0 || item.number() >= static_cast<double>(vocab_size)) {
+      fail(name, "must have token ids from 0 to " + std::to_string(vocab_size - 1));
+    }
+    ids.push_back(static_cast<int32_t>(item.integer()));
+  }
+  if (ids.empty()) fail(name, "has an empty array");
+  return ids;
+}
+
 std::vector<int64_t> RequestFields::places(const std::string& name, int64_t most) {
   constexpr size_t kMost = 4096;
   const Json* value = find(name);

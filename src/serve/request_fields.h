@@ -49,6 +49,8 @@ class RequestFields {
   std::optional<int64_t> whole(const std::string& name, int64_t least, int64_t most);
   /// A string, or an array of at most `most` strings.
   std::vector<std::string> texts(const std::string& name, size_t most);
+  /// Checks that `list`, a value of this field or a part of it, is a non-empty array of token ids below `vocab_size`.
+  std::vector<int32_t> ids(const std::string& name, const Json& list, int64_t vocab_size) const;
   /// "all" or absent: empty; otherwise a whole number or an array of them, each from 0 to `most`.
   std::vector<int64_t> places(const std::string& name, int64_t most);
   /// Throws RequestError for the first field that no function above has asked for.

@@ -46,6 +46,13 @@ const Tokenizer& tokenizer_of(RequestFields& fields, const ModelEntry& model) {
   return model.tokenizer();
 }
 
+/// The text of each token.
+Json pieces(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Json result = Json::array();
+  for (const int32_t id : ids) result.push_back(token_text(tokenizer, id).text);
+  return result;
+}
+
 }  // namespace
 
 void answer_classify(RouteContext& context, const HttpRequest& request, Responder& responder) {
@@ -75,9 +82,7 @@ void answer_tokenize(RouteContext& context, const HttpRequest& request, Responde
   const std::string text = fields.required_text("text");
   const std::vector<int32_t> ids = tokenizer.encode(text, fields.flag("add_special").value_or(false));
   fields.refuse_others();
-  Json pieces = Json::array();
-  for (const int32_t id : ids) pieces.push_back(token_text(tokenizer, id).text);
-  responder.send({.body = Json{{"tokens", ids}, {"pieces", std::move(pieces)}, {"count", ids.size()}}.dump()});
+  responder.send({.body = Json{{"tokens", ids}, {"pieces", pieces(tokenizer, ids)}, {"count", ids.size()}}.dump()});
 }
 
 void answer_detokenize(RouteContext& context, const HttpRequest& request, Responder& responder) {
@@ -95,7 +100,8 @@ void answer_detokenize(RouteContext& context, const HttpRequest& request, Respon
     }
     ids.push_back(static_cast<int32_t>(item.integer()));
   }
-  responder.send({.body = Json{{"text", tokenizer.decode(ids, keeps_special)}}.dump()});
+  responder.send(
+      {.body = Json{{"text", tokenizer.decode(ids, keeps_special)}, {"pieces", pieces(tokenizer, ids)}}.dump()});
 }
 
 }  // namespace attend

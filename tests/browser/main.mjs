@@ -20,6 +20,7 @@ const kSuites = [
   "safety",
   "pictures",
   "training",
+  "chat",
   "performance",
 ];
 

@@ -173,6 +173,28 @@ TEST_P(OnADevice, TheBestLogitsGiveWhatAllLogitsGive) {
   expect_same(written({.rows = 7, .use_best = false}), written({.rows = 7}), 0);
 }
 
+/// An observer of a greedy text sees as many candidates as it asks for, although the search itself needs one.
+TEST_P(OnADevice, AnObserverSeesItsCandidates) {
+  model_->to(device());
+  Engine engine(*model_, {});
+  Sequence one = testing::mixed_sequence(*model_, random_sources(1, 5, 5, 8)[0], 0, 25);
+  one.options = {.ends_at_limit = false};
+  one.limit = 5;
+  one.candidates = 20;
+  int steps = 0;
+  one.on_step = [&](const SequenceStep& step) {
+    std::vector<Continuation> best;
+    step.rows.best_of(0, 20, {.size = one.vocabulary.size}, best);
+    EXPECT_EQ(best.size(), 20u);
+    for (const Continuation& word : best) EXPECT_TRUE(std::isfinite(step.rows.log_probability(0, word.id)));
+    return ++steps < 3;
+  };
+  engine.add(one);
+  while (engine.step()) {
+  }
+  EXPECT_GT(steps, 0);
+}
+
 /// After the first steps, a step launches one graph and waits once, for its best logits.
 TEST_P(OnADevice, AStepIsOneGraphAndOneWait) {
   if (std::string_view(GetParam().name) == "transformer_relative") GTEST_SKIP() << "its bias grows with each step";

@@ -7,6 +7,7 @@
 // per second, the time to the first token, the time between tokens (median and 99th percentile), and errors.
 import http from "node:http";
 import { parseArgs } from "node:util";
+import { post, random } from "./client.mjs";
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -34,17 +35,6 @@ const gaps = [];
 const totals = { tokens: 0, done: 0, hungUp: 0, refused: 0 };
 const errors = new Map();
 
-/** A generator of numbers in [0, 1) that gives the same numbers for the same seed. */
-function random(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
 function note(message) {
   errors.set(message, (errors.get(message) ?? 0) + 1);
 }
@@ -61,36 +51,16 @@ function body(draw) {
   });
 }
 
-/** Posts a body; onChunk gets the data of each event, and the request ends when it returns false. */
-function post(text, onChunk) {
-  return new Promise((done) => {
-    const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) };
-    if (options.key) headers.Authorization = `Bearer ${options.key}`;
-    const request = http.request(new URL("/v1/completions", base), { method: "POST", agent, headers }, (answer) => {
-      let rest = "";
-      answer.setEncoding("utf8");
-      answer.on("data", (piece) => {
-        rest += piece;
-        if (answer.statusCode !== 200) return;
-        for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
-          const event = rest.slice(0, end);
-          rest = rest.slice(end + 2);
-          if (onChunk(event) === false) request.destroy();
-        }
-      });
-      answer.on("close", () => done({ status: answer.statusCode, rest, isWhole: answer.complete }));
-      answer.on("error", () => {});
-    });
-    request.on("error", (error) => done({ status: 0, rest: error.message, isWhole: false }));
-    request.end(text);
-  });
+/** Posts a completion; onEvent gets each event of the stream. */
+function ask(text, onEvent) {
+  return post(new URL("/v1/completions", base), text, { agent, key: options.key, onEvent });
 }
 
 async function once(draw) {
   const kind = draw();
   if (kind < number("malformed")) {
     const wrong = ['{"prompt":', '{"prompt":"a","top_p":7}', '{"nothing":1}', "[]", '{"prompt":"a","n":"x"}'];
-    const { status, rest } = await post(wrong[Math.floor(draw() * wrong.length)], () => false);
+    const { status, rest } = await ask(wrong[Math.floor(draw() * wrong.length)], () => false);
     if (status === 400) ++totals.refused;
     else note(`a malformed request got ${status} ${rest.slice(0, 80)}`);
     return;
@@ -101,7 +71,7 @@ async function once(draw) {
   let last = 0;
   let tokens = 0;
   let isDone = false;
-  const { status, rest, isWhole } = await post(body(draw), (event) => {
+  const { status, rest, isWhole } = await ask(body(draw), (event) => {
     if (event === "data: [DONE]") return void (isDone = true);
     if (!event.includes('"choices":[{')) return;
     const now = performance.now();

@@ -99,12 +99,14 @@ export class App {
 
   /** The run of the request. If it fails, as for a text that is too long, views that need no run are drawn without. */
   private async runOf(request: RunRequest): Promise<{ run: Run; error?: SourceError }> {
+    const none = { id: "", model: request.model, sides: [], attention: [], values: [], milliseconds: 0 };
+    const noRun: Run = { ...none, output: { kind: "none" } };
+    if (this.state.view === "chat") return { run: noRun };
     try {
       return { run: await this.source.run(request) };
     } catch (error) {
       if (!(error instanceof SourceError) || !kWithoutRun.includes(this.state.view)) throw error;
-      const none = { id: "", model: request.model, sides: [], attention: [], values: [], milliseconds: 0 };
-      return { run: { ...none, output: { kind: "none" } }, error };
+      return { run: noRun, error };
     }
   }
 

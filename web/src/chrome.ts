@@ -89,6 +89,7 @@ export class Chrome {
       state.text,
       state.target,
       state.second,
+      state.ids,
       state.picture,
       state.beam,
     ]);
@@ -99,6 +100,8 @@ export class Chrome {
       this.inputs.show(now);
       if (focused) document.getElementById(focused)?.focus();
     }
+    this.folded.hidden = state.view === "chat"; // it has its own
+    if (state.view === "chat") this.status.textContent = "";
     this.drawNav(now);
   }
 

@@ -29,6 +29,9 @@ export class Inputs {
     const target = run.sides.find((side) => side.name === "target");
     const field = this.form.querySelector<HTMLTextAreaElement>("#target");
     if (target && field) field.value = field.dataset.shown = target.text;
+    const text = this.form.querySelector<HTMLTextAreaElement>("#text");
+    if (text && this.now!.state.ids !== "" && this.now!.model.kind === "language")
+      text.value = text.dataset.shown = run.sides[0]!.text;
     const method = this.form.querySelector("#target-method");
     if (method) method.textContent = this.method();
     const name = this.form.querySelector("#picture-name");
@@ -103,8 +106,11 @@ export class Inputs {
     const text = field("text")?.value ?? "";
     const target = field("target")?.value ?? "";
     const typed = target !== (field("target")?.dataset.shown ?? "");
-    const same = text === (state.text || model.example.text);
+    const shown = field("text")?.dataset.shown; // the text of token ids
+    const same = text === (shown ?? (state.text || model.example.text));
+    if (same && !typed && state.ids !== "") return this.update({});
     this.update({
+      ids: "",
       text: text === model.example.text ? "" : text,
       target: typed ? target : same ? state.target : "",
       second: field("second")?.value ?? "",

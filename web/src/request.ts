@@ -13,11 +13,14 @@ export function requestOf(state: State, model: Model): RunRequest | null {
     if (!state.picture && !model.example.text) return null;
     return { model: model.id, ...(state.picture ? { picture: state.picture } : {}) };
   }
+  const ids = state.ids.split(",").filter((id) => /^\d+$/.test(id)).map(Number);
+  if (model.kind === "language" && ids.length > 0) return { model: model.id, ids };
   const own = state.text !== "";
   const request: RunRequest = { model: model.id, text: own ? state.text : model.example.text };
   const target = state.target || (own ? "" : (model.example.target ?? ""));
   if (model.kind === "translation") {
-    if (target) request.target = target;
+    if (ids.length > 0) request.target_ids = ids;
+    else if (target) request.target = target;
     else Object.assign(request, decodingOf(state, model));
   }
   if (state.second) request.second = state.second;

@@ -7,6 +7,7 @@ export const kViews = [
   "neurons",
   "steps",
   "alignment",
+  "chat",
   "generation",
   "embeddings",
   "compare",
@@ -21,6 +22,7 @@ export interface State {
   text: string; // "": the model's example
   target: string; // "": the example's target, or the model's translation
   second: string; // of a sentence pair
+  ids: string; // token ids "5,17,3" instead of the text or, for a translation model, of the target
   picture: string; // id of an uploaded picture; "": the model's example
   // The selection, which all views share; see selection.ts for the defaults.
   layer: number; // index of the attention; -1: the default
@@ -59,6 +61,7 @@ export const kDefaults: State = {
   text: "",
   target: "",
   second: "",
+  ids: "",
   picture: "",
   layer: -1,
   head: -1,
@@ -111,6 +114,7 @@ const kRanges: Partial<Record<keyof State, [number, number]>> = {
 };
 const kFractions: (keyof State)[] = ["threshold", "temperature"];
 const kPatterns: Partial<Record<keyof State, RegExp>> = {
+  ids: /^\d+(,\d+)*$/,
   align: /^(all|\d+(\.\d+)?)$/,
   off: /^(none|\d+\.\d+(,\d+\.\d+)*)$/,
   held: /^\d+\.\d+(,\d+\.\d+)*$/,
@@ -122,11 +126,11 @@ export const kUnpinned: Partial<State> = { query: -1, key: -1, held: "", zoom: "
 /** What belongs to one model. */
 export const kUnselected: Partial<State> = {
   ...kUnpinned,
-  ...{ text: "", target: "", second: "", picture: "" },
+  ...{ text: "", target: "", second: "", ids: "", picture: "" },
   ...{ layer: -1, head: -1, heads: [], layer2: -1, head2: -1, off: "", token: -1, step: -1, align: "" },
 };
 /** Changes that the back button undoes. */
-export const kVisits: (keyof State)[] = ["view", "model", "text", "target", "second", "picture", "model2", "text2"];
+export const kVisits: (keyof State)[] = ["view", "model", "text", "target", "second", "ids", "picture", "model2", "text2"];
 
 /** Parses the address. Missing and invalid values get their defaults. */
 export function parseState(hash: string): State {

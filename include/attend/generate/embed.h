@@ -30,6 +30,11 @@ struct EmbeddedText {
 std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
                                 const EmbedOptions& options = {});
 
+/// embed() for token ids, which are read as they are: no special tokens are added. Throws ShapeError if an id is not in
+/// the model's vocabulary.
+std::vector<EmbeddedText> embed_ids(const Model& model, std::span<const std::vector<int32_t>> texts,
+                                    const EmbedOptions& options = {});
+
 /// Cosine similarity of two vectors of the same size; 0 if one of them is zero.
 double cosine(std::span<const float> a, std::span<const float> b);
 

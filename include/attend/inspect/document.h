@@ -22,6 +22,8 @@ struct InspectedModel {
   GenerationRules rules{};                     ///< generation settings of the model's folder
   ImagePreparation preparation{};              ///< preprocessing of an image model
   std::shared_ptr<const Image> example_picture{};
+  std::string served_name{};  ///< name of the model in the server's OpenAI API; empty: not served
+  bool has_chat = false;      ///< the model's folder has a chat template
 };
 
 /// The beam size by which the page decodes, in every view: the folder's, at most 8, or else 4.

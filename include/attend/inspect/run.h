@@ -33,6 +33,8 @@ struct RunOptions {
   int64_t most_written = 0;                ///< maximum tokens of a generated target; 0: the search's default
   int64_t beam = 0;                        ///< beam size of a generated target, 1 to 8; 0: the folder's, else greedy
   std::optional<std::string> second;       ///< second text of a pair, for an encoder
+  std::vector<int32_t> ids{};              ///< language models: the tokens to read; replaces `text`
+  std::vector<int32_t> target_ids{};       ///< translation models: the tokens of the target; replaces `target`
   std::vector<AblatedHead> heads;          ///< heads to switch off: their part of the output is 0
   std::vector<AblatedToken> tokens;        ///< tokens that no query may attend to
   int64_t candidates = 5;                  ///< number of candidates per output position
@@ -119,7 +121,7 @@ struct Run {
 };
 
 /// Runs the model and captures the forward pass. Throws ShapeError if a text is longer than the model's context or
-/// `longest`, or a head or token to switch off does not exist. Throws FormatError if a text is not UTF-8.
+/// `longest`, or a head, a token to switch off or a token id does not exist. Throws FormatError if a text is not UTF-8.
 Run capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options);
 /// Runs an image model. Throws Error if `options` has no picture.
 Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options);

@@ -37,6 +37,7 @@ class ChatShape final : public AnswerShape {
     result["logprobs"] = options.has_logprobs ? Json{{"content", logprobs(part)}, {"refusal", nullptr}} : Json();
     result["finish_reason"] = part.finish != nullptr ? Json(part.finish) : Json();
     if (options.has_look) result["attend"] = looks_json(part, model_->tokenizer());
+    if (options.has_ids) add_ids(result, part);
     return result;
   }
 

@@ -26,6 +26,7 @@ class CompletionShape final : public AnswerShape {
                 {"logprobs", options.has_logprobs ? logprobs(part) : Json()},
                 {"finish_reason", part.finish != nullptr ? Json(part.finish) : Json()}};
     if (options.has_look) result["attend"] = looks_json(part, model_->tokenizer());
+    if (options.has_ids) add_ids(result, part);
     return result;
   }
 
@@ -52,18 +53,6 @@ class CompletionShape final : public AnswerShape {
   std::shared_ptr<ModelEntry> model_;
 };
 
-std::vector<int32_t> read_ids(RequestFields& fields, const Json& list, const ModelEntry& model) {
-  std::vector<int32_t> ids;
-  for (const Json& item : list) {
-    if (!item.is_number_integer() || item.number() < 0 || item.number() >= static_cast<double>(model.vocabulary.size)) {
-      fields.fail("prompt", "must have token ids from 0 to " + std::to_string(model.vocabulary.size - 1));
-    }
-    ids.push_back(static_cast<int32_t>(item.integer()));
-  }
-  if (ids.empty()) fields.fail("prompt", "is empty");
-  return ids;
-}
-
 /// A string, an array of strings, an array of token ids, or an array of such arrays.
 std::vector<PreparedPrompt> read_prompts(RequestFields& fields, const ModelEntry& model,
                                          std::optional<int64_t> max_tokens) {
@@ -74,7 +63,7 @@ std::vector<PreparedPrompt> read_prompts(RequestFields& fields, const ModelEntry
     result.push_back(prepare_prompt(model, text.string(), {}, max_tokens));
   };
   const auto add_ids = [&](const Json& list) {
-    std::vector<int32_t> ids = read_ids(fields, list, model);
+    std::vector<int32_t> ids = fields.ids("prompt", list, model.vocabulary.size);
     const std::string text = model.tokenizer().decode(ids);
     result.push_back(prepare_prompt(model, text, std::move(ids), max_tokens));
   };

@@ -83,6 +83,14 @@ export class OfflineSource implements Source {
     this.file.generation.forEach(line);
   }
 
+  async write(): Promise<void> {
+    throw new Unavailable("chat");
+  }
+
+  async tokenTexts(): Promise<string[]> {
+    throw new Unavailable("chat");
+  }
+
   async embeddings(_model: string, kind: "tokens" | "positions"): Promise<Embeddings> {
     const found = kind === "tokens" ? this.file.embeddings : this.file.positions;
     if (!found) throw new Unavailable("embeddings");

@@ -15,6 +15,7 @@ import type {
   Training,
   TrainingEvent,
 } from "./types";
+import { bodyOf, pathOf, readEvents, type WriteRequest, type WrittenPiece } from "./write";
 
 const kKeptAnswers = 400;
 const kBetweenChanges = 3000; // milliseconds
@@ -107,6 +108,15 @@ export class ServerSource implements Source {
     }
   }
 
+  async write(request: WriteRequest, piece: (piece: WrittenPiece) => void, signal: AbortSignal): Promise<void> {
+    const response = await this.fetch(pathOf(request), { ...postOf(bodyOf(request)), signal });
+    await readEvents(response, piece, signal);
+  }
+
+  async tokenTexts(model: string, ids: number[]): Promise<string[]> {
+    return (await this.post<{ pieces: string[] }>("/detokenize", { model, tokens: ids })).pieces;
+  }
+
   embeddings(model: string, kind: "tokens" | "positions", limit: number, also?: number): Promise<Embeddings> {
     const more = also === undefined ? "" : `&also=${also}`;
     return this.keepJson(`/api/models/${model}/embeddings?kind=${kind}&limit=${limit}${more}`);
@@ -188,8 +198,9 @@ export class ServerSource implements Source {
       throw error instanceof TypeError ? new Unreachable("the server does not respond") : error;
     });
     if (response.ok) return response;
-    const answer = (await response.json().catch(() => ({}))) as { error?: string };
-    throw new SourceError(answer.error ?? `${response.status} ${response.statusText}`, response.status);
+    const answer = (await response.json().catch(() => ({}))) as { error?: string | { message: string } };
+    const message = typeof answer.error === "object" ? answer.error.message : answer.error;
+    throw new SourceError(message ?? `${response.status} ${response.statusText}`, response.status);
   }
 }
 

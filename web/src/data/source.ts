@@ -14,10 +14,20 @@ import type {
   TrainingEvent,
 } from "./types";
 import type { Grid } from "./grid";
+import type { WriteRequest, WrittenPiece } from "./write";
 
 /** Features a source may lack: a file written by `attend inspect` holds one run and little else. */
 export type Feature =
-  "runs" | "generation" | "embeddings" | "neighbours" | "training" | "alignment" | "tiles" | "compare" | "array";
+  | "runs"
+  | "generation"
+  | "chat"
+  | "embeddings"
+  | "neighbours"
+  | "training"
+  | "alignment"
+  | "tiles"
+  | "compare"
+  | "array";
 
 /** A part of a matrix: half-open ranges. */
 export interface Part {
@@ -45,6 +55,10 @@ export interface Source {
   stats(run: string, attention: number, head: number): Promise<HeadStats>;
   alignment(run: string, layer: string, head: string): Promise<Alignment>;
   generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void>;
+  /** Writes an answer, a continuation or a translation. Calls `piece` for each new part of the text. */
+  write(request: WriteRequest, piece: (piece: WrittenPiece) => void, signal: AbortSignal): Promise<void>;
+  /** The texts of single tokens. */
+  tokenTexts(model: string, ids: number[]): Promise<string[]>;
   /** `also`: a token that is projected in addition to the first `limit` ones. */
   embeddings(model: string, kind: "tokens" | "positions", limit: number, also?: number): Promise<Embeddings>;
   /** The first few tokens of the vocabulary whose text contains a text. */

@@ -18,6 +18,7 @@ export interface Model {
   example: { text: string; target: string | null };
   labels?: string[];
   training?: boolean; // whether a training record exists; absent in a file
+  serves?: { name: string; chat: boolean }; // name in OpenAI's API, and whether there is a chat template
 }
 
 export interface Ablation {
@@ -28,8 +29,10 @@ export interface Ablation {
 export interface RunRequest {
   model: string;
   text?: string;
+  ids?: number[]; // token ids instead of the text
   picture?: string; // id of an uploaded picture; absent: the model's example
   target?: string;
+  target_ids?: number[]; // token ids instead of the target
   second?: string;
   beam?: number; // of a target that the model generates
   length?: number;

@@ -3,6 +3,7 @@ import type { Attention, Side } from "../data/types";
 import type { StepName } from "../views/steps_formulas";
 import type { ViewName } from "../state";
 import type { StepText, ViewText } from "./index";
+import { enChat } from "./en_chat";
 import { enSteps } from "./en_steps";
 
 type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
@@ -33,6 +34,10 @@ const views: Record<ViewName, ViewText> = {
     name: "Alignment",
     text: "Which part of the source each part of the target comes from. Frames mark the alignment derived from the weights.",
   },
+  chat: {
+    name: "Chat",
+    text: "Talk with the model. Each of its words shows what else it could have been, and opens the moment it was chosen.",
+  },
   generation: {
     name: "Generation",
     text: "The text as the model generates it: the candidates for each token, where the model looked, and the beam search as a tree.",
@@ -57,6 +62,7 @@ const views: Record<ViewName, ViewText> = {
 const missing: Record<Feature, string> = {
   runs: "other texts",
   generation: "the generation of a text",
+  chat: "a model to chat with",
   embeddings: "the embeddings",
   neighbours: "nearest neighbours",
   training: "a training record",
@@ -70,6 +76,7 @@ export const en = {
   name: "English",
   views,
   steps: enSteps as Record<StepName, StepText>,
+  chat: enChat,
   skip: "Skip to content",
   viewsLabel: "Views",
   language: "Language",

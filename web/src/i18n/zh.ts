@@ -2,6 +2,7 @@ import type { Feature } from "../data/source";
 import type { Attention } from "../data/types";
 import type { ViewName } from "../state";
 import type { Messages, ViewText } from "./index";
+import { zhChat } from "./zh_chat";
 import { zhSteps } from "./zh_steps";
 
 type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
@@ -21,6 +22,7 @@ const views: Record<ViewName, ViewText> = {
   neurons: { name: "神经元", text: "权重从何而来：查询与键逐维对照，以及每一维对得分的贡献。" },
   steps: { name: "逐步计算", text: "一个词元的完整计算过程，一步一步列出，用的是模型自己的数字。" },
   alignment: { name: "对齐", text: "译文的每一部分来自源文的哪一部分。方框标出由权重得到的对齐。" },
+  chat: { name: "对话", text: "与模型对话。每个词都能显示它还可能是什么，并打开选出它的那一刻。" },
   generation: { name: "生成", text: "模型怎样生成文本：每个词元的候选、模型看了哪里，以及束搜索的树。" },
   embeddings: { name: "嵌入", text: "模型的词表画在一个平面上：取嵌入差异最大的两个方向。" },
   compare: { name: "比较", text: "两个模型、两层或两个句子并排比较；指向一个格子，两边会同时标出。" },
@@ -30,6 +32,7 @@ const views: Record<ViewName, ViewText> = {
 const missing: Record<Feature, string> = {
   runs: "其他文本",
   generation: "生成过程",
+  chat: "可对话的模型",
   embeddings: "嵌入",
   neighbours: "最近邻",
   training: "训练记录",
@@ -44,6 +47,7 @@ export const zh: Messages = {
   name: "中文",
   views,
   steps: zhSteps,
+  chat: zhChat,
   skip: "跳到主要内容",
   viewsLabel: "视图",
   language: "语言",

@@ -178,7 +178,7 @@ function keyTexts(first: GenerateLine, side: number, tree: BeamTree, node: BeamN
   return [...(pair ? given.slice(0, 1) : given), ...own];
 }
 
-function candidateBar(text: string, p: number, chosen: boolean): HTMLElement {
+export function candidateBar(text: string, p: number, chosen: boolean): HTMLElement {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${Math.max(0.5, p * 100)}%`;
   return el(

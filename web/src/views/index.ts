@@ -2,6 +2,7 @@ import type { MakeView } from "../context";
 import type { ViewName } from "../state";
 import { ablateView } from "./ablate";
 import { alignmentView } from "./alignment";
+import { chatView } from "./chat";
 import { compareView } from "./compare";
 import { embeddingsView } from "./embeddings";
 import { generationView } from "./generation";
@@ -19,6 +20,7 @@ export const kMakers: Record<ViewName, MakeView> = {
   neurons: neuronsView,
   steps: stepsView,
   alignment: alignmentView,
+  chat: chatView,
   generation: generationView,
   embeddings: embeddingsView,
   compare: compareView,
