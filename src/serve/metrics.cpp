@@ -1,5 +1,9 @@
 #include "serve/metrics.h"
 
+#include <malloc.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <sstream>
 
 namespace attend {
@@ -12,6 +16,23 @@ std::string label(const std::string& name, const std::string& value) {
     text += c == '\n' ? ' ' : c;
   }
   return text + '"';
+}
+
+int64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  int64_t whole = 0, resident = 0;
+  in >> whole >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+/// The bytes that the program holds, without those that the allocator keeps for later.
+int64_t allocated_bytes() {
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  const auto info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+#else
+  return 0;
+#endif
 }
 
 void describe(std::ostream& out, const char* name, const char* type, const char* help) {
@@ -77,6 +98,10 @@ std::string Metrics::text() const {
   each("attend_waiting", "gauge", "Requests in the queue.", &ModelMetrics::waiting);
   each("attend_running", "gauge", "Running requests.", &ModelMetrics::running);
   each("attend_tokens_in_flight", "gauge", "Tokens reserved by running requests.", &ModelMetrics::tokens_in_flight);
+  describe(out, "attend_allocated_bytes", "gauge", "Memory allocated by the server on the CPU.");
+  out << "attend_allocated_bytes " << allocated_bytes() << '\n';
+  describe(out, "process_resident_memory_bytes", "gauge", "Resident memory of the server.");
+  out << "process_resident_memory_bytes " << resident_bytes() << '\n';
   const auto times = [&](const char* name, const char* help, Histogram ModelMetrics::*member) {
     describe(out, name, "histogram", help);
     for (const auto& [model, figures] : models_) out << (figures.*member).text(name, label("model", model));

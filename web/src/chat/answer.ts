@@ -33,7 +33,6 @@ export class Answer {
         mouseleave: () => !options.card.isPinned && options.card.hide(),
         click: (event) => this.pin(event.target),
         keydown: (event) => this.key(event),
-        focus: () => this.active >= 0 && this.select(this.active),
         blur: () => !options.card.isPinned && options.card.hide(),
       },
     });
@@ -48,7 +47,7 @@ export class Answer {
       const span = el(
         "span",
         { class: "word", attributes: { id: `word-${this.options.index}-${i}`, role: "option", "aria-selected": "false" } },
-        words[i]!.text,
+        i === 0 ? words[i]!.text.trimStart() : words[i]!.text,
       );
       this.spans.push(span);
       this.list.append(span);
@@ -61,10 +60,10 @@ export class Answer {
   /** Called when the answer is complete: the text for screen readers. */
   settle(): void {
     this.whole.textContent = this.options.message.content;
-  }
-
-  focus(): void {
-    this.list.focus();
+    for (const span of [...this.spans].reverse()) {
+      span.textContent = span.textContent!.trimEnd(); // models often end with empty lines
+      if (span.textContent !== "") break;
+    }
   }
 
   private indexOf(target: EventTarget | null): number {

@@ -20,10 +20,7 @@ export class Card {
   private at: HTMLElement | null = null;
   private again: () => void = () => {};
 
-  constructor(
-    private readonly t: Messages,
-    private readonly closed: () => void,
-  ) {
+  constructor(private readonly t: Messages) {
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.close();
     });
@@ -56,9 +53,10 @@ export class Card {
     );
     replaceChildren(
       this.element,
-      ...content.tokens.flatMap((token) => this.about(token, content.lookedAt(token))),
+      isPinned ? close : null,
+      ...content.tokens.flatMap((token) => this.about(token, content.lookedAt(token), content.tokens.length > 1 ? 3 : 8)),
       isPinned
-        ? el("p", { class: "open" }, el("span", {}, t.openHere), ...links, close)
+        ? el("p", { class: "open" }, el("span", {}, t.openHere), ...links)
         : el("p", { class: "hint" }, t.clickHint),
     );
     if (isPinned) {
@@ -87,13 +85,15 @@ export class Card {
     this.element.hidden = true;
   }
 
+  /** Hides the card. The focus goes back to the words. */
   close(): void {
+    const words = this.at?.closest<HTMLElement>(".words");
     const wasPinned = this.isPinned;
     this.hide();
-    if (wasPinned) this.closed();
+    if (wasPinned) words?.focus();
   }
 
-  private about(token: WrittenToken, looked: [string, number][]): HTMLElement[] {
+  private about(token: WrittenToken, looked: [string, number][], most: number): HTMLElement[] {
     const t = this.t.chat;
     const title = el(
       "p",
@@ -101,9 +101,10 @@ export class Card {
       el("strong", { attributes: { lang: languageOf(token.text) } }, visible(token.text) || "∅"),
       el("span", {}, token.logp === null ? t.noCandidates : percent(Math.exp(token.logp))),
     );
-    const isListed = token.candidates.some((one) => one.text === token.text);
+    const shown = token.candidates.slice(0, most);
+    const isListed = shown.some((one) => one.text === token.text);
     const own = token.logp === null || isListed ? [] : [{ text: token.text, logp: token.logp }];
-    const bars = [...token.candidates, ...own].map((one) =>
+    const bars = [...shown, ...own].map((one) =>
       candidateBar(one.text, Math.exp(one.logp), one.text === token.text),
     );
     const places = looked.map(([text, weight]) => candidateBar(text, weight, false));

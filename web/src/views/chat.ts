@@ -41,7 +41,7 @@ class ChatView {
     const { t } = context;
     const texts = t.chat[talk.mode];
     this.list.setAttribute("aria-label", t.chat.conversation);
-    this.card = new Card(t, () => this.last?.focus());
+    this.card = new Card(t);
     this.undo = button("chat-undo", t.chat.undo, () => this.talk.undo());
     this.stop = button("chat-stop", t.stop, () => this.talk.stop());
     this.send = el("button", { class: "primary", attributes: { id: "chat-send", type: "submit" } }, texts.send);
@@ -229,7 +229,6 @@ class ChatView {
     });
     if (isWriting) this.last = answer;
     else answer.settle();
-    if (!isWriting) this.last ??= answer;
     return answer.element;
   }
 

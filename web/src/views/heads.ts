@@ -144,7 +144,11 @@ export async function headsView(context: Context): Promise<View> {
     })),
     (index, only) => update(turned(on, index, only, attention.heads)),
   );
-  if (pinned) void isolate(...pinned).catch(context.fail);
+  if (pinned) {
+    const y = 30 + pinned[1] * kRow;
+    void isolate(...pinned).catch(context.fail);
+    requestAnimationFrame(() => requestAnimationFrame(() => picture.reveal(y, kRow))); // once the picture has its size
+  }
   const threshold = slider("threshold", t.threshold, {
     min: 0,
     max: 0.5,
