@@ -10,7 +10,11 @@ if(ATTEND_WEB_PAGE)
   endif()
   add_custom_command(
     OUTPUT ${packed_page}
+    BYPRODUCTS ${CMAKE_CURRENT_BINARY_DIR}/page_stamp.h
     COMMAND ${GZIP_EXECUTABLE} -9 -n -c ${ATTEND_WEB_PAGE} > ${packed_page}
+    COMMAND ${CMAKE_COMMAND} -E echo_append "// " > ${CMAKE_CURRENT_BINARY_DIR}/page_stamp.h
+    COMMAND ${CMAKE_COMMAND} -E sha1sum page.html.gz >> ${CMAKE_CURRENT_BINARY_DIR}/page_stamp.h
+    WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
     DEPENDS ${web_target} ${ATTEND_WEB_PAGE}
     COMMENT "Compressing the page")
   configure_file(${CMAKE_CURRENT_LIST_DIR}/page_data.cpp.in ${ATTEND_PAGE_SOURCE} @ONLY)

@@ -39,15 +39,12 @@ TEST(TokenIds, OfPromptAndText) {
 TEST(TokenIds, OfTranslations) {
   const ServedModels served;
   for (const int beam : {1, 3}) {
-    const Json answer = served.post("/v1/completions", {{"model", "en-de"},
-                                                        {"prompt", "hello"},
-                                                        {"beam", beam},
-                                                        {"max_tokens", 7},
-                                                        {"return_token_ids", true}});
+    const Json answer = served.post(
+        "/v1/completions",
+        {{"model", "en-de"}, {"prompt", "hello"}, {"beam", beam}, {"max_tokens", 7}, {"return_token_ids", true}});
     const Json& choice = answer["choices"][0];
     EXPECT_EQ(choice["prompt_token_ids"].size(), 6u) << "the source with its end token";
-    EXPECT_EQ(served.post("/detokenize", {{"model", "en-de"}, {"tokens", choice["token_ids"]}})["text"],
-              choice["text"])
+    EXPECT_EQ(served.post("/detokenize", {{"model", "en-de"}, {"tokens", choice["token_ids"]}})["text"], choice["text"])
         << answer;
   }
 }

@@ -35,7 +35,8 @@ struct EmbeddingWork {
   void require_whole(const EmbeddedText& result, const EmbeddingInput& input) const {
     if (!result.is_cut) return;
     const int64_t longest = model->own.sentence.longest > 0 ? model->own.sentence.longest : model->context();
-    const size_t count = input.ids.empty() ? model->tokenizer().encode(model->own.prompt + input.text, true).size() : input.ids.size();
+    const size_t count =
+        input.ids.empty() ? model->tokenizer().encode(model->own.prompt + input.text, true).size() : input.ids.size();
     throw RequestError(400,
                        "a text has " + std::to_string(count) + " tokens, but the model reads at most " +
                            std::to_string(longest) + " tokens",
