@@ -28,10 +28,10 @@ export default async function chat(harness) {
     await open(page, short.address, { view: "chat" });
     await short.stop();
     await say(page, "Are you there?");
-    assert.match(await page.textContent("#chat-error"), /The server no longer answers/);
+    assert.match(await page.textContent("#chat-error"), /The server does not respond/);
     await page.click("#language");
     await page.waitForFunction(() => document.querySelector("#view-title").textContent === "对话");
-    assert.match(await page.textContent("#chat-error"), /服务器不再响应/);
+    assert.match(await page.textContent("#chat-error"), /服务器没有响应/);
     assert.equal(await page.textContent(".message.user .text"), "Are you there?", "the message is kept");
     assert.ok(await page.isVisible("#chat-again"));
   }, { allowed: ["ERR_CONNECTION_REFUSED", "Failed to load resource"] });
@@ -41,8 +41,7 @@ export default async function chat(harness) {
     await settled(page, "heads");
     assert.equal(await page.locator("#view-chat").count(), 0);
     await page.goto(`file://${file}#view=chat`);
-    await settled(page, "chat");
-    assert.match(await page.textContent("#error"), /a model to chat with/);
+    await settled(page, "heads");
   });
 }
 

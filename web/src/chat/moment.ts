@@ -7,7 +7,7 @@ import type { Message } from "./conversation";
  * token before. */
 export function momentOf(model: Model, question: string, answer: Message, token: number, view: ViewName): Partial<State> {
   const written = answer.tokens!.map((one) => one.id);
-  const common = { view, model: model.id, key: 0, layer: -1, heads: [], held: "", off: "", zoom: "", second: "", target: "" };
+  const common = { view, model: model.id, key: -1, layer: -1, head: -1, heads: [], held: "", off: "", zoom: "", second: "", target: "" };
   if (model.kind === "translation")
     return { ...common, text: question === model.example.text ? "" : question, ids: written.join(","), query: token };
   const before = [...answer.prompt!, ...written.slice(0, token)];

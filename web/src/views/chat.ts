@@ -10,14 +10,11 @@ import { Unreachable, Unavailable } from "../data/source";
 import type { WrittenToken } from "../data/write";
 import { el, languageOf, replaceChildren } from "../dom";
 import { formatState } from "../state";
-import { note } from "./common";
 
 /** A conversation with the model: candidates for each word, and a way from each word to the views that explain it. */
 export async function chatView(context: Context): Promise<View> {
-  const { model, source, t } = context;
+  const { model, source } = context;
   if (!model.serves) throw new Unavailable("chat");
-  if (model.kind === "classification" || model.kind === "image")
-    return { element: el("div", {}, note(t.generationNone)), pictures: [], data: () => null };
   return new ChatView(context, conversationWith(model, source)).view();
 }
 

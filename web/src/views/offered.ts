@@ -3,7 +3,7 @@ import type { Model } from "../data/types";
 import { kViews, type ViewName } from "../state";
 
 /** Views that show the model instead of a run. They work for a text that is too long for the model. */
-export const kWithoutRun: ViewName[] = ["embeddings", "training"];
+export const kWithoutRun: ViewName[] = ["chat", "embeddings", "training"];
 
 const attends = (model: Model) => model.architecture !== "rnn";
 
@@ -17,6 +17,8 @@ const kOffered: Record<ViewName, (model: Model, source: Source) => boolean> = {
   alignment: (model, source) => attends(model) && model.kind === "translation" && source.has("alignment"),
   generation: (model, source) =>
     (model.kind === "translation" || model.kind === "language") && source.has("generation"),
+  chat: (model, source) =>
+    (model.kind === "translation" || model.kind === "language") && source.kind === "server" && model.serves !== undefined,
   embeddings: (_, source) => source.has("embeddings"),
   compare: attends,
   training: (model, source) => source.has("training") && model.training !== false,
