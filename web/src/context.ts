@@ -34,6 +34,8 @@ export interface View {
   caption?(): string[];
   /** The meaning of the pictures' colours, for exported pictures: names and colours. */
   legend?(): [string, string][];
+  /** Further members of the exported JSON, beside `data`. */
+  more?(): Record<string, unknown>;
   /** All data shown, for the JSON export. */
   data(): unknown;
   close?(): void;

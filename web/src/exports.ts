@@ -77,6 +77,7 @@ function documentOf({ view, state, info, model, run, t }: Exported): unknown {
     model: { name: model.name, architecture: model.architecture },
     texts: run.sides.map((side) => ({ name: side.name, text: side.text })),
     caption: view.caption?.().join(" · ") ?? t.views[state.view].name,
+    ...view.more?.(),
     data: view.data(),
   };
 }

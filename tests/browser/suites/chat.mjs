@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { exported, near, open, settled } from "../harness.mjs";
+import { exported, near, open, savedAs, settled } from "../harness.mjs";
 import { inspect, serve } from "../server.mjs";
 import { poorContrast } from "./accessibility.mjs";
 
@@ -83,6 +83,7 @@ async function suite(harness, address, ids) {
     assert.equal(await page.textContent(".message.assistant .unseen"), content, "for screen readers");
     const { messages, answers, model } = await exported(page);
     assert.equal(model, "talker");
+    assert.deepEqual(JSON.parse(await savedAs(page, "json")).messages, messages, "as attend chat reads them");
     assert.deepEqual(
       messages.map((one) => one.role),
       ["system", "user", "assistant"],

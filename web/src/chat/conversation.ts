@@ -134,7 +134,7 @@ export class Conversation {
     ];
   }
 
-  /** Everything, for the JSON export. `attend chat` reads the messages with /load. */
+  /** Everything, for the JSON export. */
   data(): unknown {
     return {
       model: this.model.serves!.name,

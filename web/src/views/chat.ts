@@ -94,6 +94,7 @@ class ChatView {
     return {
       element,
       pictures: [],
+      more: () => ({ messages: talk.plain() }), // where `attend chat` looks for them
       data: () => talk.data(),
       close: () => {
         document.removeEventListener("click", outside);
