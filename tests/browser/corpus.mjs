@@ -81,3 +81,27 @@ export function prose(count, seed = 3) {
     () => `${kWho[next(kWho.length)]} ${kDoes[next(kDoes.length)]} ${kWhere[next(kWhere.length)]}.`,
   );
 }
+
+const kAnswers = [
+  ["What is attention?", "Attention is a weighted sum: each word looks at the other words and takes from each as much as its weight says.", "Attention lets each word look at all the words before it."],
+  ["Who are you?", "I am a small model that was trained on a few short dialogues.", "I am a very small language model."],
+  ["Where do you live?", "I live in a file on your computer.", "I live in the memory of your computer."],
+  ["Tell me a story.", "The old man went to the sea. The sea was calm, and the wind was warm. He waited for the fish until the sun went down.", "A small dog ran through the town. It met a cat, and the cat told it the way home."],
+  ["What can you do?", "I can talk about the sea, about dogs and about attention.", "I can tell a short story."],
+  ["Why is the sea blue?", "The sea is blue because the water takes the red light and leaves the blue light.", "The sea is blue because the sky is blue."],
+  ["Hello!", "Hello, how are you?", "Hello! What would you like to talk about?"],
+  ["你好！", "你好，很高兴见到你。", "你好，今天想聊什么？"],
+  ["什么是注意力？", "注意力就是加权求和：每个词看向其他的词，按权重取用它们的内容。", "注意力让每个词都能看到前面的词。"],
+];
+
+/** Short dialogues: "User: …" and "Bot: …" in turn, an empty line between dialogues. */
+export function dialogues(count, seed = 5) {
+  const next = numbers(seed);
+  return Array.from({ length: count }, () => {
+    const turns = Array.from({ length: 1 + next(3) }, () => {
+      const [question, ...answers] = kAnswers[next(kAnswers.length)];
+      return `User: ${question}\nBot: ${answers[next(answers.length)]}\n`;
+    });
+    return turns.join("");
+  });
+}

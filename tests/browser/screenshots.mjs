@@ -3,6 +3,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { dialogues } from "./corpus.mjs";
 import { findChromium, launch, open } from "./harness.mjs";
 import { sharedModel, trainWords, watchWords } from "./models.mjs";
 import { repacked, scene } from "./picture.mjs";
@@ -97,6 +98,7 @@ const browser = await launch(findChromium());
 try {
   for (const shot of shots) if (!only || shot.name.startsWith(only)) await take(shot, server.address);
   if (!only || only === "picture") await takePicture();
+  if (!only || only === "chat") await takeChat();
   if (!only || only === "training") await takeTraining();
 } finally {
   await browser.close();
@@ -134,6 +136,40 @@ async function takePicture() {
     await take(shot, pictures.address);
   } finally {
     await pictures.stop();
+  }
+}
+
+/** A conversation with a model that has learnt a few dialogues by heart. */
+async function takeChat() {
+  const [text, folder] = [join(work, "dialogues.txt"), join(work, "bot")];
+  if (!existsSync(join(folder, "model.safetensors"))) {
+    writeFileSync(text, dialogues(1500).join("\n"));
+    const settings = { tokenizer: "bpe", vocabulary: 700, dim: 96, heads: 6, layers: 4, context: 256, steps: 300, batch: 8 };
+    execFileSync(attend, [...trainWords("gpt", text, folder, settings), "--quiet"]);
+    const template =
+      '{% for m in messages %}{{ "User" if m.role == "user" else "Bot" }}: {{ m.content | trim }}{{ "\\n" }}{% endfor %}Bot:';
+    writeFileSync(join(folder, "chat_template.jinja"), template);
+  }
+  const talker = await view(attend, [folder]);
+  try {
+    const page = await browser.newPage({ viewport: { width: 1120, height: 1180 }, locale: "en-GB" });
+    await open(page, talker.address, { view: "chat" });
+    await page.click("#chat-settings summary");
+    await page.fill("#chat-stop-text", "User:");
+    await page.fill("#chat-seed", "3");
+    await page.press("#chat-seed", "Tab");
+    await page.click("#chat-settings summary");
+    for (const question of ["Hello!", "Why is the sea blue?"]) {
+      await page.fill("#message", question);
+      await page.press("#message", "Enter");
+      await page.waitForFunction(() => document.querySelector("#chat-stop").hidden);
+    }
+    const words = page.locator("#chat-message-3 .word");
+    const texts = await words.allTextContents();
+    await words.nth(Math.max(0, texts.findIndex((one) => / (water|sky)/.test(one)))).click();
+    await save(page, "chat", { tall: 900 });
+  } finally {
+    await talker.stop();
   }
 }
 
