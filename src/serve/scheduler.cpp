@@ -19,6 +19,38 @@ struct Scheduler::Running {
   }
 };
 
+namespace {
+
+/// Turns of the models on GPUs, in the order of their requests: while one captures a graph, no other may call kernels.
+class Turns {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    const uint64_t own = next_++;
+    changed_.wait(lock, [&] { return served_ == own; });
+  }
+  void unlock() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++served_;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_ = 0, served_ = 0;
+};
+
+/// A turn for a model on this device; the CPU needs none.
+std::unique_lock<Turns> turn_on(Device device) {
+  static Turns turns;
+  return device == kCpu ? std::unique_lock<Turns>() : std::unique_lock(turns);
+}
+
+}  // namespace
+
 Scheduler::Scheduler(const ServedModel& model, const ModelApiOptions& options, ModelMetrics& metrics)
     : model_(model), options_(options), metrics_(metrics), engine_(new_engine()) {
   thread_ = std::thread([this] { run(); });
@@ -94,6 +126,7 @@ void Scheduler::run() {
       if (is_stopped_) break;
       fresh = take_waiting();
     }
+    const std::unique_lock<Turns> turn = turn_on(model_.model->device());
     compute();
     for (Job& job : fresh) start(std::move(job));
     step();
