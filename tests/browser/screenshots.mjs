@@ -30,8 +30,8 @@ const shots = [
   {
     name: "steps",
     state: { ...date, view: "steps", layer: "last", head: 1, query: 9 },
-    from: "#step-products",
-    tall: 1250,
+    from: "#step-query",
+    tall: 1400,
   },
   { name: "alignment", state: { ...date, view: "alignment" } },
   {
@@ -93,7 +93,7 @@ if (!existsSync(join(recurrent, "model.safetensors")))
     ...trainWords("rnn-attention", corpus, recurrent, { tokenizer: "char", dim: 64, hidden: 96, layers: 1, steps: 900 }),
     "--quiet",
   ]);
-const server = await view(attend, [dateModel, recurrent]);
+const server = await view(attend, [dateModel, recurrent], ["--text", date.text]);
 const browser = await launch(findChromium());
 try {
   for (const shot of shots) if (!only || shot.name.startsWith(only)) await take(shot, server.address);

@@ -53,6 +53,12 @@ TEST(Server, RefusesForeignHostsAndOrigins) {
   EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: http://localhost" + port + "\r\n")), 200);
   EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: http://evil.example\r\n")), 403);
   EXPECT_EQ(status_of(served.request("GET /api/info", host + "Origin: null\r\n")), 403);
+  const std::string foreign = host + "Sec-Fetch-Site: cross-site\r\n";
+  EXPECT_EQ(status_of(served.request("GET /api/info", foreign)), 403);
+  EXPECT_EQ(status_of(served.request("GET /", foreign)), 403);
+  EXPECT_EQ(status_of(served.request("GET /", foreign + "Sec-Fetch-Mode: navigate\r\n")), 200) << "a link to the page";
+  EXPECT_EQ(status_of(served.request("GET /api/info", foreign + "Sec-Fetch-Mode: navigate\r\n")), 403);
+  EXPECT_EQ(status_of(served.request("GET /api/info", host + "Sec-Fetch-Site: same-origin\r\n")), 200);
 }
 
 TEST(Server, RecognisesRequestsOfItsOwnPage) {
