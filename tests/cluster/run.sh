@@ -171,7 +171,8 @@ AGENT
     chmod +x agent
     two_hosts() {
       ip netns exec "$near" unshare --uts sh -c 'hostname node-a; exec "$@"' - mpirun --mca plm_rsh_agent "$work/agent" \
-        --mca oob_tcp_if_include eth0 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
+        --mca oob_tcp_if_include eth0 --mca oob_tcp_keepalive_time 3 --mca oob_tcp_keepalive_intvl 2 \
+        --mca oob_tcp_keepalive_probes 2 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
         -H 10.77.0.1:1,10.77.0.2:1 -x ATTEND_THREADS -x ATTEND_HEARTBEAT "$attend" "$@"
     }
     make_corpora
@@ -191,6 +192,21 @@ AGENT
     [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
     grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' log || { cat log; fail "no reason"; }
     "$attend" train --resume cut --steps 1 --quiet ;;
+  # A process that does not see the model folder trains on a copy.
+  disks)
+    unshare -m true 2>/dev/null || { echo "skipped: this user may not create mount namespaces"; exit 77; }
+    make_corpora
+    mkdir own
+    train one 1 2 gpt
+    read -ra words <<<"$(architecture_options gpt)"
+    options=(train "${words[@]}" "${common[@]}" -o own/m --quiet)
+    mpirun -n 1 "$attend" "${options[@]}" : -n 1 unshare -m sh -c 'mount -t tmpfs none own && exec "$@"' - \
+      "$attend" "${options[@]}" </dev/null 2>log || { cat log; fail "folders that are not shared"; }
+    same one/model.safetensors own/m/model.safetensors
+    mpirun -n 1 "$attend" "${options[@]}" --overwrite --shard optimizer : -n 1 unshare -m sh -c \
+      'mount -t tmpfs none own && exec "$@"' - "$attend" "${options[@]}" --overwrite --shard optimizer </dev/null 2>log &&
+      fail "--shard optimizer needs a shared folder"
+    expect_line 'needs a folder that all hosts see' log ;;
   # Ctrl-C in any process stops all after the same step, with a checkpoint.
   interrupted)
     make_corpora
