@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "attend/autograd/constant_parameters.h"
 #include "attend/tensor/creation.h"
 #include "autograd/leaf_watch.h"
 #include "backend/kernels.h"
@@ -24,6 +25,7 @@ struct Node {
 
 struct Variable {
   bool is_leaf = false;
+  uint64_t sequence = 0;  // leaves only, see ConstantParameters
   Shape shape;
   DType dtype = DType::f32;
   Tensor grad;                 // leaves only
@@ -52,6 +54,7 @@ namespace {
 
 thread_local bool recording = true;
 thread_local const LeafWatch::Ready* leaf_ready = nullptr;
+thread_local uint64_t first_leaf = 0;        // older leaves are constants
 thread_local const Storage* seed = nullptr;  // of the running backward()
 std::atomic<uint64_t> next_sequence{1};
 
@@ -211,6 +214,7 @@ Tensor& set_requires_grad(Tensor& tensor, bool required) {
   } else if (!tensor.variable()) {
     auto variable = std::make_shared<Variable>();
     variable->is_leaf = true;
+    variable->sequence = next_sequence.fetch_add(1);
     variable->shape = tensor.shape();
     variable->dtype = tensor.dtype();
     tensor.set_variable(std::move(variable));
@@ -223,7 +227,10 @@ Tensor parameter(const Tensor& tensor) {
   return set_requires_grad(result);
 }
 
-bool needs_grad(const Tensor& tensor) { return recording && tensor.variable() != nullptr; }
+bool needs_grad(const Tensor& tensor) {
+  const Variable* variable = tensor.variable().get();
+  return recording && variable != nullptr && (!variable->is_leaf || variable->sequence >= first_leaf);
+}
 
 Tensor grad(const Tensor& tensor) { return tensor.variable() ? tensor.variable()->grad : Tensor{}; }
 
@@ -253,7 +260,7 @@ Tensor record_node(const char* name, const Tensor& y, const std::vector<Tensor>&
   auto node = new_node(name);
   node->backward = std::move(backward);
   node->adds_in_place = adds_in_place;
-  for (const Tensor& input : inputs) node->inputs.push_back(input.variable());
+  for (const Tensor& input : inputs) node->inputs.push_back(needs_grad(input) ? input.variable() : nullptr);
   return recorded(y, std::move(node));
 }
 
@@ -315,5 +322,8 @@ LeafWatch::~LeafWatch() { leaf_ready = before_; }
 
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
+
+ConstantParameters::ConstantParameters() : before_(std::exchange(first_leaf, next_sequence.fetch_add(1))) {}
+ConstantParameters::~ConstantParameters() { first_leaf = before_; }
 
 }  // namespace attend

@@ -39,7 +39,8 @@ Tensor bridged(const Rnn& model, const Tensor& last, size_t bridge, int64_t laye
 
 Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, const ForwardPass& pass) {
   check_length("rnn", source.dim(1), model.settings.context);
-  const Tensor x = drop(model.embedding.forward(source), model.settings.dropout, pass);
+  const ObservedPart part(pass.observer, "encoder");
+  const Tensor x = drop(pass.show("tokens", model.embedding.forward(source)), model.settings.dropout, pass);
   const RecurrentResult read = model.encoder.forward({.x = x, .lengths = lengths}, pass);
   std::vector<Tensor> h, c;
   for (int64_t layer = 0; layer < model.settings.layers; ++layer) {
@@ -50,7 +51,7 @@ Encoded encode(const Rnn& model, const Tensor& source, const Tensor& lengths, co
   Encoded result;
   result.state = {.h = stack(h, 0), .c = c.empty() ? Tensor{} : stack(c, 0)};
   if (model.look_back) {
-    result.memory.states = drop(read.output, model.settings.dropout, pass);
+    result.memory.states = drop(pass.show("states", read.output), model.settings.dropout, pass);
     if (model.additive) result.memory.projected = model.additive->project(result.memory.states);
     if (lengths) result.memory.mask = length_mask(lengths, source.dim(1));
   }
@@ -218,8 +219,8 @@ std::string Rnn::config() const { return config_text(architecture(), settings); 
 
 Tensor Rnn::hidden(const PairInputs& inputs, const ForwardPass& pass) const {
   const Encoded encoded = encode(*this, inputs.source, inputs.source_lengths, pass);
-  const Tensor words = drop(embedding.forward(inputs.target), settings.dropout, pass);  // [batch, targets, dim]
-  pass.show("words", words);
+  const Tensor words =  // [batch, targets, dim]
+      pass.show("words", drop(embedding.forward(inputs.target), settings.dropout, pass));
   if (!additive) {
     const Tensor states = pass.show("outputs", decoder.forward({.x = words, .state = encoded.state}, pass).output);
     if (!look_back) return pass.show("readout", read_out(*this, {states, words}, pass));

@@ -5,6 +5,16 @@
 
 namespace attend {
 
+Tensor ForwardPass::shown(std::string_view what, const Tensor& value) const {
+  Tensor result = observer->replacement(what, value);
+  if (!result) result = value;
+  require<ShapeError>(result.shape() == value.shape() && result.dtype() == value.dtype(),
+                      "observer: ", observer->path(), ":", what, " is ", value.dtype(), " ", value.shape(),
+                      ", but its replacement is ", result.dtype(), " ", result.shape());
+  observer->computed(what, result);
+  return result;
+}
+
 Tensor recomputed_layer(const ForwardPass& pass, const std::function<Tensor(const ForwardPass&)>& layer) {
   const Rng random = pass.rng ? *pass.rng : Rng{};
   ForwardPass again = pass;

@@ -64,6 +64,9 @@ Tensor residual(const TransformerLayerConfig& config, const Norm& norm, const Te
 
 Tensor added(const Tensor& residual, const Tensor& branch) { return residual ? residual + branch : branch; }
 
+/// The layer's output if the observer knows it, so that the layer need not be computed.
+Tensor known_output(const ForwardPass& pass) { return pass.observer ? pass.observer->known_output() : Tensor{}; }
+
 /// A layer's forward pass with copies of all its inputs, which live until the backward pass.
 template <class Layer, class... Inputs>
 auto with_inputs(const Layer& layer, const Inputs&... inputs) {
@@ -191,9 +194,10 @@ Tensor TransformerEncoder::forward(const Tensor& x, const MaskOptions& masks, co
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
     const ObservedPart part(pass.observer, "layers", i);
-    const Tensor& in = pass.show("input", y);
-    y = pass.show("output", pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, masks))
-                                           : layers[i].forward(in, masks, pass));
+    const Tensor in = pass.show("input", y), known = known_output(pass);
+    y = pass.show("output", known            ? known
+                            : pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, masks))
+                                             : layers[i].forward(in, masks, pass));
   }
   return pass.show("final", norm ? norm->forward(y) : y);
 }
@@ -211,9 +215,10 @@ Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const 
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) {
     const ObservedPart part(pass.observer, "layers", i);
-    const Tensor& in = pass.show("input", y);
-    y = pass.show("output", pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, memory, masks))
-                                           : layers[i].forward(in, memory, masks, pass));
+    const Tensor in = pass.show("input", y), known = known_output(pass);
+    y = pass.show("output", known            ? known
+                            : pass.recompute ? recomputed_layer(pass, with_inputs(layers[i], in, memory, masks))
+                                             : layers[i].forward(in, memory, masks, pass));
   }
   return pass.show("final", norm ? norm->forward(y) : y);
 }

@@ -14,11 +14,11 @@ struct ForwardPass {
   Observer* observer = nullptr;  ///< receives intermediate values; may be null
   bool recompute = false;  ///< backward() computes each Transformer layer again, instead of keeping its activations
 
-  /// Passes a value to the observer, if there is one. Returns `value`.
-  const Tensor& show(std::string_view what, const Tensor& value) const {
-    if (observer) observer->computed(what, value);
-    return value;
-  }
+  /// Passes a value to the observer, if there is one. Returns the observer's replacement, or `value`.
+  Tensor show(std::string_view what, const Tensor& value) const { return observer ? shown(what, value) : value; }
+
+ private:
+  Tensor shown(std::string_view what, const Tensor& value) const;
 };
 
 /// layer(pass), without what it recorded; backward() runs the layer again, with the same dropout masks. `layer` must

@@ -7,8 +7,9 @@
 #include "attend/ops/attention.h"
 #include "attend/tensor/tensor.h"
 
-// Inspecting a forward pass. A caller passes an Observer in the ForwardPass. Modules report their path, intermediate
-// values and attention calls to it. Without an observer nothing is stored, and the forward pass is not slower.
+// Inspecting and changing a forward pass. A caller passes an Observer in the ForwardPass. Modules report their path,
+// intermediate values and attention calls to it, and compute on with the values that it returns. Without an observer
+// nothing is stored, and the forward pass is not slower.
 namespace attend {
 
 /// The inputs of one fused attention call and its log-sum-exp, from which its weights can be computed. q, k and v are
@@ -41,14 +42,27 @@ class Observer {
   /// Called after an attention call.
   virtual void attended(const AttentionTrace& /*trace*/) {}
   /// Called after the module at path() has computed a value. `what` is the name of the value:
-  /// - "tokens": token embeddings without positions; "embedded": input of the first layer;
+  /// - "tokens": token embeddings; "scaled": the same times √dim; "positions" and "types": what is added to them;
+  ///   "summed": the sum of all embeddings, before a norm that follows; "embedded": input of the first layer;
   /// - "input" and "output" of a layer; "final": output of the last norm;
   /// - "normed" (output of a norm), "branch" (output of a residual branch) and "residual" (the branch added to its
   ///   input, before a norm that follows) of each half of a layer;
-  /// - "attended" (the heads' outputs, concatenated) and "projected" of attention;
+  /// - "queries" and "keys" before their norm and rotation, "attended" (the heads' outputs, concatenated) and
+  ///   "projected" of attention;
   /// - "activated" of a feed-forward network;
+  /// - "text" and "pooled" of a classifier: the vector of the whole text, before and after the pooler;
+  /// - "tokens" and "states" of a recurrent encoder; "words", "outputs", "context" (the attended memory) and "readout"
+  ///   of its decoder, "states" before each step;
   /// - "query" (W s), "key" (U h) and "score" (the parameter v) of additive attention, before it attends.
   virtual void computed(std::string_view /*what*/, const Tensor& /*value*/) {}
+  /// Called with the same arguments before computed(). The module at path() computes on with the returned tensor, which
+  /// must have the shape, dtype and device of `value`; an empty tensor keeps `value`. Replacing has no effect on values
+  /// that are only reported: "positions", "types", "queries", "keys", "text", "pooled", a decoder's "states", and those of
+  /// additive attention.
+  virtual Tensor replacement(std::string_view /*what*/, const Tensor& /*value*/) { return {}; }
+  /// Called before the Transformer layer at path() is computed. If the returned tensor is not empty, it becomes the
+  /// layer's "output" and the layer is not computed.
+  virtual Tensor known_output() { return {}; }
   /// Called by the attention module at path() before it attends. Returns the heads and keys to switch off.
   virtual Ablation ablation() { return {}; }
 
