@@ -20,6 +20,8 @@ void add_side(Run& run, RunSide side, const RunOptions& options) {
 void keep_seen(Run& run, Watcher& watcher, const RunOptions& options) {
   run.attention = watcher.take_attention();
   run.values = watcher.take_values();
+  run.hidden_tokens = options.tokens;
+  run.steer = options.steer;
   for (const AblatedToken& token : options.tokens) {
     require<ShapeError>(token.side >= 0 && token.side < std::ssize(run.sides), "ablation: there is no side ",
                         token.side, "; there are ", run.sides.size(), ", counted from 0");

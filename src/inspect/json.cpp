@@ -88,6 +88,19 @@ Json arithmetic_json(const Arithmetic& arithmetic) {
           {"score", arithmetic.score}};
 }
 
+/// What was changed in the run, in the form of a request: the same request repeats it.
+Json interventions_json(const Run& run) {
+  Json heads = Json::array(), tokens = Json::array(), steer = Json::array();
+  for (size_t i = 0; i < run.attention.size(); ++i) {
+    for (const int64_t head : run.attention[i].off) heads.push_back({{"attention", i}, {"head", head}});
+  }
+  for (const AblatedToken& token : run.hidden_tokens) tokens.push_back({{"side", token.side}, {"index", token.index}});
+  for (const Steering& one : run.steer) {
+    steer.push_back({{"point", one.point}, {"toward", one.toward}, {"away", one.away}, {"strength", one.strength}});
+  }
+  return {{"ablate", {{"heads", std::move(heads)}, {"tokens", std::move(tokens)}}}, {"steer", std::move(steer)}};
+}
+
 Json picture_json(const RunPicture& picture) {
   std::string data = "data:image/png;base64,";
   const std::string png = encode_png(picture.image);
@@ -154,6 +167,7 @@ Json run_json(const Run& run) {
           {"parameters", std::move(parameters)},
           {"arithmetic", arithmetic_json(run.arithmetic)},
           {"output", output_json(run.output)},
+          {"interventions", interventions_json(run)},
           {"milliseconds", run.milliseconds}};
 }
 

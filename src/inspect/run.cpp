@@ -17,6 +17,7 @@
 #include "generate/top.h"
 #include "inspect/capture.h"
 #include "inspect/scores.h"
+#include "inspect/steering.h"
 #include "text/framing.h"
 
 namespace attend {
@@ -95,7 +96,7 @@ class Capture {
     if (!options_.target_ids.empty()) target.side.text = tokenizer_.decode(options_.target_ids);
     add(source);
     add(target);
-    Watcher watcher(options_, true);
+    Watcher watcher(options_, true, steering());
     const Tensor hidden = model.hidden(
         {.source = row_of(source.ids), .source_lengths = {}, .target = row_of(target.ids)}, {.observer = &watcher});
     require_numbers(hidden);
@@ -109,7 +110,7 @@ class Capture {
     check_length(text);
     if (!options_.ids.empty()) text.side.text = tokenizer_.decode(options_.ids, true);
     add(text);
-    Watcher watcher(options_, false);
+    Watcher watcher(options_, false, steering());
     const Tensor hidden = model.hidden(row_of(text.ids), {.observer = &watcher});
     require_numbers(hidden);
     keep_seen(run_, watcher, options_);
@@ -127,7 +128,7 @@ class Capture {
     }
     check_length(text);
     add(text);
-    Watcher watcher(options_, false);
+    Watcher watcher(options_, false, steering());
     inputs.ids = row_of(text.ids);
     if (model.labels().empty()) {
       require_numbers(model.hidden(inputs, {.observer = &watcher}));
@@ -145,6 +146,21 @@ class Capture {
       require<ShapeError>(id >= 0 && id < model_.vocab_size(), "inspect: expected token ids from 0 to ",
                           model_.vocab_size() - 1, ", got ", id);
     }
+  }
+
+  /// The directions of RunOptions::steer. Each of their texts is a run of its own.
+  std::vector<ActivationChange> steering() const {
+    return steering_changes(options_.steer, [&](const std::string& text) {
+      return capture(model_, tokenizer_,
+                     {.text = text,
+                      .target = {},
+                      .second = {},
+                      .heads = {},
+                      .tokens = {},
+                      .candidates = 1,
+                      .longest = options_.longest,
+                      .rules = options_.rules});
+    });
   }
 
   void check_length(const Read& read) const {

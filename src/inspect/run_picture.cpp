@@ -20,6 +20,7 @@ RunSide side_of(const ImageModel& model, const ImagePreparation& preparation, co
 Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options) {
   require<Error>(options.picture != nullptr, "inspect: architecture ", model.architecture(),
                  " reads images, but none was given");
+  require<ShapeError>(options.steer.empty(), "steer: an image model has no texts to steer toward");
   const auto start = std::chrono::steady_clock::now();
   const NoGrad scope;
   const Tensor pixels = preparation.pixels(*options.picture);

@@ -52,6 +52,10 @@ void Watcher::computed(std::string_view what, const Tensor& value) {
   }
 }
 
+Tensor Watcher::replacement(std::string_view what, const Tensor& value) {
+  return apply_changes(changes_, path(), what, value);
+}
+
 Ablation Watcher::ablation() {
   seen(path());
   const auto index = static_cast<int64_t>(index_.at(path()));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/inspect/experiment.h"
 #include "attend/inspect/run.h"
 
 namespace attend {
@@ -18,11 +19,13 @@ AttentionPlace place_of(const std::string& path, bool is_pair);
 /// Records what a forward pass computes, and applies the requested ablations.
 class Watcher final : public Observer {
  public:
-  Watcher(const RunOptions& options, bool is_pair) : options_(options), is_pair_(is_pair) {}
+  Watcher(const RunOptions& options, bool is_pair, std::vector<ActivationChange> changes = {})
+      : options_(options), is_pair_(is_pair), changes_(std::move(changes)) {}
 
   void attended(const AttentionTrace& trace) override;
   void computed(std::string_view what, const Tensor& value) override;
   Ablation ablation() override;
+  Tensor replacement(std::string_view what, const Tensor& value) override;
 
   /// All attention modules in the order of the pass. Throws ShapeError if an ablated head does not exist.
   std::vector<RunAttention> take_attention();
@@ -40,6 +43,7 @@ class Watcher final : public Observer {
 
   const RunOptions& options_;
   bool is_pair_;
+  std::vector<ActivationChange> changes_;
   std::vector<Seen> seen_;
   std::map<std::string, size_t> index_;
   std::vector<NamedTensor> values_;

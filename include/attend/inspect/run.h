@@ -27,6 +27,16 @@ struct AblatedToken {
   int64_t index = 0;  ///< index of the token
 };
 
+/// Adds strength · direction to an activation at all places. The direction is the mean activation of the text `toward`
+/// minus that of the text `away`, over their tokens that are not special; for an encoder–decoder's decoder, over the
+/// translations of these texts.
+struct Steering {
+  std::string point;  ///< name of the activation, "stack.layers.3:output"
+  std::string toward;
+  std::string away;  ///< empty: nothing is subtracted
+  double strength = 1;
+};
+
 struct RunOptions {
   std::string text;                        ///< input text; for an image model, the image's name
   std::optional<std::string> target;       ///< target of a translation model; default: generated as by translate()
@@ -37,6 +47,7 @@ struct RunOptions {
   std::vector<int32_t> target_ids{};       ///< translation models: the tokens of the target; replaces `target`
   std::vector<AblatedHead> heads;          ///< heads to switch off: their part of the output is 0
   std::vector<AblatedToken> tokens;        ///< tokens that no query may attend to
+  std::vector<Steering> steer{};           ///< directions to add to activations
   int64_t candidates = 5;                  ///< number of candidates per output position
   int64_t longest = 16384;                 ///< maximum tokens per text
   GenerationRules rules{};                 ///< generation settings of the model's folder
@@ -114,6 +125,8 @@ struct Run {
   std::vector<NamedTensor> parameters;
   Arithmetic arithmetic;
   RunOutput output;
+  std::vector<AblatedToken> hidden_tokens;   ///< tokens that no query may attend to
+  std::vector<Steering> steer;               ///< directions that were added
   double milliseconds = 0;                   ///< time of the forward pass
   std::shared_ptr<HeadSummaries> summaries;  ///< a bounded cache, see attend/inspect/heads.h
 
@@ -121,7 +134,8 @@ struct Run {
 };
 
 /// Runs the model and captures the forward pass. Throws ShapeError if a text is longer than the model's context or
-/// `longest`, or a head, a token to switch off or a token id does not exist. Throws FormatError if a text is not UTF-8.
+/// `longest`, or a head, a token to switch off, a token id or an activation to steer does not exist. Throws FormatError
+/// if a text is not UTF-8.
 Run capture(const Model& model, const Tokenizer& tokenizer, const RunOptions& options);
 /// Runs an image model. Throws Error if `options` has no picture.
 Run capture(const ImageModel& model, const ImagePreparation& preparation, const RunOptions& options);

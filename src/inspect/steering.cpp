@@ -1,0 +1,61 @@
+#include "inspect/steering.h"
+
+#include <cmath>
+
+#include "attend/base/error.h"
+#include "attend/tensor/creation.h"
+#include "io/printable.h"
+
+namespace attend {
+namespace {
+
+constexpr size_t kMostSteering = 16;
+constexpr double kStrongest = 1e6;
+
+/// The mean of an activation over the tokens of a text that are not special.
+std::vector<double> mean_of(const Run& run, const std::string& point) {
+  for (const auto& [name, value] : run.values) {
+    if (name != point) continue;
+    const size_t side = run.sides.size() > 1 && point.starts_with("decoder") ? 1 : 0;
+    const std::vector<ShownToken>& tokens = run.sides[side].tokens;
+    const auto values = value.to_vector<double>();
+    const auto width = static_cast<size_t>(value.dim(1));
+    std::vector<double> sum(width, 0.0);
+    double count = 0;
+    for (size_t row = 0; row < tokens.size() && row < static_cast<size_t>(value.dim(0)); ++row) {
+      if (tokens[row].kind == TokenKind::special) continue;
+      for (size_t i = 0; i < width; ++i) sum[i] += values[row * width + i];
+      ++count;
+    }
+    require<ShapeError>(count > 0, "steer: the text ", in_quotes(run.sides[side].text), " has no tokens");
+    for (double& one : sum) one /= count;
+    return sum;
+  }
+  throw ShapeError("steer: the model has no activation " + in_quotes(point));
+}
+
+}  // namespace
+
+std::vector<ActivationChange> steering_changes(const std::vector<Steering>& steer,
+                                               const std::function<Run(const std::string& text)>& run_of) {
+  std::vector<ActivationChange> changes;
+  require<ShapeError>(steer.size() <= kMostSteering, "steer: at most ", kMostSteering, " directions, got ",
+                      steer.size());
+  for (const Steering& one : steer) {
+    require<ShapeError>(std::abs(one.strength) <= kStrongest, "steer: the strength must be within ±", kStrongest,
+                        ", got ", one.strength);
+    std::vector<double> direction = mean_of(run_of(one.toward), one.point);
+    if (!one.away.empty()) {
+      const std::vector<double> other = mean_of(run_of(one.away), one.point);
+      for (size_t i = 0; i < direction.size(); ++i) direction[i] -= other[i];
+    }
+    const std::vector<float> values(direction.begin(), direction.end());
+    changes.push_back({.point = one.point,
+                       .value = from_span<float>(values, {1, std::ssize(values)}, kCpu),
+                       .is_added = true,
+                       .strength = one.strength});
+  }
+  return changes;
+}
+
+}  // namespace attend
