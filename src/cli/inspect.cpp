@@ -10,6 +10,7 @@
 #include "attend/io/files.h"
 #include "attend/serve/training_feed.h"
 #include "cli/command_line.h"
+#include "cli/inspect_tools.h"
 #include "cli/inspected.h"
 #include "cli/line_work.h"
 #include "cli/page.h"
@@ -29,8 +30,16 @@ Examples:
   attend inspect vit-base dog.jpg -o dog.html                           an image classifier takes a PNG or a JPEG
   attend inspect vit-base dog.jpg --layer rollout -o dog.png            attention rollout from the image to [CLS]
   attend inspect vit-base dog.jpg --layer 11 --query r3c5 -o r3c5.svg   attention of the patch in row 3, column 5
+  attend inspect gpt2 "The Eiffel Tower is in" --lens -o lens.svg       what each layer would say
+  attend inspect gpt2 "The Eiffel Tower is in" --attribute --for Paris --against Rome -o parts.csv
+  attend inspect gpt2 "The Eiffel Tower is in" --patch "The Colosseum Tower is in" -o patch.svg
+  attend inspect gpt2 "a b c a b" --detect -o heads.csv                 previous-token, induction and other heads
+  attend inspect gpt2 "dog cat" --probe 5.1 -o probe.json               what head 1 of layer 5 seeks and writes
+  attend inspect gpt2 "I think" --steer "love" --away "hate" --steer-at 6 --strength 4 -o steered.html
+  attend inspect gpt2 "Hello" --activations "stack.layers.*:output" -o residual.safetensors
 
-The extension of the output file selects the format: .html, .json, .svg or .png. Without -o, the JSON is printed; it has
+The extension of the output file selects the format: .html, .json, .svg or .png; for the tools of interpretability
+.json, .csv or .svg. Without -o, the JSON is printed; it has
 all the data of the page and is described in docs/inspect-format.md. A layer is the number of an attention module in
 order of execution, from 0, or its path (decoder.layers.1.cross_attention). For an image classifier, attention is drawn
 over the input image. PNGs use the fonts of this machine; for Chinese, Japanese and Korean text install a font that has
@@ -43,6 +52,7 @@ struct InspectArguments {
   std::string target, second;
   int64_t head = -1;
   ComputeOptions compute;
+  ToolArguments tools;
   Option *target_option = nullptr, *second_option = nullptr;
 };
 
@@ -145,6 +155,12 @@ RunOptions run_options(InspectedModel& model, const InspectArguments& arguments)
 /// Checks the options that do not depend on the model.
 void check_arguments(const InspectArguments& arguments) {
   const std::string& name = arguments.output;
+  arguments.tools.check(name);
+  if (arguments.tools.is_tool()) {
+    if (!arguments.layer.empty() || !arguments.query.empty())
+      throw UsageError("--layer, --head and --query require an .svg or .png file of attention weights");
+    return;
+  }
   const bool is_known = name.empty() || name.ends_with(".html") || name.ends_with(".json") || name.ends_with(".svg") ||
                         name.ends_with(".png");
   if (!is_known) throw UsageError("expected an output file ending in .html, .json, .svg or .png, got '" + name + "'");
@@ -159,10 +175,20 @@ void check_arguments(const InspectArguments& arguments) {
 void run_inspect(const InspectArguments& arguments) {
   check_arguments(arguments);
   const Device device = use(arguments.compute);
-  InspectedModel model = open_inspected(arguments.model, device);
-  const Run run = capture(model, run_options(model, arguments));
-  const std::string content = content_of(model, run, arguments);
+  const ToolArguments& tools = arguments.tools;
+  // Gradients need all weights as f32.
+  InspectedModel model =
+      open_inspected(arguments.model, device, tools.attribute ? WeightOptions{.dtype = "f32"} : WeightOptions{});
+  RunOptions options = run_options(model, arguments);
+  take_steering(model, tools, options);
   const std::string& name = arguments.output;
+  if (!tools.activations.empty()) {
+    write_activations(model, tools, options, name);
+    std::cerr << "Wrote " << name << '\n';
+    return;
+  }
+  const std::string content = tools.is_tool() ? tool_content(model, tools, options, name)
+                                              : content_of(model, capture(model, options), arguments);
   if (name.empty()) {
     std::cout << content;
   } else {
@@ -182,7 +208,7 @@ void add_inspect(Command& app) {
       ->type_name("TEXT");
   command
       ->add_option("-o,--output", arguments->output,
-                   "Output file: .html, .json, .svg or .png (default: JSON on standard output)")
+                   "Output file: .html, .json, .svg, .png or .csv (default: JSON on standard output)")
       ->type_name("FILE");
   arguments->target_option = command
                                  ->add_option("--target", arguments->target,
@@ -201,6 +227,7 @@ void add_inspect(Command& app) {
       ->add_option("--query", arguments->query,
                    ".svg and .png of image classifiers: patch whose attention is drawn (default: [CLS])")
       ->type_name("NAME");
+  add_tool_options(*command, arguments->tools);
   add_compute_options(*command, arguments->compute);
   command->footer(kInspectExamples);
   command->callback([arguments] { run_inspect(*arguments); });

@@ -1,10 +1,12 @@
 // Runs `attend inspect` and `attend view` on a model trained for two steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "attend/io/image.h"
+#include "attend/io/safetensors.h"
 #include "hub/hub_files.h"
 #include "train_testing.h"
 
@@ -178,6 +180,73 @@ TEST(Inspect, ShowsTheAttentionOfAnImageModel) {
       complaint({picture, "--layer", "rollout", "--head", "0", "-o", folder.file("c.svg")}),
       "attend: --layer rollout combines all heads and cannot be combined with --head; see attend inspect --help\n");
   EXPECT_NE(complaint({"a cat"}).find("a cat"), std::string::npos);
+}
+
+TEST(InspectTools, WriteJsonCsvAndSvg) {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> tools{
+      {"--lens"},
+      {"--attribute"},
+      {"--patch", "small", "--for", "今", "--against", "天", "--kinds", "residual"},
+      {"--detect"},
+      {"--probe", "0.1"}};
+  for (const std::vector<std::string>& tool : tools) {
+    for (const char* name : {"a.json", "a.csv", "a.svg"}) {
+      std::vector<std::string> words{"inspect", model(), "hello", "--target", "今天"};
+      words.insert(words.end(), tool.begin(), tool.end());
+      words.insert(words.end(), {"-o", folder.file(name)});
+      const Finished result = attend_command(words);
+      ASSERT_EQ(result.code, 0) << tool[0] << result.err;
+      EXPECT_EQ(result.err, "Wrote " + folder.file(name) + "\n");
+    }
+    EXPECT_EQ("--" + Json::parse(file_text(folder.file("a.json")))["tool"].get<std::string>(), tool[0]);
+    const std::string csv = file_text(folder.file("a.csv"));
+    EXPECT_GT(std::ranges::count(csv, '\n'), 3) << tool[0];
+    EXPECT_TRUE(file_text(folder.file("a.svg")).ends_with("</svg>\n")) << tool[0];
+  }
+}
+
+TEST(InspectTools, WriteActivations) {
+  const TemporaryFolder folder;
+  const Finished one = attend_command({"inspect", model(), "hello", "--target", "今天", "--activations",
+                                       "decoder.layers.0:output", "-o", folder.file("a.npy")});
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(file_text(folder.file("a.npy")).find("'shape': (3, 16)"), std::string::npos);
+  const Finished many = attend_command({"inspect", model(), "hello", "--target", "今天", "--activations",
+                                        "encoder.layers.*:output", "logits", "-o", folder.file("a.safetensors")});
+  ASSERT_EQ(many.code, 0) << many.err;
+  const auto file = SafetensorsFile::open(folder.file("a.safetensors"));
+  EXPECT_EQ(file.tensor("encoder.layers.0:output").shape(), (Shape{6, 16}));
+  EXPECT_EQ(file.tensor("logits").dim(0), 3);
+}
+
+TEST(InspectTools, SteeringIsPartOfTheJson) {
+  const Finished result = attend_command({"inspect", model(), "hello", "--target", "今天", "--steer", "world", "--away",
+                                          "small", "--steer-at", "0", "--strength", "2.5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json steer = Json::parse(result.out)["run"]["interventions"]["steer"][0];
+  EXPECT_EQ(steer,
+            (Json{{"point", "decoder.layers.0:output"}, {"toward", "world"}, {"away", "small"}, {"strength", 2.5}}));
+}
+
+TEST(InspectTools, RejectWhatHasNoEffect) {
+  const auto complaint = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"inspect", model(), "hello"});
+    const Finished result = attend_command(std::move(more));
+    EXPECT_EQ(result.code, 2);
+    return result.err;
+  };
+  EXPECT_EQ(complaint({"--lens", "--detect"}),
+            "attend: --lens, --attribute, --patch, --detect, --probe and --activations cannot be combined; see attend "
+            "inspect --help\n");
+  EXPECT_EQ(complaint({"--lens", "--for", "a"}),
+            "attend: --for requires --attribute or --patch; see attend inspect --help\n");
+  EXPECT_EQ(complaint({"--lens", "-o", "a.png"}),
+            "attend: expected an output file ending in .json, .csv or .svg, got 'a.png'; see attend inspect --help\n");
+  EXPECT_EQ(
+      complaint({"--activations", "all"}),
+      "attend: --activations requires an output file ending in .npy or .safetensors; see attend inspect --help\n");
+  EXPECT_EQ(complaint({"--steer", "x"}), "attend: --steer requires --steer-at; see attend inspect --help\n");
 }
 
 TEST(View, PrintsItsAddressTakesAnotherPortAndEndsCleanly) {
