@@ -12,6 +12,7 @@
 #include "attend/tensor/creation.h"
 #include "cli/signals.h"
 #include "cli/status_line.h"
+#include "cli/text_files.h"
 #include "inspect/json.h"
 #include "io/npy.h"
 

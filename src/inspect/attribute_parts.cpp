@@ -112,7 +112,10 @@ class PartsWork {
       whole.replace(whole.find(':'), std::string::npos, ":summed");
       pass_norm(*norm, seen_.at(whole), "embedding_norm", -1);
     }
-    const double token = value_of(seen_.at(stack_.tokens)), all = value_of(seen_.at(whole));
+    std::string tokens = stack_.tokens;  // as they enter the sum: some models multiply them by √dim
+    tokens.replace(tokens.find(':'), std::string::npos, ":scaled");
+    if (!seen_.values.contains(tokens)) tokens = stack_.tokens;
+    const double token = value_of(seen_.at(tokens)), all = value_of(seen_.at(whole));
     if (all != token) add({.kind = PartKind::position, .value = all - token});
     add({.kind = PartKind::token, .value = token});
   }

@@ -26,8 +26,8 @@ class EmbeddingChanger : public Observer {
   std::map<std::string, Tensor> fresh;
 
   Tensor replacement(std::string_view what, const Tensor& /*value*/) override {
-    if (what != "tokens") return {};
-    const auto found = fresh.find(path() + ":tokens");
+    if (what != "tokens" && what != "words") return {};
+    const auto found = fresh.find(path() + ":" + std::string(what));
     return found == fresh.end() ? Tensor{} : found->second;
   }
 };

@@ -170,6 +170,7 @@ struct Probe {
 
 Probe probed(const InspectedModel& model, const DetectOptions& options) {
   Probe probe;
+  if (!model.tokenizer) return probe;
   const NoGrad scope;
   const Model& own = *model.model;
   const RunOptions none;

@@ -29,6 +29,7 @@ Experiment::Experiment(InspectedModel model, RunOptions options) : model_(std::m
   stacks_ = stacks_of(*model_.model);
   if (const auto* image = dynamic_cast<const ImageModel*>(model_.model.get())) {
     first_ = model_.preparation.pixels(*options.picture);
+    predicts_next_ = false;
     has_labels_ = !image->labels().empty();
     require<Error>(has_labels_, "experiment: the model has no classifier, so it has no outputs to study");
     return;

@@ -96,8 +96,9 @@ class Sweep {
       PatchMap network{PatchKind::feed_forward, stack.name, {}, places, {}};
       PatchMap heads{PatchKind::head, stack.name, {}, stack.heads, {}};
       if (stack.layers == 0) {
-        for (const char* state : {":states", ":attended"}) {
-          if (seen_.values.contains(stack.name + state)) residual.points.push_back(stack.name + state);
+        for (const char* state : {"encoder:states", ":outputs", ":context"}) {
+          const bool is_own = (stack.name == "encoder") == std::string_view(state).starts_with("encoder");
+          if (is_own && seen_.values.contains(state)) residual.points.emplace_back(state);
         }
       }
       for (int64_t i = 0; i < stack.layers; ++i) {

@@ -16,7 +16,8 @@ constexpr double kStrongest = 1e6;
 std::vector<double> mean_of(const Run& run, const std::string& point) {
   for (const auto& [name, value] : run.values) {
     if (name != point) continue;
-    const size_t side = run.sides.size() > 1 && point.starts_with("decoder") ? 1 : 0;
+    const bool is_target = point.starts_with("decoder") || point.starts_with(":");  // a recurrent decoder has no path
+    const size_t side = run.sides.size() > 1 && is_target ? 1 : 0;
     const std::vector<ShownToken>& tokens = run.sides[side].tokens;
     const auto values = value.to_vector<double>();
     const auto width = static_cast<size_t>(value.dim(1));

@@ -60,7 +60,7 @@ std::vector<StackPlace> stacks_of(const Model& model) {
     decoder.heads = pair->decoder.layers[0].attention.config.heads;
   } else {
     encoder.embedded = encoder.tokens;
-    decoder.embedded = decoder.tokens;
+    decoder.embedded = decoder.tokens = ":words";
   }
   return {encoder, decoder};
 }

@@ -35,7 +35,10 @@ ToolResult run_patch(const InspectedModel& model, const Experiment& experiment, 
                      const OnSteps& on_step) {
   RunOptions options = request.run;
   require<ShapeError>(request.other || request.other_picture, "patch: a second input is missing");
-  if (request.other) options.text = *request.other;
+  if (request.other) {
+    options.text = *request.other;
+    options.ids.clear();
+  }
   if (request.other_picture) options.picture = request.other_picture;
   // Both runs read the same target, so that only the source differs.
   if (model.model->kind() == ModelKind::translation) options.target = experiment.sides()[1].text;

@@ -7,19 +7,21 @@
 #include "attend/inspect/effects.h"
 #include "attend/inspect/embeddings.h"
 #include "inspect/json.h"
+#include "inspect/logits.h"
 #include "inspect/plane_json.h"
 #include "io/printable.h"
 #include "serve/fields.h"
 #include "serve/page.h"
 #include "serve/picture_store.h"
 #include "serve/run_store.h"
+#include "serve/tool_routes.h"
 #include "serve/turnstile.h"
 
 namespace attend {
 namespace {
 
 constexpr size_t kLongestText = 1 << 20, kLongestName = 1024;  // bytes
-constexpr std::string_view kRuns = "/api/runs/", kModels = "/api/models/";
+constexpr std::string_view kRuns = "/api/runs/", kModels = "/api/models/", kTools = "/api/tools/";
 
 ApiResponse json_response(const Json& json) { return {.body = json_text(json)}; }
 
@@ -66,6 +68,7 @@ struct Api::State {
         runs(options.most_runs, options.most_run_bytes),
         turnstile(options.most_waiting),
         figures(options.most_figures),
+        sweeps(options.most_waiting),
         decoding(options.most_waiting) {
     for (size_t i = 0; i < models.size(); ++i) models[i].id = std::string("m").append(std::to_string(i));
   }
@@ -82,6 +85,7 @@ struct Api::State {
       return of_model(request, std::string_view(request.path).substr(kModels.size()));
     }
     if (request.path == "/api/generate") return generation(request);
+    if (request.path.starts_with(kTools)) return tool(request, request.path.substr(kTools.size()));
     if (request.path == "/api/training") return training(request);
     if (request.path == "/api/training/events") return training_events(request);
     if (request.path == "/api/training/sentence") return training_sentence(request);
@@ -159,6 +163,31 @@ struct Api::State {
         stored_json(runs.add({.id = {}, .model = chosen.id, .run = std::move(run), .tokenizer = chosen.tokenizer})));
   }
 
+  /// A tool of interpretability. One at a time: a sweep may take minutes. Runs of the page do not wait for it.
+  ApiResponse tool(const ApiRequest& request, const std::string& name) {
+    require_method(request, "POST");
+    const Json body = parse_body(request.body);
+    const InspectedModel chosen = model(text_field(body, "model"));
+    ToolRequest wanted = tool_request(name, body, requested_run(chosen, body));
+    if (wanted.other && wanted.other->size() > kLongestText) throw ApiError(413, "the text is longer than a MiB");
+    if (const auto id = optional_text(body, "otherPicture")) {
+      RunOptions other;
+      choose_picture(chosen, id, other);
+      wanted.other_picture = other.picture;
+    }
+    ApiResponse response{.type = "application/x-ndjson"};
+    response.stream = [this, chosen, wanted](const SendPiece& send) {
+      const auto line = [&](const std::string& json) { return !closing && send(json + "\n"); };
+      try {
+        const auto turn = sweeps.enter();
+        stream_tool(chosen, wanted, line);
+      } catch (const std::exception& error) {
+        line(error_response(500, error.what()).body);
+      }
+    };
+    return response;
+  }
+
   /// The request's body is the PNG or JPEG file itself.
   ApiResponse new_picture(const ApiRequest& request) {
     require_method(request, "POST");
@@ -219,8 +248,10 @@ struct Api::State {
       const AlignOptions wanted{.layer = number_or_all(query, "layer"), .head = number_or_all(query, "head")};
       return json_response(alignment_json(alignment_of(*one.run, *one.tokenizer, wanted)));
     }
+    if (what == "logits")
+      return json_response(logits_json(model(one.model), *one.run, required_number(query, "place")));
     if (what == "array") return array_response(run_array(*one.run, query_text(query, "name", ""), array_part(query)));
-    throw ApiError(404, "expected heads, stats, alignment or array of a run, got " + in_quotes(what));
+    throw ApiError(404, "expected heads, stats, alignment, logits or array of a run, got " + in_quotes(what));
   }
 
   ApiResponse of_model(const ApiRequest& request, std::string_view rest) {
@@ -352,7 +383,7 @@ struct Api::State {
   std::string policy = page_policy(options.page);
   RunStore runs;
   PictureStore pictures;
-  Turnstile turnstile, figures, decoding;
+  Turnstile turnstile, figures, sweeps, decoding;
   std::mutex models_mutex;
   std::map<std::string, std::shared_ptr<TrainingFeed>> feeds;  // by model id
   std::atomic<bool> closing{false};

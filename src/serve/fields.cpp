@@ -88,6 +88,14 @@ RunOptions run_options(const Json& json, bool is_picture) {
   if (!options.ids.empty() && json.contains("text")) fail("expected 'text' or 'ids', got both");
   if (!options.target_ids.empty() && options.target) fail("expected 'target' or 'target_ids', got both");
   if (!is_picture && options.ids.empty()) options.text = text_field(json, "text");
+  for (const Json& item : list_field(json, "steer")) {
+    const auto strength = item.find("strength");
+    if (strength != item.end() && !strength->is_number()) fail("expected a number for 'strength'");
+    options.steer.push_back({.point = text_field(item, "point"),
+                             .toward = text_field(item, "toward"),
+                             .away = optional_text(item, "away").value_or(""),
+                             .strength = strength == item.end() ? 1 : strength->number()});
+  }
   const auto ablate = json.find("ablate");
   if (ablate == json.end() || ablate->is_null()) return options;
   if (!ablate->is_object()) fail("expected an object for 'ablate'");

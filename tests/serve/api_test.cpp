@@ -251,7 +251,7 @@ TEST(Api, RefusesInOneLine) {
   expect_refused(get(api, "/api/runs/" + id + "/alignment"), 400,
                  "align: this model has no cross-attention, so there is no alignment");
   expect_refused(get(api, "/api/runs/" + id + "/nothing"), 404,
-                 "expected heads, stats, alignment or array of a run, got 'nothing'");
+                 "expected heads, stats, alignment, logits or array of a run, got 'nothing'");
   EXPECT_EQ(get(api, "/api/runs/" + id).status, 200);  // the run still exists
 }
 

@@ -100,7 +100,8 @@ export class App {
   /** The run of the request. If it fails, as for a text that is too long, views that need no run are drawn without. */
   private async runOf(request: RunRequest): Promise<{ run: Run; error?: SourceError }> {
     const none = { id: "", model: request.model, sides: [], attention: [], values: [], milliseconds: 0 };
-    const noRun: Run = { ...none, output: { kind: "none" } };
+    const interventions = { ablate: { heads: [], tokens: [] }, steer: [] };
+    const noRun: Run = { ...none, interventions, output: { kind: "none" } };
     if (this.state.view === "chat") return { run: noRun };
     try {
       return { run: await this.source.run(request) };

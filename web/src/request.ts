@@ -24,5 +24,7 @@ export function requestOf(state: State, model: Model): RunRequest | null {
     else Object.assign(request, decodingOf(state, model));
   }
   if (state.second) request.second = state.second;
+  if (state.steer && state.steerAt)
+    request.steer = [{ point: state.steerAt, toward: state.steer, away: state.away, strength: state.strength }];
   return request;
 }

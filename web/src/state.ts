@@ -1,6 +1,7 @@
 // The page's whole state. It is kept in the address after '#', so that a view can be shared as a link.
 
 export const kViews = [
+  "flow",
   "heads",
   "model",
   "matrix",
@@ -13,6 +14,11 @@ export const kViews = [
   "compare",
   "training",
   "ablate",
+  "lens",
+  "attribute",
+  "patch",
+  "probe",
+  "steer",
 ] as const;
 export type ViewName = (typeof kViews)[number];
 
@@ -51,12 +57,26 @@ export interface State {
   held: string; // Ablate: tokens as "side.index", "0.3"
   scale: "" | "root" | "log"; // Matrix: colours; "": by length
   zoom: string; // Matrix and Embeddings: "x,y,scale"; "": not zoomed
+  heat: number; // Flow: temperature
+  topK: number; // Flow; 0: all
+  topP: number; // Flow; 1: all
+  place: number; // Lens, Attribute, Patch: output place; -1: the last
+  row: number; // Lens: layer; -1: the last
+  show: string; // Lens: "rank"; Patch: a kind of activations
+  wanted: string; // Attribute, Patch: the word in question; "": the most likely
+  contrast: string; // Attribute, Patch: the word whose logit is subtracted
+  other: string; // Patch: the other text
+  wordList: string; // Probe: words to probe; "": the text's tokens
+  steer: string; // the whole page: the text to steer toward; "": no steering
+  away: string;
+  steerAt: string; // name of the activation
+  strength: number;
   lang: "" | "en" | "zh"; // "": the browser's
   theme: "" | "light" | "dark";
 }
 
 export const kDefaults: State = {
-  view: "heads",
+  view: "flow",
   model: "",
   text: "",
   target: "",
@@ -89,6 +109,20 @@ export const kDefaults: State = {
   held: "",
   scale: "",
   zoom: "",
+  heat: 1,
+  topK: 0,
+  topP: 1,
+  place: -1,
+  row: -1,
+  show: "",
+  wanted: "",
+  contrast: "",
+  other: "",
+  wordList: "",
+  steer: "",
+  away: "",
+  steerAt: "",
+  strength: 4,
   lang: "",
   theme: "",
 };
@@ -103,7 +137,7 @@ const kChoices: Partial<Record<keyof State, readonly string[]>> = {
   pair: ["aa", "ab", "ba", "bb"],
 };
 
-/** The range of each number; all but threshold and temperature are whole numbers. */
+/** The range of each number; all but kFractions are whole numbers. */
 const kRanges: Partial<Record<keyof State, [number, number]>> = {
   threshold: [0, 0.5],
   beam: [0, 8],
@@ -111,8 +145,12 @@ const kRanges: Partial<Record<keyof State, [number, number]>> = {
   temperature: [0, 2],
   seed: [1, 1e6],
   points: [1, 20_000],
+  heat: [0, 3],
+  topK: [0, 100],
+  topP: [0.05, 1],
+  strength: [-20, 20],
 };
-const kFractions: (keyof State)[] = ["threshold", "temperature"];
+const kFractions: (keyof State)[] = ["threshold", "temperature", "heat", "topP", "strength"];
 const kPatterns: Partial<Record<keyof State, RegExp>> = {
   ids: /^\d+(,\d+)*$/,
   align: /^(all|\d+(\.\d+)?)$/,
@@ -122,12 +160,13 @@ const kPatterns: Partial<Record<keyof State, RegExp>> = {
 };
 
 /** What belongs to one input: another text, picture or model begins without it. */
-export const kUnpinned: Partial<State> = { query: -1, key: -1, held: "", zoom: "" };
+export const kUnpinned: Partial<State> = { query: -1, key: -1, held: "", zoom: "", place: -1, row: -1 };
 /** What belongs to one model. */
 export const kUnselected: Partial<State> = {
   ...kUnpinned,
   ...{ text: "", target: "", second: "", ids: "", picture: "" },
   ...{ layer: -1, head: -1, heads: [], layer2: -1, head2: -1, off: "", token: -1, step: -1, align: "" },
+  ...{ wanted: "", contrast: "", other: "", wordList: "", steer: "", away: "", steerAt: "", show: "" },
 };
 /** Changes that the back button undoes. */
 export const kVisits: (keyof State)[] = ["view", "model", "text", "target", "second", "ids", "picture", "model2", "text2"];

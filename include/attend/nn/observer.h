@@ -57,8 +57,8 @@ class Observer {
   virtual void computed(std::string_view /*what*/, const Tensor& /*value*/) {}
   /// Called with the same arguments before computed(). The module at path() computes on with the returned tensor, which
   /// must have the shape, dtype and device of `value`; an empty tensor keeps `value`. Replacing has no effect on values
-  /// that are only reported: "positions", "types", "queries", "keys", "text", "pooled", a decoder's "states", and those of
-  /// additive attention.
+  /// that are only reported: "positions", "types", "queries", "keys", "text", "pooled", a decoder's "states", and those
+  /// of additive attention.
   virtual Tensor replacement(std::string_view /*what*/, const Tensor& /*value*/) { return {}; }
   /// Called before the Transformer layer at path() is computed. If the returned tensor is not empty, it becomes the
   /// layer's "output" and the layer is not computed.

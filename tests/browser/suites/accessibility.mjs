@@ -112,7 +112,7 @@ export default async function accessibility(harness) {
   );
 }
 
-function findProblems() {
+export function findProblems() {
   const problems = [];
   const name = (element) =>
     element.getAttribute("aria-label") ||

@@ -10,6 +10,7 @@ import type {
   HeadSummary,
   Info,
   InspectFile,
+  Logits,
   Neighbours,
   Run,
   Training,
@@ -76,6 +77,18 @@ export class OfflineSource implements Source {
   async alignment(): Promise<Alignment> {
     if (!this.file.alignment) throw new Unavailable("alignment");
     return this.file.alignment;
+  }
+
+  async logits(): Promise<Logits> {
+    throw new Unavailable("logits");
+  }
+
+  async tool(): Promise<never> {
+    throw new Unavailable("tools");
+  }
+
+  toolResult(): null {
+    return null;
   }
 
   async generate(_request: GenerateRequest, line: (line: GenerateLine) => void): Promise<void> {

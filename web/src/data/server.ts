@@ -1,5 +1,6 @@
 import { Grid } from "./grid";
 import { SourceError, Unreachable, type Feature, type Part, type Source } from "./source";
+import type { OnSteps, ToolName, ToolRequest, ToolResults } from "./tools";
 import type {
   Alignment,
   Embeddings,
@@ -9,6 +10,7 @@ import type {
   HeadStats,
   HeadSummary,
   Info,
+  Logits,
   Neighbours,
   Run,
   RunRequest,
@@ -19,6 +21,7 @@ import { bodyOf, pathOf, readEvents, type WriteRequest, type WrittenPiece } from
 
 const kKeptAnswers = 400;
 const kBetweenChanges = 3000; // milliseconds
+const kKeptTools = 24;
 
 /** Talks to `attend view`. Responses are cached until the model changes, which happens only while it is trained; the
  * oldest are evicted first. */
@@ -31,6 +34,8 @@ export class ServerSource implements Source {
   private kept = new Map<string, Promise<unknown>>();
   private requests = new Map<string, RunRequest>(); // by run id
   private renamed = new Map<string, string>(); // runs the server has dropped → the run that was computed again
+
+  private tools = new Map<string, unknown>(); // finished results
 
   has(_feature: Feature): boolean {
     return true;
@@ -46,6 +51,7 @@ export class ServerSource implements Source {
   private take(event: TrainingEvent): void {
     if (event.type !== "snapshot" && event.type !== "done") return;
     this.kept.clear();
+    this.tools.clear();
     this.pending ||= window.setTimeout(() => {
       this.pending = 0;
       this.changed();
@@ -97,15 +103,36 @@ export class ServerSource implements Source {
 
   async generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void> {
     const response = await this.fetch("/api/generate", { ...postOf(request), signal });
-    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      const lines = (rest + (value ?? "")).split("\n");
-      rest = done ? "" : lines.pop()!;
-      for (const text of lines) if (text.trim()) line(checked(JSON.parse(text) as GenerateLine));
-      if (done) return;
-    }
+    await readLines(response, (text) => line(checked(JSON.parse(text) as GenerateLine)));
+  }
+
+  async logits(run: string, place: number): Promise<Logits> {
+    const found = await this.ofRun<{ top: Logits["top"]; sorted: string }>(run, `/logits?place=${place}`);
+    const bytes = Uint8Array.from(atob(found.sorted), (character) => character.charCodeAt(0));
+    return { top: found.top, sorted: new Float32Array(bytes.buffer) };
+  }
+
+  async tool<N extends ToolName>(
+    name: N,
+    request: ToolRequest,
+    progress: OnSteps,
+    signal: AbortSignal,
+  ): Promise<ToolResults[N]> {
+    const response = await this.fetch(`/api/tools/${name}`, { ...postOf(request), signal });
+    let result: ToolResults[N] | undefined;
+    await readLines(response, (text) => {
+      const line = checked(JSON.parse(text) as { done?: number; total?: number; result?: ToolResults[N]; error?: string });
+      if (line.result) result = line.result;
+      else progress(line.done ?? 0, line.total ?? 0);
+    });
+    if (!result) throw new SourceError("the tool ended without a result", 500);
+    this.tools.set(toolKey(name, request), result);
+    if (this.tools.size > kKeptTools) this.tools.delete(this.tools.keys().next().value!);
+    return result;
+  }
+
+  toolResult<N extends ToolName>(name: N, request: ToolRequest): ToolResults[N] | null {
+    return (this.tools.get(toolKey(name, request)) as ToolResults[N] | undefined) ?? null;
   }
 
   async write(request: WriteRequest, piece: (piece: WrittenPiece) => void, signal: AbortSignal): Promise<void> {
@@ -208,7 +235,24 @@ function postOf(body: unknown): RequestInit {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function checked(line: GenerateLine): GenerateLine {
+function toolKey(name: ToolName, request: ToolRequest): string {
+  return `${name} ${JSON.stringify(request)}`;
+}
+
+/** Calls back for each line of a stream. */
+async function readLines(response: Response, line: (text: string) => void): Promise<void> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : lines.pop()!;
+    for (const text of lines) if (text.trim()) line(text);
+    if (done) return;
+  }
+}
+
+function checked<T extends { error?: string }>(line: T): T {
   if (line.error) throw new SourceError(line.error, 500);
   return line;
 }

@@ -7,6 +7,7 @@ import type {
   HeadStats,
   HeadSummary,
   Info,
+  Logits,
   Neighbours,
   Run,
   RunRequest,
@@ -15,6 +16,7 @@ import type {
 } from "./types";
 import type { Grid } from "./grid";
 import type { WriteRequest, WrittenPiece } from "./write";
+import type { OnSteps, ToolName, ToolRequest, ToolResults } from "./tools";
 
 /** Features a source may lack: a file written by `attend inspect` holds one run and little else. */
 export type Feature =
@@ -27,7 +29,9 @@ export type Feature =
   | "alignment"
   | "tiles"
   | "compare"
-  | "array";
+  | "array"
+  | "logits"
+  | "tools";
 
 /** A part of a matrix: half-open ranges. */
 export interface Part {
@@ -54,6 +58,16 @@ export interface Source {
   effects(request: RunRequest): Promise<HeadEffect[]>;
   stats(run: string, attention: number, head: number): Promise<HeadStats>;
   alignment(run: string, layer: string, head: string): Promise<Alignment>;
+  /** All logits after a place. */
+  logits(run: string, place: number): Promise<Logits>;
+  /** Runs a tool of interpretability. The result is kept: toolResult() then returns it. */
+  tool<N extends ToolName>(
+    name: N,
+    request: ToolRequest,
+    progress: OnSteps,
+    signal: AbortSignal,
+  ): Promise<ToolResults[N]>;
+  toolResult<N extends ToolName>(name: N, request: ToolRequest): ToolResults[N] | null;
   generate(request: GenerateRequest, line: (line: GenerateLine) => void, signal: AbortSignal): Promise<void>;
   /** Writes an answer, a continuation or a translation. Calls `piece` for each new part of the text. */
   write(request: WriteRequest, piece: (piece: WrittenPiece) => void, signal: AbortSignal): Promise<void>;

@@ -26,6 +26,14 @@ export interface Ablation {
   tokens: { side: number; index: number }[];
 }
 
+/** A direction that is added to an activation: toward one text, away from another. */
+export interface Steering {
+  point: string;
+  toward: string;
+  away: string;
+  strength: number;
+}
+
 export interface RunRequest {
   model: string;
   text?: string;
@@ -37,6 +45,7 @@ export interface RunRequest {
   beam?: number; // of a target that the model generates
   length?: number;
   ablate?: Ablation;
+  steer?: Steering[];
 }
 
 export interface Token {
@@ -135,7 +144,14 @@ export interface Run {
   parameters?: string[]; // biases and norms' weights
   arithmetic?: Arithmetic;
   output: Output;
+  interventions: { ablate: Ablation; steer: Steering[] };
   milliseconds: number;
+}
+
+/** The logits after one place: all of them in descending order, and the words of the first ones. */
+export interface Logits {
+  top: { id: number; text: string }[];
+  sorted: Float32Array;
 }
 
 export interface HeadSummary {

@@ -5,6 +5,7 @@ import type { ViewName } from "../state";
 import type { StepText, ViewText } from "./index";
 import { enChat } from "./en_chat";
 import { enSteps } from "./en_steps";
+import { enFlow, enTools } from "./en_tools";
 
 type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
 
@@ -13,6 +14,10 @@ const stack = (name: Attention["stack"]) =>
 const attention = (one: Place) =>
   one.stack === "rnn" ? "Attention" : `Layer ${one.layer} · ${one.kind === "self" ? "self" : "cross"}`;
 const views: Record<ViewName, ViewText> = {
+  flow: {
+    name: "Flow",
+    text: "The sentence on its way through the model: tokens, vectors, each layer, and the probabilities of the next word.",
+  },
   heads: {
     name: "Heads",
     text: "Which token looks at which: each line is a weight, each colour a head. Point at a token to see only its lines.",
@@ -58,6 +63,26 @@ const views: Record<ViewName, ViewText> = {
     name: "Ablate",
     text: "Switch off a head or hide a token, and see what changes.",
   },
+  lens: {
+    name: "Lens",
+    text: "What the model would say if it stopped after a layer: the most likely word at each layer and place.",
+  },
+  attribute: {
+    name: "Attribute",
+    text: "A prediction shared out: over the heads and networks of the model, and over the tokens of the input.",
+  },
+  patch: {
+    name: "Patch",
+    text: "Activations of another text, copied one by one into the run of this text: which of them decide the prediction?",
+  },
+  probe: {
+    name: "Probe",
+    text: "What a head looks for and what it writes, in words.",
+  },
+  steer: {
+    name: "Steer",
+    text: "A direction added to the residual stream of a layer, and how it changes the predictions.",
+  },
 };
 const missing: Record<Feature, string> = {
   runs: "other texts",
@@ -70,6 +95,8 @@ const missing: Record<Feature, string> = {
   tiles: "this matrix",
   compare: "a second model or sentence",
   array: "these numbers",
+  logits: "all logits",
+  tools: "this tool",
 };
 
 export const en = {
@@ -77,6 +104,8 @@ export const en = {
   views,
   steps: enSteps as Record<StepName, StepText>,
   chat: enChat,
+  tools: enTools,
+  flow: enFlow,
   skip: "Skip to content",
   viewsLabel: "Views",
   language: "Language",

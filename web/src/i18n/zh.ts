@@ -4,12 +4,14 @@ import type { ViewName } from "../state";
 import type { Messages, ViewText } from "./index";
 import { zhChat } from "./zh_chat";
 import { zhSteps } from "./zh_steps";
+import { zhFlow, zhTools } from "./zh_tools";
 
 type Place = Pick<Attention, "stack" | "kind" | "layer" | "heads">;
 
 const stack = (name: Attention["stack"]) =>
   ({ encoder: "编码器", decoder: "解码器", stack: "各层", rnn: "循环网络" })[name];
 const views: Record<ViewName, ViewText> = {
+  flow: { name: "全程", text: "一个句子如何穿过模型：词元、向量、每一层，直到概率，用的是模型自己的数字。" },
   heads: {
     name: "注意力头",
     text: "哪个词元在看哪个词元：每条线代表一个权重，每种颜色代表一个头。指向一个词元，就只显示与它有关的线。",
@@ -28,6 +30,11 @@ const views: Record<ViewName, ViewText> = {
   compare: { name: "比较", text: "两个模型、两层或两个句子并排比较；指向一个格子，两边会同时标出。" },
   training: { name: "训练", text: "训练的损失、学习率和速度，以及注意力随训练的变化。" },
   ablate: { name: "消融", text: "关闭一个头，或隐藏一个词元，看看结果有什么变化。" },
+  lens: { name: "透镜", text: "模型若在某一层停下会说什么：每层、每个位置最可能的词。" },
+  attribute: { name: "归因", text: "把一个预测分摊到模型的各部分和输入的各词元。" },
+  patch: { name: "补丁", text: "把另一文本的激活逐一放进本文本的运行，看哪一处决定预测。" },
+  probe: { name: "探头", text: "一个头在找什么、写什么，用词表示。" },
+  steer: { name: "引导", text: "把一个方向加到一层的残差流上，看预测怎样变化。" },
 };
 const missing: Record<Feature, string> = {
   runs: "其他文本",
@@ -40,6 +47,8 @@ const missing: Record<Feature, string> = {
   tiles: "这个矩阵",
   compare: "另一个模型或句子",
   array: "这些数字",
+  logits: "全部 logit",
+  tools: "这个工具",
 };
 const number = (value: number) => value.toLocaleString("en");
 
@@ -48,6 +57,8 @@ export const zh: Messages = {
   views,
   steps: zhSteps,
   chat: zhChat,
+  tools: zhTools,
+  flow: zhFlow,
   skip: "跳到主要内容",
   viewsLabel: "视图",
   language: "语言",

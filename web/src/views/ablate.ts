@@ -132,7 +132,7 @@ function tokenRow({ run, state, t, update }: Context, side: number): HTMLElement
 }
 
 /** The most likely outputs before and after the ablation, with their probabilities. */
-function outputTable(context: Context, before: Output, after: Output): HTMLElement {
+export function outputTable(context: Context, before: Output, after: Output): HTMLElement {
   const { t, run } = context;
   if (before.kind === "labels" && after.kind === "labels") {
     const now = new Map(after.items.map((item) => [item.label, item.p]));

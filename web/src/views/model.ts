@@ -9,6 +9,7 @@ import { drawLegend } from "../draw/heatmap";
 import { fitted, type Pen } from "../draw/pen";
 import { headColour, weightColour } from "../draw/theme";
 import { note } from "./common";
+import { detectedHead, useDetection } from "./detect";
 import { pairFilter, pairSelect } from "./sentences";
 
 const kThumbnail = 48; // maximum cells per side
@@ -28,6 +29,9 @@ export async function modelView(context: Context): Promise<View> {
     source.heads(run.id),
   ]);
   const summary = new Map(summaries.map((one) => [`${one.attention}/${one.head}`, one]));
+  const detection = useDetection(context);
+  const kindsOf = (place: Place) =>
+    (detectedHead(detection, place.attention.index, place.head)?.kinds ?? []).map((kind) => t.tools.heads[kind]);
   const most = Math.max(...run.attention.map((one) => one.heads));
   const places: Place[] = run.attention.flatMap((attention, row) =>
     Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })),
@@ -69,7 +73,7 @@ export async function modelView(context: Context): Promise<View> {
       return x >= cx - 4 && x <= cx + side + 4 && y >= cy - 4 && y <= cy + mapSize(place.attention, side)[1] + 18;
     });
   };
-  const speak = () => announce(describe(context, places[focus]!, summary));
+  const speak = () => announce([describe(context, places[focus]!, summary), ...kindsOf(places[focus]!)].join(", "));
   const open = (index: number, view: "heads" | "matrix") =>
     update({ view, layer: places[index]!.attention.index, head: places[index]!.head, heads: [] });
 
@@ -99,6 +103,7 @@ export async function modelView(context: Context): Promise<View> {
           side,
           showFocus && i === focus,
           summary,
+          kindsOf(place)[0],
         ),
       );
     },
@@ -140,7 +145,7 @@ export async function modelView(context: Context): Promise<View> {
       return true;
     },
     table: () => ({
-      columns: [t.layer, t.headLabel, t.entropy, t.distance, t.peak],
+      columns: [t.layer, t.headLabel, t.entropy, t.distance, t.peak, t.tools.kind],
       rows: places.map((place) => {
         const one = summary.get(`${place.attention.index}/${place.head}`);
         return [
@@ -149,6 +154,7 @@ export async function modelView(context: Context): Promise<View> {
           one?.entropy ?? NaN,
           one?.distance ?? NaN,
           one?.peak ?? NaN,
+          kindsOf(place).join(", "),
         ];
       }),
     }),
@@ -187,6 +193,7 @@ function drawThumbnail(
   side: number,
   focused: boolean,
   summary: Map<string, HeadSummary>,
+  kind?: string,
 ): void {
   const { theme, t } = context;
   const map = block.slice(place.head);
@@ -203,8 +210,9 @@ function drawThumbnail(
   if (off) pen.line([x, y, x + width, y + height], { colour: theme.warm, width: 2 });
   pen.circle(x + 4, y + height + 10, 3.5, { fill: headColour(theme, place.head) });
   const one = summary.get(`${place.attention.index}/${place.head}`);
-  const text = one && side > 60 ? `${place.head}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head);
-  pen.text(text, x + 11, y + height + 14, { colour: focused ? theme.ink : theme.soft, size: 11 });
+  const plain = one && side > 60 ? `${place.head}  ${t.peakShort} ${one.peak.toFixed(2)}` : String(place.head);
+  const text = kind ? fitted(`${place.head}  ${kind}`, side - 10, { size: 11 }) : plain;
+  pen.text(text, x + 11, y + height + 14, { colour: focused || kind ? theme.ink : theme.soft, size: 11 });
 }
 
 function describe({ t }: Context, place: Place, summary: Map<string, HeadSummary>): string {

@@ -6,9 +6,11 @@ import { kViews, type ViewName } from "../state";
 export const kWithoutRun: ViewName[] = ["chat", "embeddings", "training"];
 
 const attends = (model: Model) => model.architecture !== "rnn";
+const hasResiduals = (model: Model) => !model.architecture.startsWith("rnn");
 
 /** Whether a model has a view. A file lacks the views that need a server. */
 const kOffered: Record<ViewName, (model: Model, source: Source) => boolean> = {
+  flow: attends,
   heads: attends,
   model: attends,
   matrix: attends,
@@ -23,6 +25,11 @@ const kOffered: Record<ViewName, (model: Model, source: Source) => boolean> = {
   compare: attends,
   training: (model, source) => source.has("training") && model.training !== false,
   ablate: (model, source) => attends(model) && source.has("runs"),
+  lens: (model, source) => hasResiduals(model) && source.has("tools"),
+  attribute: (model, source) => attends(model) && source.has("tools"),
+  patch: (model, source) => attends(model) && model.kind !== "image" && source.has("tools"),
+  probe: (model, source) => hasResiduals(model) && model.kind !== "image" && source.has("tools"),
+  steer: (model, source) => attends(model) && model.kind !== "image" && source.has("runs"),
 };
 
 /** The views of a model, in the order of the menu. */

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { exported, open, settled } from "../harness.mjs";
+import { findProblems } from "./accessibility.mjs";
+
+const kTools = ["lens", "attribute", "patch", "probe", "steer"];
+const kText = "The old man walks to the river";
+const kOther = "The old cat walks to the river";
+
+/** Flow, and the views of interpretability. */
+export default async function tools(harness) {
+  const { ids } = harness.world;
+  await harness.test("tools: Flow shows the way of the sentence, and opens its parts", async (page, { address }) => {
+    await open(page, address, { view: "flow", model: ids.language, text: kText });
+    assert.ok((await page.locator(".flow-list > li").count()) >= 5);
+    await page.hover("#flow-tokens");
+    assert.match(await page.textContent("#flow-explain"), /cut into tokens/);
+    await page.click("#flow-open-layer-stack-1");
+    await settled(page, "steps");
+    await page.goBack();
+    await settled(page, "flow");
+  });
+  await harness.test("tools: temperature, top-k and top-p move the probabilities at once", async (page, { address }) => {
+    await open(page, address, { view: "flow", model: ids.language, text: kText });
+    const first = () => page.textContent("#flow-probabilities .candidate .number >> nth=0");
+    const before = await first();
+    const { output } = await exported(page);
+    assert.ok(Math.abs(output.probabilities.reduce((sum, one) => sum + one.p, 0)) <= 1 + 1e-6);
+    await page.fill("#heat", "0");
+    assert.equal(await first(), "100 %");
+    await page.fill("#heat", "1");
+    assert.equal(await first(), before);
+    await page.fill("#top-k", "1");
+    assert.equal(await first(), "100 %");
+    assert.match(await page.textContent("#flow-probabilities .note"), /^1 of /);
+    await page.fill("#top-k", "0");
+    await page.fill("#top-p", "0.05");
+    assert.match(await page.textContent("#flow-probabilities .note"), /^\d+ of /);
+  });
+  await harness.test("tools: the last row of the lens is the model’s output", async (page, { address }) => {
+    for (const name of ["language", "transformer", "classifier"]) {
+      await open(page, address, { view: "lens", model: ids[name] });
+      await page.waitForSelector("#lens-picture");
+      const lens = await exported(page);
+      assert.equal(lens.places[0].cells.length, lens.points.length);
+      await open(page, address, { view: "flow", model: ids[name] });
+      const last = lens.places[lens.places[0].index < 0 ? 0 : lens.places.length - 1].cells.at(-1).top[0];
+      const { output } = await exported(page);
+      const best = output.probabilities ? output.probabilities[0].p : output.items[0].p;
+      assert.ok(Math.abs(best - last.p) < 1e-5, `${name}: ${best} ${last.p}`);
+    }
+  });
+  await harness.test("tools: a cell of the lens is selected by mouse and keyboard", async (page, { address }) => {
+    await open(page, address, { view: "lens", model: ids.language, text: kText });
+    await page.waitForSelector("#lens-picture");
+    const before = await page.textContent("#lens-details h3");
+    await page.focus("#lens-picture");
+    await page.keyboard.press("ArrowUp");
+    assert.notEqual(await page.textContent("#lens-details h3"), before);
+    assert.match(page.url(), /row=2/);
+    await page.selectOption("#lens-show", "rank");
+    await page.waitForSelector("#lens-picture");
+  });
+  await harness.test("tools: parts add up to the logit, integrated gradients are complete", async (page, { address }) => {
+    for (const name of ["language", "transformer", "classifier"]) {
+      await open(page, address, { view: "attribute", model: ids[name] });
+      await page.waitForSelector("#attribute-goal");
+      const found = await exported(page);
+      const sum = found.parts.reduce((total, part) => total + part.value, 0);
+      assert.ok(Math.abs(sum - found.value) < 1e-4, `${name}: ${sum} ${found.value}`);
+      assert.ok(found.error <= 0.01, `${name}: ${found.error}`);
+    }
+  });
+  await harness.test("tools: a sweep of patches starts, stops and ends", async (page, { address }) => {
+    await open(page, address, { view: "patch", model: ids.language, text: kText, other: kOther });
+    await page.click("#tool-start");
+    await page.waitForSelector("#patch-goal");
+    const found = await exported(page);
+    assert.ok(found.maps.length >= 4);
+    const [residual] = found.maps;
+    assert.equal(residual.shares[0].length, found.sides[0].tokens.length);
+    assert.match(page.url(), /other=/);
+    await open(page, address, { view: "patch", model: ids.language, text: kText, other: "short" });
+    await page.click("#tool-start");
+    await page.waitForSelector("#error:not([hidden])");
+    assert.match(await page.textContent("#error"), /same number of tokens/);
+  });
+  await harness.test("tools: the circuits of a head are words", async (page, { address }) => {
+    await open(page, address, { view: "probe", model: ids.language, text: kText, layer: 1, head: 2 });
+    await page.waitForSelector("#ov-table tbody tr");
+    const found = await exported(page);
+    assert.equal(found.module, "stack.layers.1.attention");
+    assert.equal(found.head, 2);
+    assert.equal(await page.locator("#qk-table tbody tr").count(), found.tokens.length);
+  });
+  await harness.test("tools: steering is part of the address and changes every view", async (page, { address }) => {
+    await open(page, address, { view: "steer", model: ids.language, text: kText });
+    await page.fill("#steer", "river");
+    await page.press("#steer", "Enter");
+    await page.waitForSelector("#output-table");
+    assert.match(page.url(), /steer=river/);
+    const found = await exported(page);
+    assert.equal(found.interventions.steer[0].toward, "river");
+    assert.notDeepEqual(found.before, found.after);
+    await page.reload();
+    await settled(page, "steer");
+    assert.deepEqual((await exported(page)).after, found.after);
+  });
+  await harness.test("tools: the Model view names the kinds of heads", async (page, { address }) => {
+    await open(page, address, { view: "model", model: ids.language, text: "a b c a b c a b c" });
+    await page.click("main .behind summary >> nth=0");
+    await page.waitForSelector("main .behind table");
+    assert.match(await page.textContent("main .behind table thead"), /Kind/);
+  });
+  await harness.test("tools: every control has a name, in both languages, on a phone", async (page, { address }) => {
+    for (const view of ["flow", ...kTools]) {
+      for (const lang of ["en", "zh"]) {
+        await open(page, address, { view, model: ids.language, text: kText, other: kOther, lang });
+        if (["lens", "attribute", "probe"].includes(view)) await page.waitForSelector("#tool-progress", { state: "detached" });
+        assert.deepEqual(await page.evaluate(findProblems), [], `${view} ${lang}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        assert.ok(wide <= 1, `${view} ${lang} is ${wide} pixels too wide`);
+      }
+    }
+  }, { viewport: { width: 390, height: 844 } });
+}

@@ -1,0 +1,187 @@
+import type { HeadKind } from "../data/tools";
+
+const heads: Record<HeadKind, string> = {
+  previous: "previous token",
+  duplicate: "duplicate token",
+  induction: "induction",
+  first: "first token",
+  separator: "separator",
+  positional: "positional",
+  alignment: "alignment",
+};
+
+/** The texts of Lens, Attribute, Patch, Probe and Steer, and of the badges of heads. */
+export const enTools = {
+  computing: "Computing…",
+  start: "Start",
+  token: "Token",
+  kind: "Kind",
+  part: "Part",
+  total: "Total",
+  whole: "whole input",
+  layerNumber: (layer: number) => `Layer ${layer}`,
+  crossShort: "cross",
+  points: {
+    embedded: "Embedding",
+    tokens: "Embedding",
+    words: "Embedding",
+    states: "States",
+    outputs: "States",
+    context: "Attended",
+    final: "Output",
+  },
+  modules: {
+    attention: "self-attention",
+    cross_attention: "cross-attention",
+    feed_forward: "feed-forward",
+    attention_norm: "norm after self-attention",
+    cross_attention_norm: "norm after cross-attention",
+    feed_forward_norm: "norm after feed-forward",
+    norm: "final norm",
+    embedding_norm: "embedding norm",
+    output_bias: "output layer",
+    classifier: "classifier",
+    pooler: "pooler",
+    masked_bias: "output layer",
+    masked_dense: "masked-word layer",
+    masked_norm: "masked-word norm",
+  },
+  parts: { token: "Token embedding", position: "Position", head: "Head", feed_forward: "Feed-forward", bias: "Bias" },
+  kinds: {
+    residual: "Residual stream",
+    attention: "Attention output",
+    cross: "Cross-attention output",
+    feed_forward: "Feed-forward output",
+    head: "Heads, at all places",
+  },
+  allKinds: "Everything",
+  heads,
+  badgeHint: (kind: HeadKind, text: number | null, probe: number | null, offset: number) =>
+    [
+      kind === "positional" ? `${heads[kind]} (offset ${offset})` : heads[kind],
+      text === null ? "" : `${text.toFixed(2)} on this text`,
+      probe === null ? "" : `${probe.toFixed(2)} on repeated random tokens`,
+    ]
+      .filter(Boolean)
+      .join(", "),
+
+  bestWord: "Best word",
+  rankOfTrue: "Rank of the correct word",
+  lensNone: "The lens needs the residual stream of a Transformer. This model has none.",
+  lensLabel: (rows: number, columns: number) =>
+    `Predictions after ${rows} points of the model, at ${columns} places. Arrow keys move between cells.`,
+  lensHelp:
+    "Each cell is the word that the model would predict if it stopped after this layer: its own final norm and output layer are applied to the residual stream there. The last row is exactly the model’s output. The stronger the colour, the higher the probability. Early layers need not be meant for the output layer, so their words may make no sense.",
+  saysAt: (layer: string, place: string) => `${layer} at “${place}”`,
+  entropyOf: (entropy: number) => `Entropy: ${entropy.toFixed(2)} nats`,
+  rising: (word: string, isTrue: boolean) =>
+    isTrue ? `The correct word, “${word}”, through the layers` : `The model’s choice, “${word}”, through the layers`,
+  rank: (rank: number) => `#${rank}`,
+
+  wanted: "For",
+  wantedHint: "the most likely word",
+  contrast: "Against",
+  contrastHint: "nothing",
+  afterPlace: "After",
+  lastPlace: "the last token",
+  goal: (wanted: string, contrast: string | null, value: number) =>
+    contrast === null
+      ? `The logit of “${wanted}” is ${value.toFixed(3)}. Where does it come from?`
+      : `The logit of “${wanted}” minus that of “${contrast}” is ${value.toFixed(3)}. Where does it come from?`,
+  tokensTitle: "Input tokens",
+  tokensLabel: (count: number) => `Attribution to ${count} tokens by two methods`,
+  integrated: "Integrated gradients",
+  gradientTimesInput: "Gradient × input",
+  completeness: (value: number, baseline: number, error: number, steps: number) =>
+    `Integrated gradients add up to the value minus its value for average embeddings: ${value.toFixed(3)} − ${baseline.toFixed(3)}. Error: ${(error * 100).toFixed(2)} % with ${steps} steps.`,
+  partsTitle: "Parts of the model",
+  partsLabel: (rows: number) => `Direct contributions of ${rows} parts of the model`,
+  biases: "Biases",
+  partsSum: (value: number, remainder: number) =>
+    `The parts add up to ${value.toFixed(4)}; the difference, by rounding, is ${Math.abs(remainder).toExponential(1)}.`,
+  partsNone: "This model has no residual stream, so its prediction cannot be shared out over its parts.",
+  attributeHelp:
+    "Orange parts raise the value, blue ones lower it. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run. What a part changes in later layers counts for those. Most logits share a common part; choose a word in “Against” to cancel it.",
+  attributeContrastHelp:
+    "Orange parts speak for the first word, blue ones for the second. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run.",
+
+  otherText: "Other text",
+  otherHint: "with as many tokens",
+  patchStart:
+    "Enter another text that differs in one word and has as many tokens, such as “The Colosseum is in” for “The Eiffel is in”.",
+  patchNone: "Patching compares two texts; this model reads images. Use “attend inspect MODEL IMAGE --patch OTHER”.",
+  patchExplain: "The model runs once for each layer and place, and once for each head.",
+  patchGoal: (wanted: string, contrast: string | null, value: number, other: number) =>
+    `${contrast === null ? `The logit of “${wanted}”` : `The logit of “${wanted}” minus that of “${contrast}”`} is ${value.toFixed(2)} for this text and ${other.toFixed(2)} for the other one.`,
+  patchLabel: (rows: number, columns: number) =>
+    `The effect of ${rows} × ${columns} patches. Arrow keys move between cells.`,
+  patchHelp:
+    "Each cell is a run of this text in which one activation is replaced by that of the other text. 0: the patch changes nothing. 1: it moves the prediction all the way to that of the other text.",
+
+  probeNone: "Circuits in words need a Transformer that reads words.",
+  words: "Words",
+  wordsHint: "the tokens of the text",
+  copying: (share: number, sampled: number) =>
+    `For ${(share * 100).toFixed(0)} % of ${sampled} words of the vocabulary, this head raises the word it attends to: ${share > 0.5 ? "it copies." : share > 0.15 ? "it copies at times." : "it does not copy."}`,
+  noCopying: "The words that this head reads and those that the model writes are not the same, so copying cannot be measured.",
+  ovTitle: "What the head writes (OV)",
+  ovHelp: "If the head attends to a token, these words become more likely, and those less likely.",
+  qkTitle: "What the head looks for (QK)",
+  qkHelp: "If a token is the query, the head attends most to these words, and least to those.",
+  raises: "More likely",
+  lowers: "Less likely",
+  seeks: "Attends to",
+  avoids: "Avoids",
+  probeHelp:
+    "The circuits are products of the model’s matrices, with embeddings in place of the residual stream. Positions and earlier layers are left out, so the lists are most telling for the first layers. Point at a word for its number.",
+
+  steerNone: "Steering needs a model that reads text.",
+  toward: "Toward",
+  towardHint: "a word or sentence",
+  away: "Away from",
+  awayHint: "optional",
+  strength: "Strength",
+  steerStart: "Enter a word or a sentence to steer toward, such as “love” and away from “hate”.",
+  steerHelp:
+    "The direction is the mean activation of the first text minus that of the second, at this layer. It is added to the residual stream at every place, times the strength. All views show the steered run until you reset it. The address of the page holds the direction, so that it can be shared.",
+};
+
+export const enFlow = {
+  play: "Play",
+  start: "Point at a part, or press Play, to read what happens there. Click its name to open it.",
+  opens: (view: string) => `Open ${view}`,
+  help: "All numbers are the model’s own, for this text. Click a token to follow another place.",
+  tokens: {
+    title: "Tokens",
+    text: "The text is cut into tokens, each with a number in the vocabulary. The model reads only these numbers.",
+  },
+  vectors: {
+    title: "Vectors",
+    text: "Each token’s number selects a learned vector, its embedding; the position is added to it, or enters later as a rotation. From here on, each place is a vector.",
+  },
+  vectorsLabel: (rows: number, width: number) => `${rows} vectors of ${width} numbers as colours`,
+  vectorOf: (token: string, width: number) => `The vector of “${token}”: ${width} numbers. Orange is positive, blue is negative.`,
+  layer:
+    "In each layer, every place first gathers information from other places: each head has its own map of who looks at whom. Then the feed-forward network transforms each place for itself. Both results are added to the place’s vector.",
+  crossLayer:
+    "A decoder layer looks at the words written so far, then at the source by cross-attention, and then each place passes the feed-forward network. All results are added to the place’s vector.",
+  maps: "Who looks at whom, one map for each head",
+  cross: "Who looks at which source token",
+  mapsLabel: (name: string, heads: number) => `${name}: the maps of ${heads} heads. Arrow keys move, Enter opens.`,
+  headOf: (name: string, head: number, badges: string[]) =>
+    `${name}, head ${head}${badges.length ? ` (${badges.join(", ")})` : ""}: rows look at columns; a dark cell is a large weight. Click to open it.`,
+  neurons: "neurons",
+  residual: "after layer",
+  output: {
+    title: "Probabilities",
+    text: "The last vector is compared with the vector of each word of the vocabulary; softmax turns the results into probabilities. Temperature, top-k and top-p decide which words can be drawn.",
+  },
+  labels: "Labels",
+  noOutput: "This model has no output layer: its result are the vectors themselves.",
+  fileOnly: "The sliders need “attend view”: this file holds only the most likely words.",
+  topK: "Top-k",
+  topP: "Top-p",
+  off: "off",
+  possible: (count: number, words: number) =>
+    `${count.toLocaleString("en")} of ${words.toLocaleString("en")} words can be drawn.`,
+};

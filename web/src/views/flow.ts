@@ -1,0 +1,244 @@
+import { clamp, type Context, type View } from "../context";
+import { button, controls } from "../controls";
+import type { Attention } from "../data/types";
+import { labels, visible } from "../data/words";
+import { el, languageOf } from "../dom";
+import type { Picture } from "../draw/picture";
+import type { ViewName } from "../state";
+import { note } from "./common";
+import { badgesOf, useDetection } from "./detect";
+import { mapsPicture, vectorsPicture, type FlowHead } from "./flow_pictures";
+import { probabilities } from "./flow_probabilities";
+import { patchesPicture } from "./patches";
+
+/** A part of the way: its explanation, its contents, and the view that shows more of it. */
+interface Station {
+  id: string;
+  title: string;
+  text: string;
+  content: (HTMLElement | null)[];
+  opens?: { view: ViewName; layer?: number };
+}
+
+const kPause = 2600; // milliseconds for each part of the animation
+
+/** The sentence on its way through the model, drawn with the model's own numbers. */
+export async function flowView(context: Context): Promise<View> {
+  const { run, state, t } = context;
+  const side = run.output.kind === "tokens" ? run.output.side : run.sides.length - 1;
+  const place = clamp(state.query < 0 ? run.sides[side]!.tokens.length - 1 : state.query, run.sides[side]!.tokens.length);
+  const pictures: Picture[] = [];
+  const explain = el("p", { class: "flow-explain", attributes: { id: "flow-explain", "aria-live": "polite" } }, t.flow.start);
+  const stations = await allStations(context, side, place, pictures, explain);
+  const chance = await probabilities(context, place);
+  stations.push({ id: "output", title: t.flow.output.title, text: t.flow.output.text, content: [chance.element], opens: { view: "generation" } });
+  const items = stations.map((station) => stationElement(context, station, explain));
+  const walk = player(context, items, stations, explain);
+  const element = el(
+    "div",
+    { class: "flow" },
+    controls(walk.button),
+    explain,
+    el("ol", { class: "flow-list" }, ...items),
+    note(t.flow.help),
+  );
+  return {
+    element,
+    pictures,
+    data: () => ({ place, output: chance.data() }),
+    close: () => walk.stop(),
+  };
+}
+
+function stationElement({ t, update }: Context, station: Station, explain: HTMLElement): HTMLElement {
+  const { opens } = station;
+  const title = opens
+    ? el(
+        "button",
+        {
+          class: "flow-open",
+          attributes: { id: `flow-open-${station.id}`, type: "button", title: t.flow.opens(t.views[opens.view].name) },
+          on: { click: () => update({ view: opens.view, ...(opens.layer === undefined ? {} : { layer: opens.layer }) }) },
+        },
+        station.title,
+        el("small", {}, " → ", t.views[opens.view].name),
+      )
+    : station.title;
+  const say = () => (explain.textContent = station.text);
+  return el(
+    "li",
+    {
+      attributes: { id: `flow-${station.id}` },
+      on: { pointerenter: say, focusin: say },
+    },
+    el("h3", {}, title),
+    ...station.content,
+  );
+}
+
+/** Walks through the parts, one after the other, on request. */
+function player({ t }: Context, items: HTMLElement[], stations: Station[], explain: HTMLElement) {
+  let timer = 0;
+  let at = 0;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const clear = () => items.forEach((item) => item.classList.remove("now"));
+  const stop = () => {
+    clearTimeout(timer);
+    timer = 0;
+    clear();
+    toggle.textContent = t.flow.play;
+  };
+  const step = () => {
+    clear();
+    const item = items[at];
+    if (!item) return stop();
+    item.classList.add("now");
+    item.scrollIntoView({ block: "center", behavior: still ? "auto" : "smooth" });
+    explain.textContent = stations[at]!.text;
+    ++at;
+    timer = window.setTimeout(step, kPause);
+  };
+  const toggle = button("flow-play", t.flow.play, () => {
+    if (timer) return stop();
+    at = 0;
+    toggle.textContent = t.stop;
+    step();
+  });
+  return { button: toggle, stop };
+}
+
+async function allStations(
+  context: Context,
+  side: number,
+  place: number,
+  pictures: Picture[],
+  explain: HTMLElement,
+): Promise<Station[]> {
+  const { source, run, t } = context;
+  const stations: Station[] = [];
+  const detection = useDetection(context);
+  const picture = await patchesPicture(context, {
+    id: "patches-picture",
+    tiles: () => [],
+    query: () => place,
+    press: (token) => context.update({ query: token }),
+  });
+  if (picture) pictures.push(picture);
+  stations.push({
+    id: "tokens",
+    title: t.flow.tokens.title,
+    text: t.flow.tokens.text,
+    content: [picture?.element ?? null, ...run.sides.map((_, s) => (picture ? null : tokenRow(context, s, side, place)))],
+    opens: { view: "embeddings" },
+  });
+  for (const stack of [...new Set(run.attention.map((one) => one.stack))]) {
+    const own = run.attention.filter((one) => one.stack === stack);
+    const rows = own[0]!.stack === "encoder" ? 0 : side;
+    const name = ["", stack].map((path) => `${path}:embedded`).find((one) => run.values.includes(one));
+    if (name) {
+      const vectors = vectorsPicture(context, {
+        id: `flow-vectors-${stack}`,
+        values: await source.array(run.id, `values/${name}`),
+        labels: labels(run.sides[rows]!, false),
+        selected: rows === side ? place : -1,
+        explain: (text) => (explain.textContent = text),
+      });
+      pictures.push(vectors);
+      stations.push({
+        id: `vectors-${stack}`,
+        title: own.length > 0 && stack !== "stack" ? `${t.stack(stack)} · ${t.flow.vectors.title}` : t.flow.vectors.title,
+        text: t.flow.vectors.text,
+        content: [vectors.element],
+        opens: { view: "steps", layer: own[0]!.index },
+      });
+    }
+    for (const layer of [...new Set(own.map((one) => one.layer))]) {
+      stations.push(await layerStation(context, own.filter((one) => one.layer === layer), rows === side ? place : -1, pictures, explain, detection));
+    }
+  }
+  return stations;
+}
+
+async function layerStation(
+  context: Context,
+  modules: Attention[],
+  place: number,
+  pictures: Picture[],
+  explain: HTMLElement,
+  detection: ReturnType<typeof useDetection>,
+): Promise<Station> {
+  const { source, run, t, update } = context;
+  const { stack, layer } = modules[0]!;
+  const content: HTMLElement[] = [];
+  for (const one of modules) {
+    const heads: FlowHead[] = Array.from({ length: one.heads }, (_, head) => ({
+      head,
+      badges: badgesOf(context, detection, one.index, head).map((badge) => badge.textContent ?? ""),
+    }));
+    const maps = mapsPicture(context, {
+      id: `flow-maps-${one.index}`,
+      attention: one,
+      heads,
+      thumbnails: await source.array(run.id, `thumbnails/32/${one.index}`),
+      open: (head) => update({ view: "heads", layer: one.index, head, heads: [head] }),
+      explain: (text) => (explain.textContent = text),
+    });
+    pictures.push(maps);
+    content.push(el("p", { class: "flow-part" }, one.kind === "cross" ? t.flow.cross : t.flow.maps), maps.element);
+  }
+  const path = modules[0]!.path.replace(/\.[^.]*$/, "");
+  const row = Math.max(0, place < 0 ? 0 : place);
+  const strip = async (name: string, label: string) => {
+    if (place < 0 || !run.values.includes(name)) return;
+    const values = await source.array(run.id, `values/${name}`, { rows: [row, row + 1] });
+    const picture = vectorsPicture(context, {
+      id: `flow-${name.replace(/[^a-z0-9]+/gi, "-")}`,
+      values,
+      labels: [{ text: label, plain: label, kind: "text", space: false, tokens: [row] }],
+      selected: -1,
+      explain: (text) => (explain.textContent = text),
+    });
+    pictures.push(picture);
+    content.push(picture.element);
+  };
+  await strip(`${path}.feed_forward:activated`, t.flow.neurons);
+  await strip(`${path}:output`, t.flow.residual);
+  const title = stack === "rnn" ? t.attentionFull(modules[0]!) : t.tools.layerNumber(layer);
+  return {
+    id: `layer-${stack}-${layer}`,
+    title: stack === "encoder" || stack === "decoder" ? `${t.stack(stack)} · ${title}` : title,
+    text: modules.some((one) => one.kind === "cross") ? t.flow.crossLayer : t.flow.layer,
+    content,
+    opens: { view: "steps", layer: modules[0]!.index },
+  };
+}
+
+function tokenRow({ run, t, update }: Context, side: number, outputSide: number, place: number): HTMLElement {
+  const list = labels(run.sides[side]!, false).map((label, index) => {
+    const id = run.sides[side]!.tokens[index]!.id;
+    const chosen = side === outputSide && index === place;
+    return el(
+      "button",
+      {
+        class: "token",
+        attributes: {
+          id: `flow-token-${side}-${index}`,
+          type: "button",
+          "aria-pressed": String(chosen),
+          lang: languageOf(label.text),
+          disabled: side !== outputSide,
+        },
+        on: { click: () => update({ query: index }) },
+      },
+      (label.space ? "␣" : "") + visible(label.text),
+      el("small", {}, String(id)),
+    );
+  });
+  return el(
+    "div",
+    { class: "row" },
+    el("span", {}, t.side(run.sides[side]!.name)),
+    el("div", { class: "sentence" }, ...list),
+  );
+}
+

@@ -1,0 +1,107 @@
+import type { Context, View } from "../context";
+import { controls, select } from "../controls";
+import type { PatchMap, PatchResult } from "../data/tools";
+import { labels, visible, type Label } from "../data/words";
+import { el } from "../dom";
+import type { Picture } from "../draw/picture";
+import { signedColour } from "../draw/theme";
+import { goalControls, goalRequest } from "./attribute";
+import { cellMap } from "./cell_map";
+import { note, section } from "./common";
+import { pointName } from "./points";
+import { textField, useTool } from "./tool";
+
+/** Copies activations of another text's run into this run, and shows which of them change the prediction. */
+export async function patchView(context: Context): Promise<View> {
+  const { source, model, state, t, update } = context;
+  if (!source.has("tools")) return { element: note(t.missing("tools")), pictures: [], data: () => null };
+  if (model.kind === "image") return { element: note(t.tools.patchNone), pictures: [], data: () => null };
+  const bar = controls(
+    textField("other", t.tools.otherText, state.other, t.tools.otherHint, (other) => update({ other })),
+    ...goalControls(context),
+    select(
+      "patch-kind",
+      t.show,
+      [
+        { value: "", text: t.tools.allKinds },
+        ...(["residual", "attention", "feed_forward", "head"] as const).map((kind) => ({ value: kind, text: t.tools.kinds[kind] })),
+      ],
+      state.show,
+      (show) => update({ show }),
+    ),
+  );
+  if (!state.other) return { element: el("div", {}, bar, note(t.tools.patchStart)), pictures: [], data: () => null };
+  const kinds = state.show in t.tools.kinds ? { kinds: [state.show, ...(state.show === "attention" ? ["cross"] : [])] } : {};
+  const tool = useTool(
+    context,
+    "patch",
+    { other: state.other, ...goalRequest(context), ...kinds },
+    { waits: true, explanation: t.tools.patchExplain },
+  );
+  if (!tool.result)
+    return { element: el("div", {}, bar, tool.pending, note(t.tools.patchHelp)), pictures: [], data: () => null, close: tool.close };
+  const found = tool.result;
+  const pictures = found.maps.map((map, i) => mapPicture(context, found, map, i));
+  const stacks = new Set(found.maps.map((map) => map.stack));
+  const element = el(
+    "div",
+    {},
+    bar,
+    el(
+      "p",
+      { class: "lead", attributes: { id: "patch-goal" } },
+      t.tools.patchGoal(
+        visible(found.goal.wanted.text),
+        found.goal.contrast ? visible(found.goal.contrast.text) : null,
+        found.value,
+        found.otherValue,
+      ),
+    ),
+    ...found.maps.map((map, i) =>
+      section(
+        stacks.size > 1 ? `${t.stack(map.stack as "encoder")} · ${t.tools.kinds[map.kind]}` : t.tools.kinds[map.kind],
+        pictures[i]!.element,
+      ),
+    ),
+    note(t.tools.patchHelp),
+  );
+  return { element, pictures, data: () => found };
+}
+
+/** The column of a place: its token, and the other text's token if it differs. */
+function columnsOf({ t }: Context, found: PatchResult, map: PatchMap): Label[] {
+  if (map.kind === "head")
+    return (map.values[0] ?? []).map((_, h) => ({ text: t.head(h), plain: t.head(h), kind: "text", space: false, tokens: [] }));
+  const own = labels(found.sides[map.side]!, false);
+  const other = labels(found.other[map.side]!, false);
+  return own.map((label, i) =>
+    other[i] && other[i]!.text !== label.text ? { ...label, text: `${label.text}→${other[i]!.text}` } : label,
+  );
+}
+
+function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: number): Picture {
+  const { t, theme } = context;
+  const columns = columnsOf(context, found, map);
+  const rows = map.points.map((point) => pointName(t, point));
+  const share = (r: number, c: number) => map.shares[r]![c]!;
+  return cellMap({
+    id: `patch-${index}`,
+    title: t.tools.kinds[map.kind],
+    label: t.tools.patchLabel(rows.length, columns.length),
+    theme,
+    rows,
+    columns,
+    width: columns.length > 24 ? 30 : 46,
+    height: 24,
+    colour: (r, c) => signedColour(theme, share(r, c), 1),
+    text: (r, c) => (Math.abs(share(r, c)) < 0.005 ? "" : share(r, c).toFixed(2)),
+    signedScale: 1,
+    select: () => undefined,
+    speak: (r, c) => `${rows[r]}, ${columns[c]!.plain}: ${share(r, c).toFixed(3)}`,
+    table: () => ({
+      columns: [t.layer, ...columns.map((one) => one.text)],
+      rows: rows.map((name, r) => [name, ...map.shares[r]!]),
+    }),
+    summary: t.asTable,
+  });
+}

@@ -1,0 +1,64 @@
+import type { Context } from "../context";
+import { button } from "../controls";
+import type { ToolName, ToolRequest, ToolResults } from "../data/tools";
+import { el, replaceChildren } from "../dom";
+import { requestOf } from "../request";
+
+/** A tool's result, or the element that computes it and then draws the view again. */
+export type ToolState<N extends ToolName> =
+  | { result: ToolResults[N]; pending: null; close: () => void }
+  | { result: null; pending: HTMLElement; close: () => void };
+
+export interface ToolStart {
+  /** Whether to wait for a click, because the tool is slow. */
+  waits?: boolean;
+  explanation?: string;
+}
+
+/** Runs a tool on the page's input. Leaving the view cancels it. */
+export function useTool<N extends ToolName>(
+  context: Context,
+  name: N,
+  more: Partial<ToolRequest>,
+  start: ToolStart = {},
+): ToolState<N> {
+  const { source, run, state, model, t, update, fail } = context;
+  const target = run.sides.find((side) => side.name === "target");
+  const request: ToolRequest = {
+    ...requestOf(state, model)!,
+    ...(target ? { target: target.text } : {}), // the text that the page shows
+    ...more,
+  };
+  delete request.steer; // tools study the model as it is
+  const known = source.toolResult(name, request);
+  if (known) return { result: known, pending: null, close: () => undefined };
+
+  const abort = new AbortController();
+  const bar = el("progress", { attributes: { id: "tool-progress", max: 1, "aria-label": t.tools.computing } });
+  const box = el("div", { class: "tool-pending" });
+  const idle = () =>
+    replaceChildren(box, start.explanation ? el("p", {}, start.explanation) : null, button("tool-start", t.tools.start, begin, "primary"));
+  const begin = () => {
+    bar.removeAttribute("value");
+    replaceChildren(box, el("span", {}, t.tools.computing), bar, button("tool-stop", t.stop, () => abort.abort()));
+    source
+      .tool(name, request, (done, total) => (bar.value = total > 0 ? done / total : 0), abort.signal)
+      .then(() => update({}))
+      .catch((error: unknown) => {
+        idle();
+        if (!abort.signal.aborted) fail(error);
+      });
+  };
+  if (start.waits) idle();
+  else begin();
+  return { result: null, pending: box, close: () => abort.abort() };
+}
+
+/** A labelled text field that takes effect when it is left or Enter is pressed. */
+export function textField(id: string, label: string, value: string, hint: string, changed: (text: string) => void): HTMLElement {
+  const box = el("input", {
+    attributes: { id, type: "text", value, placeholder: hint, autocomplete: "off", spellcheck: "false" },
+    on: { change: () => changed(box.value) },
+  });
+  return el("label", { class: "control" }, el("span", {}, label), box);
+}
