@@ -205,7 +205,7 @@ async function save(page, name, { whole = false, tall = 900, from = "" } = {}) {
   await page.waitForTimeout(400);
   const box = await page.locator("main").boundingBox();
   const top = from ? (await page.locator(from).boundingBox()).y - 12 : box.y - 4;
-  const bottoms = await page.$$eval("main > *, main > div > *, main figure > *, main section > *, main li > *", (list) =>
+  const bottoms = await page.$$eval("main > *, main > div > *, main figure > *, main section > *, main li > *, main .card", (list) =>
     list.filter((one) => one.tagName !== "H3").map((one) => one.getBoundingClientRect().bottom),
   );
   const bottom = Math.max(...bottoms.filter((place) => place <= top + tall)) + 8;
