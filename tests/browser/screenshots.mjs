@@ -21,8 +21,7 @@ const date = { model: "m0", text: "Samstag, 3. Mai 2025", target: "2025-05-03" }
 const shots = [
   {
     name: "heads",
-    state: { ...date, view: "heads", layer: "last", threshold: 0.1 },
-    hover: ["#heads-picture", 0, 8],
+    state: { ...date, view: "heads", layer: "last", threshold: 0.1, query: 8 },
   },
   { name: "model", state: { ...date, view: "model" }, tall: 1300 },
   { name: "matrix", state: { ...date, view: "matrix", layer: "last", head: 1, query: 9, key: 9 } },
@@ -50,8 +49,7 @@ const shots = [
   { name: "ablate", state: { ...date, view: "ablate", layer: "last", head: 1, held: "0.9" }, tall: 1100 },
   {
     name: "heads-dark",
-    state: { ...date, view: "heads", layer: "last", threshold: 0.1, theme: "dark" },
-    hover: ["#heads-picture", 0, 8],
+    state: { ...date, view: "heads", layer: "last", threshold: 0.1, query: 8, theme: "dark" },
   },
   {
     name: "matrix-zh",
@@ -112,10 +110,6 @@ async function take({ name, state, viewport = { width: 1120, height: 1180 }, ...
   if (shot.fill) await page.fill(...shot.fill);
   if (shot.wait) await page.waitForFunction(shot.wait);
   if (shot.click) await page.click(shot.click);
-  if (shot.hover) {
-    const box = await page.locator(shot.hover[0]).boundingBox();
-    await page.mouse.move(box.x + 120, box.y + 30 + 24 * shot.hover[2] + 12);
-  }
   await save(page, name, shot);
 }
 
