@@ -167,7 +167,7 @@ export const en = {
   headsLabel: (layer: string, rows: number, columns: number) =>
     `Attention of ${layer}: ${rows} tokens on the left look at ${columns} on the right. Arrow keys move between tokens.`,
   headsHelp:
-    "Up and down arrow keys move between tokens, left and right change sides, Escape shows all lines. Shift-click or double-click a head to show it alone. At most the 6,000 strongest lines are drawn.",
+    "Click a token to keep its lines, in this view and in the others. Up and down arrow keys move between tokens, left and right change sides, Escape shows all lines. Shift-click or double-click a head to show it alone. At most the 6,000 strongest lines are drawn.",
   headsLong: "This text is long. Point at a token, or move with the arrow keys, to load and draw its lines.",
   patch: "Patch",
   patchesCaption: (token: string) => `attention from ${token}`,
@@ -193,7 +193,7 @@ export const en = {
   matrixLabel: (rows: number, columns: number) =>
     `Attention weights, ${rows} rows by ${columns} columns. Arrow keys move, plus and minus zoom.`,
   matrixHelp:
-    "Drag to move, scroll or pinch to zoom; arrow keys move between cells, + and − zoom, 0 shows all. Blue bars: the entropy of each row. Green bars: the total weight that each token receives.",
+    "Click a cell to select its query and key for all views. Drag to move, scroll or pinch to zoom; arrow keys move between cells, + and − zoom, 0 shows all. Blue bars: the entropy of each row. Green bars: the total weight that each token receives.",
   readout: (query: string, key: string, weight: number) => `Weight from “${query}” to “${key}”: ${weight.toFixed(6)}`,
   colourScale: "Colours",
   rootScale: "by square root",

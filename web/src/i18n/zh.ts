@@ -117,7 +117,7 @@ export const zh: Messages = {
   topThree: "每个头中，每个查询权重最大的三个键。",
   headsLabel: (layer, rows, columns) => `${layer}的注意力：左边 ${rows} 个词元看右边 ${columns} 个。用方向键移动。`,
   headsHelp:
-    "上下键在词元间移动，左右键换边，Esc 显示全部。按住 Shift 点击或双击一个头，只看这个头。最多画出最强的 6,000 条线。",
+    "点击一个词元，在这个和其他视图里都固定它。上下键在词元间移动，左右键换边，Esc 显示全部。按住 Shift 点击或双击一个头，只看这个头。最多画出最强的 6,000 条线。",
   headsLong: "文本较长：指向一个词元，或用方向键移动，才会加载并画出它的线。",
   patch: "图块",
   patchesCaption: (token) => `${token} 的注意力`,
@@ -139,7 +139,7 @@ export const zh: Messages = {
   received: "得到",
   matrixLabel: (rows, columns) => `注意力权重，${rows} 行 ${columns} 列。方向键移动，加减号缩放。`,
   matrixHelp:
-    "拖动可移动，滚轮或双指缩放；方向键在格子间移动，+ 与 − 缩放，0 显示全部。蓝条：每行的熵。绿条：每个词元得到的权重总和。",
+    "点击一个格子，为所有视图选定查询和键。拖动可移动，滚轮或双指缩放；方向键在格子间移动，+ 与 − 缩放，0 显示全部。蓝条：每行的熵。绿条：每个词元得到的权重总和。",
   readout: (query, key, weight) => `“${query}”对“${key}”的权重：${weight.toFixed(6)}`,
   colourScale: "颜色",
   rootScale: "按平方根",
