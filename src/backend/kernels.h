@@ -103,6 +103,7 @@ struct WeightMatrix {
   ConstRows values;
   const float* scales = nullptr;  ///< only for i8: one per row
   const int32_t* sums = nullptr;  ///< only for i8: the sum of each row's values
+  const void* panels = nullptr;   ///< the same weights as WeightKernels::pack wrote them, or null
 };
 /// One of several products of the same x.
 struct WeightProduct {
@@ -140,6 +141,9 @@ struct WeightKernels {
       "weights.chain"};
   /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums each row of i8. A row with NaN or ∞ gets scale NaN.
   Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
+  /// Writes the weights in the layout that products with many rows read fastest, and returns its size in bytes. Only
+  /// returns the size if `to` is null; 0 if products of this device and format gain nothing.
+  Kernel<size_t(const WeightMatrix& weight, void* to)> pack{"weights.pack"};
   /// y[i] = row index[i] of the table, in f32.
   Kernel<void(const WeightMatrix& table, ConstRows index, Rows y)> take_rows{"weights.take_rows"};
 };

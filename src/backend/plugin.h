@@ -11,7 +11,7 @@
 namespace attend {
 
 /// Changes with every change of this file, of backend/kernels.h, or of a type that they use.
-inline constexpr int kPluginVersion = 4;
+inline constexpr int kPluginVersion = 5;
 
 /// What the program provides to a plug-in.
 struct PluginHost {

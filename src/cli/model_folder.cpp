@@ -44,7 +44,8 @@ const Kind& model_as(const ModelFolder& folder) {
 }  // namespace
 
 ModelFolder open_model(const std::string& path, const WeightOptions& weights, Device device) {
-  return attend::open_model(path, {.format = weights.format(), .keep_bf16 = weights.keeps_bf16(), .device = device});
+  return attend::open_model(
+      path, {.format = weights.format(), .keep_bf16 = weights.keeps_bf16(), .packs = weights.packs, .device = device});
 }
 
 void choose_task(ModelFolder& folder, const std::string& task) {

@@ -74,6 +74,7 @@ void allow_many_connections() {
 
 void run_serve(ServeArguments& arguments) {
   const Device device = use(arguments.compute);
+  arguments.weights.packs = true;
   if (!arguments.key_file.empty()) arguments.server.api_keys = read_keys(arguments.key_file);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;

@@ -69,6 +69,7 @@ void add_model(Command& command, std::string& model);
 /// The format of a model's weights in memory.
 struct WeightOptions {
   std::string dtype, quantize;  ///< "": bf16 matrices stay bf16, all other tensors become f32
+  bool packs = false;           ///< set by commands that answer many requests at once
   /// Throws a usage error if the two options cannot be combined.
   WeightFormat format() const;
   /// Whether matrices stored as bf16 stay bf16 in memory.

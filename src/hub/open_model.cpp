@@ -48,6 +48,7 @@ OpenedModel open_model(const std::string& path, const OpenOptions& options) {
   OpenedModel opened = open_weights(path, {.keep_bf16 = options.keep_bf16});
   opened.model->to(options.device);
   set_weight_format(*opened.model, options.format);
+  if (options.packs) pack_matrices(*opened.model);
   take_tokenizer(opened);
   return opened;
 }

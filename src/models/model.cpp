@@ -33,6 +33,12 @@ void set_weight_format(Model& model, WeightFormat format) {
   if (format != WeightFormat::f32) set_weight_format(model.matrices(), format);
 }
 
+void pack_matrices(Model& model) {
+  const ModelKind kind = model.kind();
+  if (kind != ModelKind::translation && kind != ModelKind::language) return;
+  for (const Tensor* matrix : model.matrices()) pack_matrix(*matrix);
+}
+
 Tensor Head::logits(const Tensor& hidden) const { return linear(hidden, weight, bias); }
 
 Tensor Head::loss(const Tensor& hidden, const Tensor& labels, LossOptions options) const {

@@ -32,7 +32,7 @@ int64_t PagePool::total() const {
 }
 
 float* PagePool::data(int32_t page, int64_t layer) const {
-  return pages_[static_cast<size_t>(page)].memory.get() + layer * layout_.floats();
+  return static_cast<float*>(pages_[static_cast<size_t>(page)].memory->data()) + layer * layout_.floats();
 }
 
 int32_t PagePool::take() {
@@ -42,8 +42,8 @@ int32_t PagePool::take() {
     free_.push_back(static_cast<int32_t>(pages_.size()));
     pages_.emplace_back();
     if (options_.device == kCpu) {
-      const auto floats = static_cast<size_t>(layers_ * layout_.floats());
-      pages_.back().memory = std::make_unique_for_overwrite<float[]>(floats);
+      const auto bytes = static_cast<size_t>(layers_ * layout_.floats()) * sizeof(float);
+      pages_.back().memory = std::make_unique<Storage>(bytes, kCpu);
     } else {
       grow(std::ssize(pages_));
     }

@@ -71,7 +71,7 @@ class PagePool {
     size_t operator()(const Prefix& prefix) const;
   };
   struct Page {
-    std::unique_ptr<float[]> memory;
+    std::unique_ptr<Storage> memory;
     int64_t holders = 0;
     uint64_t serial = 0;  // 0: not known as part of a prefix
     Prefix prefix{};

@@ -57,6 +57,9 @@ WeightMatrix weight_matrix(const Tensor& weight) {
     result.scales = scales.scales + first;
     result.sums = scales.sums + first;
   }
+  const auto& panels = weight.storage()->panels();
+  const bool is_whole = weight.offset() == 0 && weight.storage()->bytes() == weight.numel() * size_of(weight.dtype());
+  if (panels && is_whole) result.panels = panels->data();
   return result;
 }
 
@@ -77,6 +80,19 @@ Tensor in_format(const Tensor& weight, WeightFormat format) {
       return quantized(weight);
   }
   return weight;
+}
+
+void pack_matrix(const Tensor& weight) {
+  require<ShapeError>(weight && weight.rank() == 2, "pack_matrix: expected a matrix, got shape ", weight.shape());
+  const DType dtype = weight.dtype();
+  const bool is_weight = dtype == DType::f32 || dtype == DType::bf16 || weight.storage()->scales();
+  if (!is_weight || !weight.is_contiguous() || weight.storage()->panels()) return;
+  const auto& pack = kernels(weight.device()).weights.pack;
+  const size_t bytes = pack(weight_matrix(weight), nullptr);
+  if (bytes == 0) return;
+  const auto panels = std::make_shared<Storage>(bytes, weight.device());
+  pack(weight_matrix(weight), panels->data());
+  weight.storage()->set_panels(panels);
 }
 
 Tensor as_f32(const Tensor& weight) {

@@ -85,8 +85,11 @@ TEST_P(Int8Weights, AreMultipliedExactly) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.in << " -> " << s.out);
     const Tensor x = host_values({s.rows, s.in}, 1, DType::f32), weight = host_values({s.out, s.in}, 2, DType::f32);
     const Tensor bias = host_values({s.out}, 3, DType::f32);
-    const Tensor y = linear(x, in_format(weight, WeightFormat::int8), bias);
-    EXPECT_EQ(y.to_vector(), naive_int8(x, weight, bias));  // to the bit
+    const Tensor held = in_format(weight, WeightFormat::int8);
+    const std::vector<float> expected = naive_int8(x, weight, bias);
+    EXPECT_EQ(linear(x, held, bias).to_vector(), expected);  // to the bit
+    pack_matrix(held);
+    EXPECT_EQ(linear(x, held, bias).to_vector(), expected) << "packed";
   }
 }
 

@@ -109,7 +109,36 @@ TEST(WeightFormat, SeveralLayersAtOnceHaveGradients) {
       f, {host_values({2, 4}, 1), host_values({5, 4}, 2), host_values({5}, 3), host_values({5, 4}, 4)});
 }
 
+TEST(WeightFormat, PackedMatricesGiveTheSameBits) {
+  const NoGrad no_grad;
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{31, 33}, Shape{257, 300}, Shape{100, 1100}, Shape{49, 2050}}) {
+      const Tensor weight = in_format(host_values(shape, 1, DType::f32), format),
+                   bias = host_values({shape[0]}, 2, DType::f32);
+      const Tensor packed = weight.clone();
+      pack_matrix(packed);
+      for (const int64_t rows : {1, 2, 4, 5, 7, 9, 16, 17, 33, 64, 130, 255, 256}) {
+        const Tensor x = host_values({rows, shape[1]}, 3, DType::f32);
+        EXPECT_EQ(linear(x, packed, bias).to_vector(), linear(x, weight, bias).to_vector())
+            << name_of(format) << " " << shape << ", " << rows << " rows";
+        EXPECT_EQ(linear(x, packed).to_vector(), linear(x, weight).to_vector());
+      }
+      const Tensor ids = tensor<int64_t>({0, shape[0] - 1}, {2});
+      EXPECT_EQ(embedding(ids, packed).to_vector(), embedding(ids, weight).to_vector());
+    }
+  }
+}
+
+TEST(WeightFormat, ViewsOfAPackedMatrixAreMultipliedInPlace) {
+  const NoGrad no_grad;
+  const Tensor weight = host_values({60, 40}, 1, DType::f32), x = host_values({20, 40}, 2, DType::f32);
+  const Tensor expected = linear(x, weight.as_strided({30, 40}, {40, 1}, 30 * 40));
+  pack_matrix(weight);
+  EXPECT_EQ(linear(x, weight.as_strided({30, 40}, {40, 1}, 30 * 40)).to_vector(), expected.to_vector());
+}
+
 TEST(WeightFormat, Errors) {
+  expect_error<ShapeError>([] { pack_matrix(zeros({3})); }, "pack_matrix: expected a matrix, got shape [3]");
   expect_error<ShapeError>([] { in_format(zeros({3}), WeightFormat::int8); },
                            "in_format: expected a matrix of floats, got f32 of shape [3]");
   expect_error<ShapeError>(

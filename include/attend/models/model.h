@@ -80,6 +80,10 @@ class Model {
 /// Converts the model's matrices to a format, for inference. Throws Error if the model does not support it.
 void set_weight_format(Model& model, WeightFormat format);
 
+/// pack_matrix() for the matrices of a model that answers several requests at once. Does nothing for architectures
+/// without such products.
+void pack_matrices(Model& model);
+
 struct PairInputs {
   Tensor source;          ///< i64 [batch, sources]
   Tensor source_lengths;  ///< i64 [batch]; empty: no padding

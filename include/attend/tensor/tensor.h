@@ -36,6 +36,11 @@ class Storage {
   const std::shared_ptr<const Storage>& scales() const { return scales_; }
   void set_scales(std::shared_ptr<const Storage> scales) { scales_ = std::move(scales); }
 
+  /// The same matrix in the layout that products read fastest: see pack_matrix() in attend/ops/weight_format.h. Null
+  /// for most storage.
+  const std::shared_ptr<const Storage>& panels() const { return panels_; }
+  void set_panels(std::shared_ptr<const Storage> panels) { panels_ = std::move(panels); }
+
   /// The copy of this storage on another device that on_device() keeps; null if there is none.
   std::shared_ptr<Storage> twin() const { return twin_.load(); }
   void set_twin(std::shared_ptr<Storage> twin) { twin_.store(std::move(twin)); }
@@ -45,7 +50,7 @@ class Storage {
   size_t bytes_ = 0;
   Device device_;
   std::shared_ptr<const void> owner_;  // empty: the destructor releases data_
-  std::shared_ptr<const Storage> scales_;
+  std::shared_ptr<const Storage> scales_, panels_;
   std::atomic<std::shared_ptr<Storage>> twin_;
 };
 

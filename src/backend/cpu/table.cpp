@@ -39,6 +39,7 @@ constexpr Kernels kTable{
     .weights = {.multiply = multiply_weights,
                 .chain = multiply_chain,
                 .quantize = quantize_weights,
+                .pack = pack_weights,
                 .take_rows = take_weight_rows},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,

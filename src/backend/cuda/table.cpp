@@ -30,6 +30,7 @@ constexpr Kernels kTable{
     .weights = {.multiply = multiply_weights,
                 .chain = multiply_chain,
                 .quantize = quantize_weights,
+                .pack = [](const WeightMatrix&, void*) { return size_t{0}; },
                 .take_rows = take_weight_rows},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,

@@ -48,6 +48,12 @@ HWY_INLINE void PrefetchRow(const float* row, int64_t count) {
   for (int64_t c = 0; c < count; c += 16) hwy::Prefetch(row + c);
 }
 
+/// The keys that are read a page after key j: of the next page, or of the next head after the last page. The hardware
+/// prefetcher does not follow from page to page.
+HWY_INLINE const float* KeysOfNextPage(const HeadSlice<float>& head, int64_t j) {
+  return j + kPageKeys < head.keys ? head.key_row(j + kPageKeys) : head.key_row(j % kPageKeys) + kPageKeys * head.k_row;
+}
+
 /// scores[q · kKeyBlock + j − begin] = q · k for kQueries queries, `dim` apart, and the keys of a block. Each score is
 /// one chain of FMAs along the head size. Scores of a last, partial group of lanes are undefined beyond its keys. If
 /// `ahead` is not null, also prefetches the values of these keys: k and v are two streams that stop and start, and the
@@ -59,9 +65,14 @@ void BlockScores(const HeadSlice<float>& head, const float* queries, KeyRange ke
   for (int64_t j = keys.begin; j < keys.end; j += kGroup) {
     const int64_t rows = head.pages ? kGroup : HWY_MIN(kGroup, head.keys - j);  // a page has room for whole groups
     const float *first = head.key_row(j), *values = head.value_row(j);
+    const float* next = ahead != nullptr && head.pages ? KeysOfNextPage(head, j) : nullptr;
     for (int64_t n = 0; n < rows && ahead != nullptr; ++n) {
       PrefetchRow(values + n * head.v_row, head.value_dim);
-      for (int64_t c = 0; c < head.dim; c += 16) ahead->fetch(first + n * head.k_row + c);
+      if (next != nullptr) {
+        PrefetchRow(next + n * head.k_row, head.dim);
+      } else {
+        for (int64_t c = 0; c < head.dim; c += 16) ahead->fetch(first + n * head.k_row + c);
+      }
     }
     hn::Vec<F32> sum[kQueries];
     HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) sum[q] = hn::Zero(d);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "backend/cpu/int8/int8.h"
@@ -44,6 +45,14 @@ class PreparedRows {
   Scratch<float> factors_;
 };
 
+/// How k is cut, in panels that are packed beforehand as in those that a task packs.
+Blocks parts_of(int64_t k) { return Blocks(std::max<int64_t>(k, 1), kDepth, kInt8Step); }
+
+/// Bytes of a panel of all of k.
+int64_t panel_bytes(const Int8Unit& unit, int64_t k) {
+  return unit.columns * unit.element * ((std::max<int64_t>(k, 1) + kInt8Step - 1) / kInt8Step * kInt8Step);
+}
+
 struct Weights {
   const int8_t* values;
   int64_t row;
@@ -52,6 +61,7 @@ struct Weights {
   const float* bias;
   float* y;
   int64_t y_row;
+  const uint8_t* panels;  // packed beforehand, or null
 
   explicit Weights(const WeightProduct& product)
       : values(static_cast<const int8_t*>(product.weight.values.data)),
@@ -60,7 +70,8 @@ struct Weights {
         sums(product.weight.sums),
         bias(static_cast<const float*>(product.bias.data)),
         y(static_cast<float*>(product.y.data)),
-        y_row(product.y.stride) {}
+        y_row(product.y.stride),
+        panels(static_cast<const uint8_t*>(product.weight.panels)) {}
 
   Int8Finish finish(int64_t column) const {
     return {.column_factors = scales + column,
@@ -121,15 +132,15 @@ class Int8Product {
   };
 
   void multiply_stripe(Range panels, Range rows, Range next_panels) const {
-    const int64_t panel_bytes = unit_.columns * kDepth * unit_.element;
-    const Scratch<uint8_t> packed((panels.end - panels.begin) * panel_bytes);
-    const Blocks parts(std::max<int64_t>(k_, 1), kDepth, kInt8Step);
+    const int64_t own_bytes = unit_.columns * kDepth * unit_.element;
+    const Scratch<uint8_t> own(weights_.panels != nullptr ? 0 : (panels.end - panels.begin) * own_bytes);
+    const Blocks parts = parts_of(k_);
     for (int64_t part = 0; part < parts.count; ++part) {
       const int64_t begin = parts.begin(part), depth = std::min(parts.end(part), k_) - begin;
-      for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      for (int64_t panel = panels.begin; panel < panels.end && weights_.panels == nullptr; ++panel) {
         const int64_t first = panel * unit_.columns;
         unit_.pack(weights_.values + first * weights_.row + begin, weights_.row, std::min(unit_.columns, n_ - first),
-                   depth, packed.data() + (panel - panels.begin) * panel_bytes);
+                   depth, own.data() + (panel - panels.begin) * own_bytes);
       }
       const bool is_last = part + 1 == parts.count;
       const int64_t tiles = (rows.end - rows.begin) / unit_.rows * (panels.end - panels.begin);
@@ -137,18 +148,27 @@ class Int8Product {
       for (int64_t row = rows.begin; row < rows.end; row += kBlockRows) {
         const Range block{row, std::min(row + kBlockRows, rows.end)};
         for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
-          const Int8Tile tile{.depth = (depth + kInt8Step - 1) / kInt8Step * kInt8Step,
-                              .a_row = rows_.row_bytes(),
-                              .b = packed.data() + (panel - panels.begin) * panel_bytes,
-                              .add = part > 0};
+          const Int8Tile tile{
+              .depth = (depth + kInt8Step - 1) / kInt8Step * kInt8Step,
+              .a_row = rows_.row_bytes(),
+              .b = weights_.panels != nullptr ? packed(panel, begin) : own.data() + (panel - panels.begin) * own_bytes,
+              .add = part > 0};
           multiply_panel(tile, block, panel * unit_.columns, begin, is_last, ahead);
         }
       }
     }
   }
 
-  /// Prefetches the weights that are packed next, from index `begin` of k on.
+  const uint8_t* packed(int64_t panel, int64_t begin) const {
+    return weights_.panels + panel * panel_bytes(unit_, k_) + begin * unit_.columns * unit_.element;
+  }
+
+  /// Prefetches the weights that are needed next, from index `begin` of k on.
   FetchAhead part_ahead(Range panels, int64_t begin, int64_t times) const {
+    if (weights_.panels != nullptr) {
+      const int64_t bytes = std::min(kDepth, k_ - begin) * unit_.columns * unit_.element;
+      return {packed(panels.begin, begin), panel_bytes(unit_, k_), panels.end - panels.begin, bytes, times};
+    }
     const int64_t first = panels.begin * unit_.columns, last = std::min(panels.end * unit_.columns, n_);
     return {weights_.values + first * weights_.row + begin, weights_.row, std::max<int64_t>(0, last - first),
             std::min(kDepth, k_ - begin), times};
@@ -200,9 +220,31 @@ class Int8Product {
 
 }  // namespace
 
+size_t pack_int8(const WeightMatrix& weight, void* to) {
+  const Int8Unit& unit = int8_unit();
+  const ConstRows& values = weight.values;
+  // A unit that multiplies wider elements would need more memory for the panels than for the weights.
+  if (unit.element > 1) return 0;
+  const int64_t panels = (values.rows + unit.columns - 1) / unit.columns, bytes = panel_bytes(unit, values.cols);
+  const Blocks parts = parts_of(values.cols);
+  parallel_for(to != nullptr ? panels : 0, [&](int64_t panel) {
+    const int64_t first = panel * unit.columns;
+    for (int64_t part = 0; part < parts.count; ++part) {
+      const int64_t begin = parts.begin(part);
+      unit.pack(static_cast<const int8_t*>(values.data) + first * values.stride + begin, values.stride,
+                std::min(unit.columns, values.rows - first), std::min(parts.end(part), values.cols) - begin,
+                static_cast<uint8_t*>(to) + panel * bytes + begin * unit.columns * unit.element);
+    }
+  });
+  return static_cast<size_t>(panels * bytes);
+}
+
 void multiply_int8(ConstRows x, std::span<const WeightProduct> products) {
   const Int8Unit& unit = int8_unit();
-  if (x.rows <= kDotRows) return multiply_few(unit, x, products);
+  const auto is_packed = [](const WeightProduct& product) { return product.weight.panels != nullptr; };
+  if (x.rows <= (std::ranges::all_of(products, is_packed) ? kRowsAtOnce : kDotRows)) {
+    return multiply_few(unit, x, products);
+  }
   const PreparedRows rows(unit, x, false);
   for (const WeightProduct& product : products) Int8Product(unit, x, rows, product).run();
 }

@@ -1,5 +1,6 @@
 #include "backend/cpu/matmul/linear.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8/int8.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/panels.h"
 #include "backend/cpu/strided.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -99,6 +101,8 @@ bool multiply_rounded(ConstRows x, const WeightProduct& product) {
   return multiply_bf16(many);
 }
 
+bool has_panels(const WeightProduct& product) { return product.weight.panels != nullptr; }
+
 /// Every sum is cut by the length of a row of x alone: a row's bits do not depend on the number of rows.
 void multiply_format(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
@@ -108,6 +112,8 @@ void multiply_format(ConstRows x, std::span<const WeightProduct> products, const
     for (const WeightProduct& product : products) {
       if (!multiply_rounded(x, product)) multiply_format(x, {&product, 1}, {});
     }
+  } else if (uses_panels(x.rows) && std::ranges::all_of(products, has_panels)) {
+    multiply_panels(x, products);
   } else if (x.rows > HWY_DYNAMIC_DISPATCH(MostFewRows)()) {
     for (const WeightProduct& product : products) {
       if (x.rows < kSomeRows && x.cols > 0)

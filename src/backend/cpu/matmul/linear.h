@@ -76,6 +76,9 @@ void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& 
 /// y = x · weightᵀ + bias with i8 weights, for any number of rows of x.
 void multiply_int8(ConstRows x, std::span<const WeightProduct> products);
 
+/// WeightKernels::pack for i8 weights.
+size_t pack_int8(const WeightMatrix& weight, void* to);
+
 /// The product of a few rows of x, rounded to bf16, with bf16 weights. Gives the bits of multiply_bf16(). Returns
 /// false, without computing anything, if the processor has no kernel for it or if multiply_bf16() would refuse a
 /// product.

@@ -26,8 +26,9 @@ struct TileOutput {
 inline constexpr int64_t kChain = 256;  // longest chain of sums along k: short chains keep rounding errors small
 
 /// c = Σ_p a b (+ c) (+ bias) for one tile.
-template <int kRows, int kVectors, class T>
-HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+template <int kRows, int kVectors, class T, class Prefetching = NoPrefetch>
+HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out,
+                              const Prefetching& ahead = {}) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kRows][kVectors];
@@ -43,7 +44,7 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
   TileOperands<T> rest = in;
   const int64_t chain = Blocks(depth, kChain, 8).size;
   for (int64_t p = 0; p < depth; p += chain) {
-    AccumulateTile<kRows, kVectors>(d, HWY_MIN(chain, depth - p), rest, sum);
+    AccumulateTile<kRows, kVectors>(d, HWY_MIN(chain, depth - p), rest, sum, ahead.after(p));
     const bool is_last = p + chain >= depth;
     HWY_UNROLL(16) for (int m = 0; m < kRows && depth > chain; ++m) {
       HWY_UNROLL(4) for (int n = 0; n < kVectors; ++n) {
@@ -94,12 +95,13 @@ HWY_NOINLINE void ProductTile(int64_t depth, const TileOperands<T>& in, const Ti
 inline constexpr int kNarrowRows = kTileRows == 4 ? 6 : kTileRows;
 
 /// ProductTile for a number of rows known only at run time, up to kRows.
-template <int kVectors, int kRows, class T>
-HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out) {
+template <int kVectors, int kRows, class T, class Prefetching = NoPrefetch>
+HWY_INLINE void ProductRows(int64_t rows, int64_t depth, const TileOperands<T>& in, const TileOutput<T>& out,
+                            const Prefetching& ahead = {}) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return ProductRows<kVectors, kRows - 1>(rows, depth, in, out);
+    if (rows < kRows) return ProductRows<kVectors, kRows - 1>(rows, depth, in, out, ahead);
   }
-  ProductTile<kRows, kVectors>(depth, in, out);
+  ProductTile<kRows, kVectors>(depth, in, out, ahead);
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE
