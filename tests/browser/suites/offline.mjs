@@ -15,7 +15,7 @@ export default async function offline(harness) {
   const file = await inspect(attend, models.transformer, "3. Mai 2025", join(work, "page.json"), more);
   await harness.test("offline: every view opens from a file", async (tab) => {
     await tab.goto(page);
-    await settled(tab, "heads");
+    await settled(tab, "flow");
     const offered = await offeredOn(tab);
     assert.ok(offered.includes("steps") && offered.includes("generation") && !offered.includes("ablate"), offered.join());
     for (const view of offered) {
@@ -43,6 +43,7 @@ export default async function offline(harness) {
     await tab.setContent("<iframe width=1000 height=800></iframe>");
     await tab.evaluate((text) => (document.querySelector("iframe").srcdoc = text), html);
     const frame = await (await tab.waitForSelector("iframe")).contentFrame();
+    await frame.click("#view-heads");
     await frame.waitForSelector("#heads-picture");
     await frame.click("#view-matrix");
     await frame.waitForSelector("#matrix-picture");

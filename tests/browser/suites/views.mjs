@@ -52,9 +52,9 @@ export default async function views(harness) {
   );
   await harness.test("views: a view that the model does not have is replaced", async (page, { address }) => {
     await page.goto(`${address}#view=alignment&model=${ids.language}`);
-    await settled(page, "heads");
+    await settled(page, "flow");
     assert.equal(await page.isVisible("#error"), false);
-    assert.match(page.url(), /view=heads/);
+    assert.match(page.url(), /view=flow/);
   });
   await harness.test("views: the colours of exported heads have a legend", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
