@@ -25,8 +25,8 @@ const kMalformed = 1 / 10;
 const kGrowth = 0.02;
 // Bytes beside the 2 %, which are little for small models: buffers that grow to their largest size, and free memory
 // between allocations.
-const kSlack = { allocated: 1 << 19, resident: 3 << 20 };
-const kWarmUps = 5; // at most
+const kSlack = { allocated: 1 << 20, resident: 3 << 20 };
+const kWarmUps = 3;
 
 mkdirSync(folder, { recursive: true });
 const models = await trainModels(attend, folder, ["language", "transformer", "classifier"]);
@@ -119,7 +119,7 @@ function sendBroken(draw) {
   });
 }
 
-async function once(draw, agent) {
+async function once(draw, agent, wanted) {
   const kind = draw();
   if (kind < kMalformed / 5) {
     await sendBroken(draw);
@@ -132,23 +132,24 @@ async function once(draw, agent) {
     else fail(`${path} ${text.slice(0, 40)}: ${status} ${rest.slice(0, 80)}`);
   } else {
     const leaves = kind < kMalformed + kHangUp;
-    const streams = requests.filter((one) => one.body.stream);
-    const list = leaves ? streams : requests;
+    const streams = wanted.filter((one) => one.body.stream);
+    const list = leaves && streams.length > 0 ? streams : wanted;
     const request = list[Math.floor(draw() * list.length)];
-    const answer = await ask(request, agent, leaves ? 1 + Math.floor((draw() * request.body.max_tokens) / 2) : Infinity);
+    const events = leaves && request.body.stream ? 1 + Math.floor((draw() * request.body.max_tokens) / 2) : Infinity;
+    const answer = await ask(request, agent, events);
     if (answer === null) return void ++count.hungUp;
     if (answer === request.answer) ++count.complete;
     else fail(`another answer than alone: ${request.path} ${request.text.slice(0, 90)}`);
   }
 }
 
-/** All clients for some seconds; then waits until the server is idle. */
-async function load(time, seed) {
+/** All clients for some seconds, with these requests; then waits until the server is idle. */
+async function load(time, seed, wanted = requests) {
   const agent = new http.Agent({ keepAlive: true, maxSockets: Infinity });
   const end = performance.now() + time * 1000;
   const client = async (index) => {
     const draw = random(seed * 100003 + index);
-    while (performance.now() < end) await once(draw, agent).catch((error) => fail(error.message));
+    while (performance.now() < end) await once(draw, agent, wanted).catch((error) => fail(error.message));
   };
   await Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   agent.destroy();
@@ -182,14 +183,15 @@ const files = readdirSync(`/proc/${pid}/fd`).length;
 let code = 1;
 try {
   for (const request of requests) request.answer = await ask(request);
-  const share = Math.min(seconds, 60) / kWarmUps;
+  // First all clients send the same kind of request, so that the buffers of each kind grow to their largest size.
+  const paths = [...new Set(requests.map((one) => one.path))];
+  const share = Math.min(seconds, 60) / (paths.length + kWarmUps);
+  for (const path of paths) await load(share, 1, requests.filter((one) => one.path === path));
   let before = await memory();
   for (let i = 0; i < kWarmUps; ++i) {
-    await load(share, i + 1);
-    const last = before;
+    await load(share, i + 2);
     before = await memory();
     console.log(`warm-up ${i + 1}: ${mebi(before.allocated)} MiB allocated, ${mebi(before.resident)} MiB resident`);
-    if (i > 1 && before.allocated <= last.allocated * 1.002 && before.resident <= last.resident * 1.005) break;
   }
   await load(seconds, 100);
   const after = await memory();
