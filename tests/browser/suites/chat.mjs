@@ -41,7 +41,8 @@ export default async function chat(harness) {
     await settled(page, "heads");
     assert.equal(await page.locator("#view-chat").count(), 0);
     await page.goto(`file://${file}#view=chat`);
-    await settled(page, "heads");
+    await page.waitForFunction(() => !location.hash.includes("view=chat"));
+    assert.equal(await page.locator("#message").count(), 0);
   });
 }
 
