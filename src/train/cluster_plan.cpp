@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-constexpr double kBucketBytes = 8 << 20;
+constexpr double kMostBytes = 8 << 20, kLeastBytes = 1 << 18, kBuckets = 8;  // of a bucket: see GradientExchange
 constexpr double kHostBandwidth = 6e9;    // bytes per second between processes of a host, each way
 constexpr double kMemoryBandwidth = 8e9;  // bytes per second of one thread that packs, adds and unpacks
 constexpr double kBackwardShare = 2.0 / 3;
@@ -30,7 +30,8 @@ ClusterCost cluster_cost(const ClusterOptions& options) {
   if (options.processes == 1) return cost;
   const auto processes = static_cast<double>(options.processes);
   const double bytes = options.parameters * (options.wire == WireType::bf16 ? 2 : 4);
-  const double buckets = std::max(1.0, std::ceil(options.parameters * 4 / kBucketBytes));
+  const double buckets = std::max(
+      1.0, std::ceil(options.parameters * 4 / std::clamp(options.parameters * 4 / kBuckets, kLeastBytes, kMostBytes)));
   const double gradients = transfer_seconds(options, 2 * bytes * (processes - 1) / processes) +
                            2 * buckets * (processes - 1) * options.latency_seconds +
                            3 * options.parameters * 4 / kMemoryBandwidth;

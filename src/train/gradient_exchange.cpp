@@ -12,7 +12,9 @@ namespace attend {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kBucketValues = int64_t{1} << 21;  // 8 MiB: long enough for the bandwidth, short enough to overlap
+// At most 8 MiB: long enough for the bandwidth, short enough to overlap. Small models have smaller buckets, about
+// eight.
+constexpr int64_t kMostValues = int64_t{1} << 21, kLeastValues = int64_t{1} << 16, kBuckets = 8;
 constexpr int64_t kSliceMultiple = 16;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -113,10 +115,13 @@ GradientExchange::GradientExchange(std::vector<Tensor> parameters, distributed::
   for (int64_t rank = 0; rank < ranks; ++rank) {
     parts_.push_back(distributed::tree_parts(rank * mine, (rank + 1) * mine));
   }
+  int64_t total = 0;
+  for (const Tensor& parameter : parameters) total += parameter.numel();
+  const int64_t values = std::clamp(total / kBuckets, kLeastValues, kMostValues);
   for (size_t i = parameters.size(); i-- > 0;) {
     require<ShapeError>(parameters[i].dtype() == DType::f32, "gradients are exchanged as f32, got ",
                         parameters[i].dtype());
-    if (buckets_.empty() || buckets_.back()->size >= kBucketValues) buckets_.push_back(std::make_unique<Bucket>());
+    if (buckets_.empty() || buckets_.back()->size >= values) buckets_.push_back(std::make_unique<Bucket>());
     Bucket& bucket = *buckets_.back();
     places_[i] = {buckets_.size() - 1, bucket.parameters.size()};
     bucket.offsets.push_back(bucket.size);
