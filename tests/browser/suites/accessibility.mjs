@@ -26,7 +26,7 @@ export default async function accessibility(harness) {
   await harness.test("accessibility: Tab reaches every control in visual order", async (page, { address }) => {
     await open(page, address, { view: "heads", model: ids.transformer });
     const seen = [];
-    for (let i = 0; i < 40; ++i) {
+    for (let i = 0; i < 50; ++i) {
       await page.keyboard.press("Tab");
       seen.push(
         await page.evaluate(

@@ -1,5 +1,7 @@
 import { clamp, type Context, type View } from "../context";
 import { button, controls } from "../controls";
+import type { Grid } from "../data/grid";
+import { Unavailable } from "../data/source";
 import type { Attention } from "../data/types";
 import { labels, visible } from "../data/words";
 import { el, languageOf } from "../dom";
@@ -20,6 +22,8 @@ interface Station {
   opens?: { view: ViewName; layer?: number };
 }
 
+const kMostVectors = 16;
+const kTokensAround = 120; // tokens shown before and after the place
 const kPause = 2600; // milliseconds for each part of the animation
 
 /** The sentence on its way through the model, drawn with the model's own numbers. */
@@ -114,7 +118,7 @@ async function allStations(
   pictures: Picture[],
   explain: HTMLElement,
 ): Promise<Station[]> {
-  const { source, run, t } = context;
+  const { run, t } = context;
   const stations: Station[] = [];
   const detection = useDetection(context);
   const picture = await patchesPicture(context, {
@@ -135,12 +139,17 @@ async function allStations(
     const own = run.attention.filter((one) => one.stack === stack);
     const rows = own[0]!.stack === "encoder" ? 0 : side;
     const name = ["", stack].map((path) => `${path}:embedded`).find((one) => run.values.includes(one));
-    if (name) {
+    const all = labels(run.sides[rows]!, false);
+    const selected = rows === side ? place : -1;
+    const first = clamp(Math.max(0, selected) - kMostVectors + 1, all.length);
+    const end = Math.min(all.length, first + kMostVectors);
+    const values = name ? await arrayOrNull(context, `values/${name}`, [first, end]) : null;
+    if (values) {
       const vectors = vectorsPicture(context, {
         id: `flow-vectors-${stack}`,
-        values: await source.array(run.id, `values/${name}`),
-        labels: labels(run.sides[rows]!, false),
-        selected: rows === side ? place : -1,
+        values,
+        labels: all.slice(first, end),
+        selected: selected - first,
         explain: (text) => (explain.textContent = text),
       });
       pictures.push(vectors);
@@ -157,6 +166,16 @@ async function allStations(
     }
   }
   return stations;
+}
+
+/** Some rows of an array; null if a file does not hold it. */
+async function arrayOrNull({ source, run }: Context, name: string, rows: [number, number]): Promise<Grid | null> {
+  try {
+    return await source.array(run.id, name, { rows });
+  } catch (error) {
+    if (error instanceof Unavailable) return null;
+    throw error;
+  }
 }
 
 async function layerStation(
@@ -190,7 +209,8 @@ async function layerStation(
   const row = Math.max(0, place < 0 ? 0 : place);
   const strip = async (name: string, label: string) => {
     if (place < 0 || !run.values.includes(name)) return;
-    const values = await source.array(run.id, `values/${name}`, { rows: [row, row + 1] });
+    const values = await arrayOrNull(context, `values/${name}`, [row, row + 1]);
+    if (!values) return;
     const picture = vectorsPicture(context, {
       id: `flow-${name.replace(/[^a-z0-9]+/gi, "-")}`,
       values,
@@ -214,7 +234,10 @@ async function layerStation(
 }
 
 function tokenRow({ run, t, update }: Context, side: number, outputSide: number, place: number): HTMLElement {
-  const list = labels(run.sides[side]!, false).map((label, index) => {
+  const all = labels(run.sides[side]!, false);
+  const first = side === outputSide ? Math.max(0, place - kTokensAround) : 0;
+  const list = all.slice(first, first + 2 * kTokensAround).map((label, i) => {
+    const index = first + i;
     const id = run.sides[side]!.tokens[index]!.id;
     const chosen = side === outputSide && index === place;
     return el(

@@ -9,7 +9,6 @@ import { Picture } from "../draw/picture";
 import { headColour, signedColour, weightColour } from "../draw/theme";
 
 const kMostColumns = 128;
-const kMostRows = 16;
 
 export interface VectorsOptions {
   id: string;
@@ -22,13 +21,12 @@ export interface VectorsOptions {
 /** Vectors as rows of colours, one for each token. Wide vectors are averaged into as many cells as fit. */
 export function vectorsPicture({ t, theme }: Context, { id, values, labels, selected, explain }: VectorsOptions): Picture {
   const cells = Math.min(kMostColumns, values.columns);
-  const first = clamp(Math.max(0, selected) - kMostRows + 1, values.rows);
-  const rows = labels.slice(first, first + kMostRows);
+  const rows = labels;
   const pooled = rows.map((_, r) =>
     Float32Array.from({ length: cells }, (_, c) => {
       const [from, to] = [Math.floor((c * values.columns) / cells), Math.floor(((c + 1) * values.columns) / cells)];
       let sum = 0;
-      for (let i = from; i < to; ++i) sum += values.at(first + r, i);
+      for (let i = from; i < to; ++i) sum += values.at(r, i);
       return sum / Math.max(1, to - from);
     }),
   );
@@ -44,7 +42,7 @@ export function vectorsPicture({ t, theme }: Context, { id, values, labels, sele
       const cell = (sight.width - left - 4) / cells;
       rows.forEach((label, r) => {
         const y = 2 + r * (height + 2);
-        drawLabel(pen, label, { x: left - 6, y: y + height / 2 + 4, room: left - 10, align: "end" }, theme, 12, first + r === selected);
+        drawLabel(pen, label, { x: left - 6, y: y + height / 2 + 4, room: left - 10, align: "end" }, theme, 12, r === selected);
         pen.cells({ x: left, y, width: cell * cells, height }, 1, cells, (_, c) => signedColour(theme, pooled[r]![c]!, most));
       });
     },
