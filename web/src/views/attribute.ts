@@ -5,7 +5,7 @@ import { largestMagnitude } from "../data/grid";
 import { labels, visible, type Label } from "../data/words";
 import { el } from "../dom";
 import type { Picture } from "../draw/picture";
-import { hex, signedColour } from "../draw/theme";
+import { signedColour } from "../draw/theme";
 import { cellMap } from "./cell_map";
 import { note, section } from "./common";
 import { moduleName } from "./points";
@@ -153,7 +153,7 @@ function largestParts({ t, theme }: Context, found: Attribution): HTMLElement {
     ...list.map((part) => {
       const bar = el("span", { class: "bar" });
       bar.style.width = `${(Math.abs(part.value) / most) * 100}%`;
-      bar.style.background = hex(signedColour(theme, part.value, most * 0.8));
+      bar.style.background = part.value > 0 ? theme.warm : theme.accent;
       bar.style.opacity = "1";
       return el(
         "div",
