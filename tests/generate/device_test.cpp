@@ -180,12 +180,12 @@ TEST_P(OnADevice, AnObserverSeesItsCandidates) {
   Sequence one = testing::mixed_sequence(*model_, random_sources(1, 5, 5, 8)[0], 0, 25);
   one.options = {.ends_at_limit = false};
   one.limit = 5;
-  one.candidates = 20;
+  one.candidates = 10;
   int steps = 0;
   one.on_step = [&](const SequenceStep& step) {
     std::vector<Continuation> best;
-    step.rows.best_of(0, 20, {.size = one.vocabulary.size}, best);
-    EXPECT_EQ(best.size(), 20u);
+    step.rows.best_of(0, 10, {.size = one.vocabulary.size}, best);
+    EXPECT_EQ(best.size(), 10u);
     for (const Continuation& word : best) EXPECT_TRUE(std::isfinite(step.rows.log_probability(0, word.id)));
     return ++steps < 3;
   };
