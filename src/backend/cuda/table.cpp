@@ -4,6 +4,9 @@
 namespace attend::cuda {
 namespace {
 
+/// Products read the weights in place.
+size_t nothing_to_pack(const WeightMatrix&, void*) { return 0; }
+
 /// All kernels of the CUDA back end. The compiler checks their signatures.
 constexpr Kernels kTable{
     .memory = {.allocate = allocate,
@@ -30,7 +33,7 @@ constexpr Kernels kTable{
     .weights = {.multiply = multiply_weights,
                 .chain = multiply_chain,
                 .quantize = quantize_weights,
-                .pack = [](const WeightMatrix&, void*) { return size_t{0}; },
+                .pack = nothing_to_pack,
                 .take_rows = take_weight_rows},
     .softmax = {.forward = softmax,
                 .backward = softmax_backward,
