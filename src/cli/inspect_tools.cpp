@@ -212,22 +212,22 @@ void add_tool_options(Command& command, ToolArguments& a) {
   command
       .add_option("--probe", a.probe,
                   "Words that a head looks for and writes, for the tokens of TEXT; LAYER.HEAD or MODULE.HEAD")
-      ->type_name("HEAD")
+      ->type_name("NAME")
       ->group(kHeading);
   command
       .add_option("--activations", a.activations,
                   "Write activations to a .npy or .safetensors file: names with *, logits, or all")
-      ->type_name("NAME...")
+      ->type_name("NAME")
       ->expected(1, 1000)
       ->group(kHeading);
   a.wanted_option =
       limit("--for",
             command.add_option("--for", a.wanted, "Token or label whose logit is studied (default: the best)")
-                ->type_name("WORD"),
+                ->type_name("TEXT"),
             {Tool::attribute, Tool::patch});
   a.contrast_option =
       limit("--against",
-            command.add_option("--against", a.contrast, "Token or label whose logit is subtracted")->type_name("WORD"),
+            command.add_option("--against", a.contrast, "Token or label whose logit is subtracted")->type_name("TEXT"),
             {Tool::attribute, Tool::patch});
   limit("--at",
         command.add_option("--at", a.at, "Output place that is studied, from 0 (default: the last)")
@@ -241,7 +241,7 @@ void add_tool_options(Command& command, ToolArguments& a) {
             .add_option("--kinds", a.kinds,
                         "Activations to patch: residual, attention, cross, feed_forward, head (default: all)")
             ->check(one_of(kinds))
-            ->type_name("KIND...")
+            ->type_name("NAME")
             ->expected(1, 5),
         {Tool::patch});
   limit(
@@ -269,11 +269,11 @@ void add_tool_options(Command& command, ToolArguments& a) {
   limit("--threshold",
         command.add_option("--threshold", a.threshold, "Smallest score that names a head's kind (default: 0.4)")
             ->check(number_between(0, 1))
-            ->type_name("X"),
+            ->type_name("P"),
         {Tool::detect});
   limit("--words",
         command.add_option("--words", a.words, "Tokens to probe (default: those of TEXT)")
-            ->type_name("WORD...")
+            ->type_name("TEXT")
             ->expected(1, 64),
         {Tool::probe});
   command.add_option("--steer", a.steer, "Add the direction toward this text to an activation")
@@ -287,7 +287,7 @@ void add_tool_options(Command& command, ToolArguments& a) {
       ->group(kHeading);
   command.add_option("--strength", a.strength, "Factor of the direction of --steer (default: 1)")
       ->check(number_between(-1e6, 1e6))
-      ->type_name("X")
+      ->type_name("A")
       ->group(kHeading);
 }
 

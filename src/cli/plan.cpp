@@ -132,13 +132,13 @@ void add_plan(Command& app) {
       ->type_name("N");
   command->add_option("--link", arguments->link, "Bandwidth of a host's link in Gbit/s, each way (default: 25)")
       ->check(number_between(0.001, 1e6))
-      ->type_name("GBIT");
+      ->type_name("N");
   command->add_option("--per-host", arguments->per_host, "Processes that share a link (default: 1)")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command->add_option("--latency", arguments->latency, "Time of a small message in microseconds (default: 20)")
       ->check(number_between(0, 1e6))
-      ->type_name("US");
+      ->type_name("N");
   command->add_option("--accumulate", arguments->batches, "Batches per step and process (default: 1)")
       ->check(whole_number(1, 65536))
       ->type_name("N");
@@ -146,7 +146,7 @@ void add_plan(Command& app) {
       ->add_option("--batch-seconds", arguments->batch_seconds,
                    "Seconds that a process takes for a batch (default: from the model's training log)")
       ->check(number_between(1e-9, 1e9))
-      ->type_name("S");
+      ->type_name("N");
   command->add_option("--wire", arguments->wire, "Type of gradients between processes: f32 or bf16 (default: f32)")
       ->check(one_of({"f32", "bf16"}))
       ->type_name("NAME");

@@ -222,11 +222,11 @@ TEST(InspectTools, WriteActivations) {
 
 TEST(InspectTools, SteeringIsPartOfTheJson) {
   const Finished result = attend_command({"inspect", model(), "hello", "--target", "今天", "--steer", "world", "--away",
-                                          "small", "--steer-at", "0", "--strength", "2.5"});
+                                          "small", "--steer-at", "encoder.layers.0:output", "--strength", "2.5"});
   ASSERT_EQ(result.code, 0) << result.err;
   const Json steer = Json::parse(result.out)["run"]["interventions"]["steer"][0];
   EXPECT_EQ(steer,
-            (Json{{"point", "decoder.layers.0:output"}, {"toward", "world"}, {"away", "small"}, {"strength", 2.5}}));
+            (Json{{"point", "encoder.layers.0:output"}, {"toward", "world"}, {"away", "small"}, {"strength", 2.5}}));
 }
 
 TEST(InspectTools, RejectWhatHasNoEffect) {

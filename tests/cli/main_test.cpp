@@ -81,7 +81,7 @@ TEST(Command, HelpTextsAreUniform) {
       EXPECT_TRUE(type.empty() || types.contains(type)) << command << ": " << line;
     }
   }
-  EXPECT_EQ(count, 19);
+  EXPECT_EQ(count, 20);
 }
 
 TEST(Command, FileSystemErrorsContainNoFunctionNames) {
