@@ -4,7 +4,7 @@ import { findProblems } from "./accessibility.mjs";
 
 const kTools = ["lens", "attribute", "patch", "probe", "steer"];
 const kText = "The old man walks to the river";
-const kOther = "The old cat walks to the river";
+const kOther = "The man walks to the old river"; // as many tokens
 
 /** Flow, and the views of interpretability. */
 export default async function tools(harness) {
@@ -71,7 +71,7 @@ export default async function tools(harness) {
     }
   });
   await harness.test("tools: a sweep of patches starts, stops and ends", async (page, { address }) => {
-    await open(page, address, { view: "patch", model: ids.language, text: kText, other: kOther });
+    await open(page, address, { view: "patch", model: ids.language, text: kText, other: kOther, wanted: ".", contrast: " river" });
     await page.click("#tool-start");
     await page.waitForSelector("#patch-goal");
     const found = await exported(page);

@@ -146,7 +146,7 @@ async function allStations(
     const values = name ? await arrayOrNull(context, `values/${name}`, [first, end]) : null;
     if (values) {
       const vectors = vectorsPicture(context, {
-        id: `flow-vectors-${stack}`,
+        id: `flow-map-${stack}`,
         values,
         labels: all.slice(first, end),
         selected: selected - first,
