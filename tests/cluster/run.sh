@@ -179,7 +179,9 @@ AGENT
     export ATTEND_HEARTBEAT=8
     train one 1 2 gpt
     read -ra words <<<"$(architecture_options gpt)"
-    two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log || { cat log; fail "two hosts"; }
+    # The link may not be up yet when mpirun starts its daemon.
+    two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log || { sleep 2; rm -rf two;
+      two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log; } || { cat log; fail "two hosts"; }
     grep -q '2 processes on 2 hosts' log || { cat log; fail "expected two hosts"; }
     same one/model.safetensors two/model.safetensors
     two_hosts train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 --checkpoint-every 5 -o cut \
