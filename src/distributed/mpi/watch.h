@@ -13,9 +13,9 @@ namespace attend::distributed::mpi {
 
 /// Watches the other processes from a thread of its own, and ends the job with one line when one is lost.
 ///
-/// Processes on the same host are watched by the kernel: the end of one is noticed at once. The processes of all hosts
-/// also form a ring, in which each sends a heartbeat to the next every second. A process whose heartbeats have not
-/// arrived for ATTEND_HEARTBEAT seconds (default: 20) hangs, or its host or its network is gone.
+/// The kernel reports at once when a process on the same host ends. In addition, every rank sends a heartbeat to the
+/// next rank once a second, and the last rank to rank 0. If a rank's heartbeats are missing for ATTEND_HEARTBEAT
+/// seconds (default: 20), the process hangs, its host is down or the network is cut.
 class Watch {
  public:
   explicit Watch(const Group& group);

@@ -37,8 +37,8 @@ export function modeOf(model: Model): Mode {
 
 type Watcher = (change: "text" | "all") => void;
 
-/** The conversation with one model. It outlives its view: an answer goes on while another view is open, and a reload of
- * the page keeps what was said. */
+/** The conversation with one model. It does not depend on the Chat view: an answer continues while another view is
+ * open, and the messages survive a reload of the page. */
 export class Conversation {
   messages: Message[] = [];
   settings: Settings;

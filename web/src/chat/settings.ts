@@ -3,7 +3,7 @@ import { el } from "../dom";
 import type { Messages } from "../i18n";
 import type { Conversation } from "./conversation";
 
-/** The settings of a conversation, folded away behind a line that sums them up. */
+/** The settings of a conversation in a collapsible section whose heading summarises them. */
 export function settingsElement(talk: Conversation, t: Messages): HTMLElement {
   const { settings, mode } = talk;
   const summary = el("summary", {});

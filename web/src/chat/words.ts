@@ -11,7 +11,7 @@ export interface Word {
 export function divide(text: string, tokens: WrittenToken[], first: number): Word[] {
   const words: Word[] = [];
   let at = 0;
-  let open: number[] = []; // tokens whose text has not been found yet
+  let open: number[] = []; // indices of tokens that are not yet part of a word
   const add = (end: number, last: number[]) => {
     words.push({ text: text.slice(at, end), tokens: last });
     at = end;
