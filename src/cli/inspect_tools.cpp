@@ -202,11 +202,12 @@ void add_tool_options(Command& command, ToolArguments& a) {
       .add_flag("--attribute", a.attribute,
                 "A prediction shared out: over heads, feed-forward networks and biases, and over input tokens")
       ->group(kHeading);
-  a.patch_option = command
-                       .add_option("--patch", a.patch,
-                                   "Effect of copying each activation of the run of another text of as many tokens")
-                       ->type_name("TEXT")
-                       ->group(kHeading);
+  a.patch_option =
+      command
+          .add_option("--patch", a.patch,
+                      "Effect of copying each activation from a run of another text with the same number of tokens")
+          ->type_name("TEXT")
+          ->group(kHeading);
   command.add_flag("--detect", a.detect, "Scores of well-known kinds of heads, such as induction heads")
       ->group(kHeading);
   command

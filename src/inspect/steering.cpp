@@ -28,7 +28,8 @@ std::vector<double> mean_of(const Run& run, const std::string& point) {
       for (size_t i = 0; i < width; ++i) sum[i] += values[row * width + i];
       ++count;
     }
-    require<ShapeError>(count > 0, "steer: the text ", in_quotes(run.sides[side].text), " has no tokens");
+    require<ShapeError>(count > 0, "steer: the text ", in_quotes(run.sides[0].text),
+                        side == 0 ? " has no tokens" : " has an empty translation; steer an encoder layer instead");
     for (double& one : sum) one /= count;
     return sum;
   }
