@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "attend/base/error.h"
 
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kYields = 100;  // polls before a waiting thread sleeps between polls
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kPatience = 3600;
+constexpr auto kAnnouncement = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -71,16 +73,23 @@ bool is_end_announced() {
 
 namespace {
 
-/// Tells all other processes that this one ends the job, so that they do not report its end.
+/// Tells all other processes that this one ends the job, so that they do not report its end. Waits a moment until the
+/// messages are on their way.
 void announce_end() {
   int rank = 0, size = 1;
   if (watch_communicator() == MPI_COMM_NULL) return;
   MPI_Comm_rank(watch_communicator(), &rank);
   MPI_Comm_size(watch_communicator(), &size);
   static char nothing = 0;
+  std::vector<MPI_Request> requests(static_cast<size_t>(size), MPI_REQUEST_NULL);
   for (int other = 0; other < size; ++other) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (other != rank) MPI_Isend(&nothing, 1, MPI_BYTE, other, kEndTag, watch_communicator(), &request);
+    if (other == rank) continue;
+    MPI_Isend(&nothing, 1, MPI_BYTE, other, kEndTag, watch_communicator(), &requests[static_cast<size_t>(other)]);
+  }
+  int is_done = 0;
+  for (const auto start = Clock::now(); is_done == 0 && Clock::now() - start < kAnnouncement;) {
+    if (MPI_Testall(size, requests.data(), &is_done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return;
+    std::this_thread::sleep_for(kNap);
   }
 }
 

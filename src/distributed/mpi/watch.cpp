@@ -118,7 +118,13 @@ void Watch::check_silence() {
   report((group_.rank() + group_.size() - 1) % group_.size(), reason);
 }
 
+/// A process that ended the job itself has said why; its message may still be under way.
 void Watch::report(int rank, const std::string& reason) {
+  for (const double start = now(); now() - start < kBeat;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPoll));
+    const std::lock_guard lock(mpi_mutex());
+    if (is_end_announced()) break;
+  }
   end_job((name_of(group_, rank) + " is lost: " + reason).c_str(), 1);
 }
 
