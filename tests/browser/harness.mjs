@@ -41,8 +41,7 @@ export class Harness {
   /** Runs `body(page, world)`; the page is watched from its first request. */
   async test(name, body, options = {}) {
     const started = Date.now();
-    let error = await this.once(body, options);
-    if (error && options.retry) error = await this.once(body, options); // a busy machine may spoil a measurement once
+    const error = await this.once(body, options);
     this.results.push({ name, error });
     console.log(`${error ? "FAIL" : "ok  "} ${name} (${Date.now() - started} ms)`);
     if (error) console.log(indent(error.stack ?? String(error)));
