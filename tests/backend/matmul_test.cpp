@@ -29,16 +29,14 @@ Tensor laid_out(Layout layout, int64_t batch, int64_t rows, int64_t cols, uint64
 }
 
 std::vector<double> naive(const Tensor& a, const Tensor& b) {
-  const Reader left(a), right(b);
   std::vector<double> c;
+  const Tensor columns = transposed(b, 1, 2);
   for (int64_t batch = 0; batch < a.dim(0); ++batch) {
-    for (int64_t i = 0; i < a.dim(1); ++i) {
-      for (int64_t j = 0; j < b.dim(2); ++j) {
-        double sum = 0;
-        for (int64_t p = 0; p < a.dim(2); ++p) sum += left(batch, i, p) * right(batch, p, j);
-        c.push_back(sum);
-      }
-    }
+    const auto matrix = [&](const Tensor& x) {
+      return x.as_strided({x.dim(1), x.dim(2)}, {x.strides()[1], x.strides()[2]}, x.offset() + batch * x.strides()[0]);
+    };
+    const auto part = testing::naive_linear(matrix(a), matrix(columns), {});
+    c.insert(c.end(), part.begin(), part.end());
   }
   return c;
 }

@@ -2,20 +2,16 @@
 
 #include <vector>
 
-#include "attend/base/random.h"
 #include "attend/tensor/creation.h"
 
 namespace attend::testing {
 
 /// Pseudo-random values in [-1, 1), determined by the seed. Computed without kernels, so that tests of a kernel need no
 /// other kernel.
-inline Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType::f64) {
-  std::vector<double> values(static_cast<size_t>(shape.numel()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = 2.0 * static_cast<double>(uniform_from_bits(philox(seed, i, 0)[0])) - 1.0;
-  }
-  return to(tensor(values, shape), dtype);
-}
+Tensor host_values(const Shape& shape, uint64_t seed, DType dtype = DType::f64);
+
+/// x · weightᵀ + bias in doubles, for matrices that are small enough to be copied; bias may be empty.
+std::vector<double> naive_linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// Element i of a dense tensor on any device, in row-major order.
 inline double element(const Tensor& x, int64_t i) { return x.to_vector<double>()[static_cast<size_t>(i)]; }
