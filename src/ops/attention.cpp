@@ -7,9 +7,17 @@
 
 #include "attend/ops/precision.h"
 #include "attend/ops/shape.h"
+#include "ops/attention_gradients.h"
 #include "ops/check.h"
 
 namespace attend {
+
+Tensor empty_output(const Tensor& q, int64_t width) {
+  const Tensor memory = empty({q.dim(0), q.dim(2), q.dim(1), width}, {q.dtype(), q.device()});
+  const Strides& s = memory.strides();
+  return memory.as_strided({q.dim(0), q.dim(1), q.dim(2), width}, {s[0], s[2], s[1], s[3]}, 0);
+}
+
 namespace {
 
 /// x itself if its last axis is dense, else a dense copy. The kernels read all other strides in place.
@@ -155,13 +163,6 @@ Call prepare(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
   return call;
 }
 
-/// An output with the memory layout [batch, length, heads, dim], so that merging the heads needs no copy.
-Tensor empty_output(const Tensor& q, int64_t width) {
-  const Tensor memory = empty({q.dim(0), q.dim(2), q.dim(1), width}, {q.dtype(), q.device()});
-  const Strides& s = memory.strides();
-  return memory.as_strided({q.dim(0), q.dim(1), q.dim(2), width}, {s[0], s[2], s[1], s[3]}, 0);
-}
-
 /// A gradient with x's order of axes in memory, so that the gradient of a transpose needs no copy.
 Tensor gradient_like(const Tensor& x) {
   return x.strides()[1] < x.strides()[2] && x.dim(1) > 1 ? empty_output(x, x.dim(3)) : empty_like(x);
@@ -206,6 +207,15 @@ AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tenso
     return attention_backward(call, bias, y, lse, dy, wanted);
   });
   return {output, lse};
+}
+
+Gradients attention_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                              const AttentionRows& rows) {
+  require<ShapeError>(!options.bias || !needs_grad(options.bias), "attention_gradients: the bias needs a gradient");
+  const Call call = prepare(q, k, v, options, "attention");
+  Gradients gradients = attention_backward(call, {}, rows.y, rows.lse, rows.dy, {true, true, true, false});
+  gradients.pop_back();
+  return gradients;
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
