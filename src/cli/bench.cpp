@@ -9,6 +9,7 @@
 #include "attend/io/json.h"
 #include "backend/cpu/instruction_set.h"
 #include "backend/cpu/machine.h"
+#include "cli/bench_ring.h"
 #include "cli/bench_workload.h"
 #include "cli/command_line.h"
 #include "cli/shared_options.h"
@@ -16,9 +17,13 @@
 namespace attend::cli {
 namespace {
 
+constexpr const char* kRing = "ring";
+
 struct BenchOptions {
   std::vector<std::string> names;
   bool json = false, list = false, all = false;
+  RingBenchOptions ring;
+  bool has_ring_options = false;
   ComputeOptions compute;
 };
 
@@ -97,7 +102,19 @@ Json to_json(const Measurement& m) {
   return row;
 }
 
+void run_ring(const BenchOptions& options) {
+  if (options.names.size() != 1 || options.list || options.all) {
+    throw UsageError("bench: ring cannot be combined with other workloads, --list or --all");
+  }
+  if (use(options.compute) != kCpu) throw UsageError("bench: ring needs the CPU: add --device cpu");
+  RingBenchOptions ring = options.ring;
+  ring.json = options.json;
+  run_ring_bench(ring);
+}
+
 void run_bench(const BenchOptions& options) {
+  if (std::ranges::find(options.names, kRing) != options.names.end()) return run_ring(options);
+  if (options.has_ring_options) throw UsageError("--tokens, --heads, --dim and --check apply only to bench ring");
   bench_device() = options.list ? device_of(options.compute) : use(options.compute);
   const std::vector<Workload> workloads = chosen(options, bench_device());
   if (options.list) {
@@ -148,6 +165,27 @@ void add_bench(Command& app) {
                     "Print the names of the workloads and exit; --json also marks the slow ones");
   command->add_flag("--all", options->all, "Include the slow workloads");
   add_compute_options(*command, options->compute);
+  const auto add_size = [&](const char* name, int64_t& value, const char* help, uint64_t most) {
+    command
+        ->add_option(
+            name,
+            [options, &value](const std::string& text) {
+              value = std::stoll(text);
+              options->has_ring_options = true;
+            },
+            help)
+        ->check(whole_number(1, most))
+        ->group("Ring attention")
+        ->type_name("N");
+  };
+  add_size("--tokens", options->ring.tokens, "Length of the sequence (default: 262144)", uint64_t{1} << 32);
+  add_size("--heads", options->ring.heads, "Number of heads (default: 1)", 1024);
+  add_size("--dim", options->ring.dim, "Width of a head (default: 64)", 1024);
+  command
+      ->add_flag(
+          "--check", [options] { options->ring.check = options->has_ring_options = true; },
+          "Compare some rows with attention in one process")
+      ->group("Ring attention");
   command->footer(
       "\nThe share is the fraction of the machine's peak, as the median of several rounds. The peak is measured before "
       "and after\n"
@@ -156,7 +194,9 @@ void add_bench(Command& app) {
       "allocated beyond inputs and results. On a GPU there are more workloads: attend bench --device cuda --list.\n"
       "\nThe environment variable ATTEND_CPU (sse4, avx2, avx512, avx512bf16 or amx) limits every command to that "
       "instruction set.\n"
-      "\nExample:\n  attend bench attention_forward layer_norm");
+      "\nExamples:\n"
+      "  attend bench attention_forward layer_norm\n"
+      "  mpirun -n 4 attend bench ring --tokens 262144    attention to one sequence that four processes divide");
   command->callback([options] { run_bench(*options); });
 }
 

@@ -98,7 +98,8 @@ bool is_first_process() { return distributed::world().rank() == 0; }
 void join_processes(const std::vector<std::string>& words) {
   const bool is_help =
       std::ranges::find(words, "--help") != words.end() || std::ranges::find(words, "-h") != words.end();
-  if (is_help || std::ranges::find(kDistributed, words[0]) == kDistributed.end()) return;
+  const bool is_ring = words[0] == "bench" && std::ranges::find(words, "ring") != words.end();
+  if (is_help || (!is_ring && std::ranges::find(kDistributed, words[0]) == kDistributed.end())) return;
   distributed::join();
   Group& group = distributed::world();
   if (group.size() == 1) return;

@@ -9,6 +9,7 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/hub/hub.h"
+#include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
 #include "attend/models/setting_error.h"
@@ -117,6 +118,12 @@ void check_usage(const TrainArguments& arguments) {
   }
 }
 
+/// The number of processes, or groups of processes that divide sequences, among which the batches of an update are
+/// divided. --accumulate counts the batches of one of them.
+int64_t batch_groups(const TrainingOptions& options) {
+  return std::max<int64_t>(1, distributed::world().size() / std::max<int64_t>(1, options.context_parallel));
+}
+
 TrainingJob job_of(const TrainArguments& arguments) {
   const Architecture& architecture = architecture_of(arguments.architecture);
   if (arguments.files.empty()) throw UsageError("expected training files");
@@ -132,7 +139,7 @@ TrainingJob job_of(const TrainArguments& arguments) {
   const bool goes_on = !arguments.from.empty() && is_hub_folder(arguments.from);
   job.training =
       with_training(goes_on ? fine_tuning(architecture.name) : default_training(architecture.name), arguments.training);
-  job.training.accumulate *= distributed::world().size();
+  job.training.accumulate *= batch_groups(job.training);
   job.data.corpus = corpus_of(arguments.files, architecture.kind, arguments);
   if (!arguments.validation.empty()) {
     job.data.validation = corpus_of(arguments.validation, architecture.kind, arguments);
@@ -157,6 +164,10 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
     json["processes"] = distributed::world().size();
     json["exchange_seconds"] = outcome.exchange_seconds;
     json["exposed_seconds"] = outcome.exposed_seconds;
+    if (outcome.ring_seconds > 0) {
+      json["ring_seconds"] = outcome.ring_seconds;
+      json["ring_exposed_seconds"] = outcome.ring_exposed_seconds;
+    }
   }
   if (outcome.end != TrainingOutcome::End::interrupted) {
     json["validation_loss"] = outcome.result.loss;
@@ -188,12 +199,19 @@ std::string with_option_names(std::string message) {
   return message;
 }
 
+/// The options of the training to resume, or defaults if they cannot be read: opening the folder then reports why.
+TrainingOptions saved_options(const std::string& folder) try {
+  return training_from(read_file(folder + "/training.json", 1 << 20));
+} catch (const Error&) {
+  return {};
+}
+
 /// The training options to change when resuming. --accumulate counts the batches of one process, the options all.
 std::map<std::string, std::string> changed_options(const TrainArguments& arguments) {
   std::map<std::string, std::string> settings = arguments.training;
   if (settings.contains("accumulate")) {
-    const int64_t own = with_training({}, settings).accumulate;
-    settings["accumulate"] = std::to_string(own * distributed::world().size());
+    const TrainingOptions changed = with_training(saved_options(arguments.resume), settings);
+    settings["accumulate"] = std::to_string(changed.accumulate * batch_groups(changed));
   }
   return settings;
 }
@@ -259,8 +277,15 @@ void check_memory(const TrainingFolder& folder, Device device, TrainingPrinter& 
   printer.line((group.size() > 1 ? "memory per process: " : "memory: ") + memory_text(estimate, free_bytes, device));
 }
 
-void print_processes(const std::string& text, const TrainingOptions& options, TrainingPrinter& printer) {
-  printer.line(text + "; " + std::to_string(options.accumulate) + " batches per update");
+void print_processes(const std::string& text, const TrainingFolder& folder, TrainingPrinter& printer) {
+  const TrainingOptions& options = folder.training();
+  printer.line(text + "; " + std::to_string(options.accumulate) +
+               (options.accumulate == 1 ? " batch per update" : " batches per update"));
+  if (const int64_t divided = options.context_parallel; divided > 1) {
+    const int64_t context = folder.model().context();
+    printer.line("context: " + grouped(static_cast<double>(context)) + " tokens over " + std::to_string(divided) +
+                 " processes, " + grouped(static_cast<double>((context + divided - 1) / divided)) + " each");
+  }
   if (options.reduce == GradientOrder::fast) {
     printer.line("--reduce fast: MPI chooses the order of sums, so the bits depend on the number of processes");
   }
@@ -279,7 +304,10 @@ void run_train(const TrainArguments& arguments) {
   TrainingFolder folder = prepare_together(arguments, device, printer);
   const std::string path = arguments.resume.empty() ? arguments.output : arguments.resume;
   printer.start(folder);
-  if (const std::string text = processes_text(); !text.empty()) print_processes(text, folder.training(), printer);
+  if (const std::string text = processes_text(); !text.empty()) print_processes(text, folder, printer);
+  if (folder.training().context_parallel > 1 && device != kCpu) {
+    throw UsageError("--context-parallel needs the CPU: add --device cpu");
+  }
   keeping_checkpoint(folder, path, [&] {
     check_memory(folder, device, printer);
     folder.to(device);

@@ -176,12 +176,20 @@ std::string gpu_text(const TrainingOutcome& outcome) {
          per_step(outcome.gpu.synchronizations, "synchronisations per step");
 }
 
-/// How long a process exchanged gradients, and which share of that the computation has hidden; empty for one process.
+/// How long transfers of a process took, and which share of that the computation has hidden; empty without transfers.
+std::string transfer_text(const char* what, double seconds, double exposed, int64_t steps) {
+  if (seconds <= 0 || steps == 0) return "";
+  const double hidden = 1 - std::min(exposed / seconds, 1.0);
+  return what + format(": %.3g ms per step, %.0f %% of it hidden behind the computation",
+                       1000 * seconds / static_cast<double>(steps), 100 * hidden);
+}
+
 std::string exchange_text(const TrainingOutcome& outcome) {
-  if (outcome.exchange_seconds <= 0 || outcome.made_now == 0) return "";
-  const double hidden = 1 - std::min(outcome.exposed_seconds / outcome.exchange_seconds, 1.0);
-  return format("exchange of gradients: %.3g ms per step, %.0f %% of it hidden behind the computation",
-                1000 * outcome.exchange_seconds / static_cast<double>(outcome.made_now), 100 * hidden);
+  return transfer_text("exchange of gradients", outcome.exchange_seconds, outcome.exposed_seconds, outcome.made_now);
+}
+
+std::string ring_text(const TrainingOutcome& outcome) {
+  return transfer_text("ring of keys and values", outcome.ring_seconds, outcome.ring_exposed_seconds, outcome.made_now);
 }
 
 }  // namespace
@@ -205,7 +213,7 @@ void TrainingPrinter::finish(const TrainingFolder& folder, const TrainingOutcome
   if (early) line("Stopped early: validation no longer improves.");
   line("Done after " + clock_time(outcome.seconds) + " of training (" + grouped(outcome.tokens_per_second) +
        " tokens/s): " + evaluation_text(outcome.result));
-  for (const std::string& text : {gpu_text(outcome), exchange_text(outcome)}) {
+  for (const std::string& text : {gpu_text(outcome), exchange_text(outcome), ring_text(outcome)}) {
     if (!text.empty()) line(text);
   }
   line("The model is in " + path + ", its loss curve in " + path + "/loss.svg");

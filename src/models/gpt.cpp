@@ -13,6 +13,7 @@
 #include "models/settings_json.h"
 #include "models/step_graph.h"
 #include "nn/generation_step.h"
+#include "ops/context_part.h"
 #include "ops/generation.h"
 
 namespace attend {
@@ -63,9 +64,11 @@ void check(const GptConfig& config) {
 
 Tensor embed(const Gpt& model, const Tensor& ids, const ForwardPass& pass, const CacheStep* step = nullptr) {
   const Tensor x = pass.show("tokens", model.embedding.forward(ids));
-  const Tensor table = position_rows(model.positions, model.waves, step ? step->longest() : ids.dim(1));
+  const int64_t length = pass.context ? pass.context->length() : step ? step->longest() : ids.dim(1);
+  const Tensor table = position_rows(model.positions, model.waves, length);
   if (!step) show_positions(x, table, pass);
-  return drop(pass.show("embedded", add_positions(x, table, step)), model.settings.dropout, pass);
+  const Tensor placed = pass.context ? add_positions(x, table, *pass.context) : add_positions(x, table, step);
+  return drop(pass.show("embedded", placed), model.settings.dropout, pass);
 }
 
 class GptDecoding final : public Decoding {
@@ -199,10 +202,12 @@ std::unique_ptr<Gpt> Gpt::create(const GptConfig& config, Rng& rng) {
 std::string Gpt::config() const { return config_text(architecture(), settings); }
 
 Tensor Gpt::hidden(const Tensor& ids, const ForwardPass& pass) const {
-  check_length("gpt", ids.dim(1), settings.context);
+  check_length("gpt", pass.context ? pass.context->length() : ids.dim(1), settings.context);
   const Tensor x = embed(*this, ids, pass);
   const ObservedPart part(pass.observer, "stack");
-  return layers.forward(x, {.causal = true}, pass);
+  MaskOptions masks{.causal = true};
+  if (pass.context) masks.positions = pass.context->positions();
+  return layers.forward(x, masks, pass);
 }
 
 std::unique_ptr<Decoding> Gpt::start() const { return std::make_unique<GptDecoding>(*this); }

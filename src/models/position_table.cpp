@@ -7,6 +7,7 @@
 #include "attend/ops/embedding.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
+#include "ops/context_part.h"
 
 namespace attend {
 
@@ -28,6 +29,10 @@ Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step
   if (step && !step->is_even()) return x + embedding(step->positions(), rows);
   const int64_t offset = step ? step->held[0] : 0;
   return x + slice(rows, 0, offset, offset + x.dim(1));
+}
+
+Tensor add_positions(const Tensor& x, const Tensor& table, const ContextPart& part) {
+  return table ? x + embedding(part.positions(), on_device(table, x.device())) : x;
 }
 
 void show_positions(const Tensor& x, const Tensor& table, const ForwardPass& pass) {

@@ -22,6 +22,10 @@ Tensor position_rows(const std::optional<LearnedPositions>& learned, const WaveT
 /// positions. Returns x if the table is empty.
 Tensor add_positions(const Tensor& x, const Tensor& table, const CacheStep* step = nullptr);
 
+/// Adds the rows of `table` at the positions of a process's part of a sequence to x[batch, part.size(), dim]. Returns x
+/// if the table is empty.
+Tensor add_positions(const Tensor& x, const Tensor& table, const ContextPart& part);
+
 /// Reports the rows of `table` that add_positions(x, table) adds to an observer, as "positions" [1, length, dim].
 void show_positions(const Tensor& x, const Tensor& table, const ForwardPass& pass);
 

@@ -3,6 +3,7 @@
 #include "attend/nn/masks.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/tensor/creation.h"
+#include "ops/ring_attention.h"
 
 namespace attend {
 namespace {
@@ -29,6 +30,10 @@ Tensor without_heads(const Tensor& output, const std::vector<int64_t>& heads) {
 
 TracedAttention observed_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                                    const ForwardPass& pass) {
+  if (pass.context) {
+    require<ShapeError>(!pass.observer, "attention: a divided sequence cannot be observed");
+    return {.output = ring_attention(q, k, v, options, *pass.context), .trace = {}};
+  }
   const Ablation ablation = pass.observer ? pass.observer->ablation() : Ablation{};
   if (!ablation.keys.empty()) hide_keys(options, ablation.keys, k.dim(2));
   AttentionResult attended = attention_with_lse(q, k, v, options);

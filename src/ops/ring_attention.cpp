@@ -1,26 +1,25 @@
 #include "ops/ring_attention.h"
 
 #include <chrono>
-#include <cmath>
 #include <future>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
-#include "attend/base/threads.h"
 #include "attend/ops/shape.h"
 #include "attend/tensor/creation.h"
 #include "ops/attention_gradients.h"
 #include "ops/chunk_pair.h"
+#include "ops/merge_rows.h"
 
 namespace attend {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kRowGrain = 256;  // rows that a thread takes at once
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -79,59 +78,8 @@ class Shifts {
   std::future<double> done_;
 };
 
-/// Calls body(b, h, i) for each row of [batch, heads, length, …], in parallel.
-template <class Body>
-void for_each_row(const Tensor& x, Body&& body) {
-  const int64_t heads = x.dim(1), length = x.dim(2);
-  parallel_ranges(x.dim(0) * heads * length, kRowGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) body(row / length / heads, row / length % heads, row % length);
-  });
-}
-
-template <class T>
-T* row_of(const Tensor& x, int64_t b, int64_t h, int64_t i) {
-  const Strides& step = x.strides();
-  return static_cast<T*>(x.raw()) + b * step[0] + h * step[1] + i * step[2];
-}
-
-/// Adds x to `sum`, both [batch, heads, length, dim] with dense rows.
-template <class T>
-void add_rows(const Tensor& x, const Tensor& sum) {
-  const int64_t width = x.dim(3);
-  for_each_row(x, [&](int64_t b, int64_t h, int64_t i) {
-    const T* from = row_of<T>(x, b, h, i);
-    T* to = row_of<T>(sum, b, h, i);
-    for (int64_t d = 0; d < width; ++d) to[d] += from[d];
-  });
-}
-
-void add_to(const Tensor& sum, const Tensor& x) {
-  x.dtype() == DType::f32 ? add_rows<float>(x, sum) : add_rows<double>(x, sum);
-}
-
-/// Merges the output of attention to some keys into that to other keys, `total`, whose lse is f64. With weights of the
-/// two parts w = e^(lse − max): y = (w₁ y₁ + w₂ y₂) / (w₁ + w₂), lse = max + ln(w₁ + w₂).
-template <class T>
-void merge_rows(const AttentionResult& fresh, const AttentionResult& total) {
-  constexpr double kNone = -std::numeric_limits<double>::infinity();
-  const int64_t width = fresh.output.dim(3);
-  for_each_row(fresh.output, [&](int64_t b, int64_t h, int64_t i) {
-    const auto lse = static_cast<double>(*row_of<T>(fresh.lse, b, h, i));
-    double& merged = *row_of<double>(total.lse, b, h, i);
-    if (lse == kNone) return;
-    const double most = merged == kNone ? lse : std::max(merged, lse);
-    const double before = std::exp(merged - most), now = std::exp(lse - most), sum = before + now;
-    merged = most + std::log(sum);
-    const T old_weight = static_cast<T>(before / sum), weight = static_cast<T>(now / sum);
-    const T* from = row_of<T>(fresh.output, b, h, i);
-    T* y = row_of<T>(total.output, b, h, i);
-    for (int64_t d = 0; d < width; ++d) y[d] = old_weight * y[d] + weight * from[d];
-  });
-}
-
-void merge(const AttentionResult& fresh, const AttentionResult& total) {
-  fresh.output.dtype() == DType::f32 ? merge_rows<float>(fresh, total) : merge_rows<double>(fresh, total);
-}
+/// Pairs of a query chunk and a key chunk.
+enum class Pairs { all, of_one_chunk, of_two_chunks };
 
 /// A call of ring_attention().
 struct Ring {
@@ -143,18 +91,19 @@ struct Ring {
   /// The rank whose keys visit this one in a step.
   int owner(int step) const { return (part->group().rank() + ranks() - step) % ranks(); }
 
-  /// Calls body(pair, queries, keys) for the pairs of this rank's queries and the keys of `owner` that see each other.
-  /// `queries` and `keys` are their places within the parts of the ranks.
+  /// Calls body(options, queries, keys) for the pairs of this rank's queries and the keys of `owner` that see each
+  /// other. `queries` and `keys` are their places within the parts of the ranks.
   template <class Body>
-  void for_each_pair(int owner, Body&& body) const {
+  void for_each_pair(int owner, Pairs pairs, Body&& body) const {
     int64_t first_query = 0;
     for (const PositionRange& queries : part->chunks()) {
       int64_t first_key = 0;
       for (const PositionRange& keys : part->chunks(owner)) {
+        const bool is_wanted = pairs == Pairs::all || (pairs == Pairs::of_one_chunk) == (queries == keys);
         const auto place = [](PositionRange range, PositionRange chunk, int64_t first) -> PositionRange {
           return {range.begin - chunk.begin + first, range.end - chunk.begin + first};
         };
-        if (const auto pair = chunk_pair(queries, keys, options)) {
+        if (const auto pair = is_wanted ? chunk_pair(queries, keys, options) : std::nullopt) {
           body(pair->options, place(pair->queries, queries, first_query), place(pair->keys, keys, first_key));
         }
         first_key += keys.size();
@@ -187,11 +136,11 @@ AttentionResult forward(const Ring& ring) {
       shifts.add(visiting, next);
       shifts.run();
     }
-    ring.for_each_pair(ring.owner(step),
+    ring.for_each_pair(ring.owner(step), Pairs::all,
                        [&](const AttentionOptions& options, PositionRange queries, PositionRange keys) {
-                         merge(attention_with_lse(rows_in(ring.q, queries), rows_in(visiting.first, keys),
-                                                  rows_in(visiting.second, keys), options),
-                               {rows_in(y, queries), rows_in(total.lse, queries)});
+                         merge_attention(attention_with_lse(rows_in(ring.q, queries), rows_in(visiting.first, keys),
+                                                            rows_in(visiting.second, keys), options),
+                                         {rows_in(y, queries), rows_in(total.lse, queries)});
                        });
     shifts.wait();
     visiting = std::exchange(next, {});
@@ -199,58 +148,71 @@ AttentionResult forward(const Ring& ring) {
   return {y, to(total.lse, y.dtype())};
 }
 
-/// The gradients of this rank's queries, added to dq, and of the visiting keys and values.
-Block gradients_of(const Ring& ring, int owner, const Block& visiting, const AttentionRows& rows, const Tensor& dq) {
-  const Block sums(ring.k, ring.v, ring.part->size(owner));
-  copy_values(zeros(sums.memory.shape(), {sums.memory.dtype(), kCpu}), sums.memory);
-  ring.for_each_pair(owner, [&](const AttentionOptions& options, PositionRange queries, PositionRange keys) {
-    const Gradients gradients =
-        attention_gradients(rows_in(ring.q, queries), rows_in(visiting.first, keys), rows_in(visiting.second, keys),
-                            options, {rows_in(rows.y, queries), rows_in(rows.lse, queries), rows_in(rows.dy, queries)});
-    add_to(rows_in(dq, queries), gradients[0]);
-    add_to(rows_in(sums.first, keys), gradients[1]);
-    add_to(rows_in(sums.second, keys), gradients[2]);
-  });
-  return sums;
-}
+/// The backward pass of a rank.
+struct Backward {
+  const Ring& ring;
+  AttentionRows rows;
+  Tensor dq;
 
-/// The gradients of a rank's keys are added in the order in which they visit the ranks. Those of a step's keys are on
-/// their way from the previous rank while this rank computes its own part of them.
-Gradients backward(const Ring& ring, const AttentionRows& rows) {
-  const NoGrad scope;
-  const Tensor dq = zeros_like(ring.q);
-  Block visiting = packed(ring), next, mine, arriving;  // keys and values; gradients of the last and of this step's
-  for (int step = 0; step < ring.ranks(); ++step) {
-    const int owner = ring.owner(step);
+  /// The gradients of the visiting keys and values through this rank's queries. Adds those of the queries to dq.
+  Block gradients(const Block& visiting, int owner, Pairs pairs) const {
+    const Block sums(ring.k, ring.v, ring.part->size(owner));
+    copy_values(zeros(sums.memory.shape(), {sums.memory.dtype(), kCpu}), sums.memory);
+    ring.for_each_pair(owner, pairs, [&](const AttentionOptions& options, PositionRange queries, PositionRange keys) {
+      const Gradients parts = attention_gradients(
+          rows_in(ring.q, queries), rows_in(visiting.first, keys), rows_in(visiting.second, keys), options,
+          {rows_in(rows.y, queries), rows_in(rows.lse, queries), rows_in(rows.dy, queries)});
+      add_to(rows_in(dq, queries), parts[0]);
+      add_to(rows_in(sums.first, keys), parts[1]);
+      add_to(rows_in(sums.second, keys), parts[2]);
+    });
+    return sums;
+  }
+
+  /// One step: while `visiting` and `sums`, which may be empty, travel to the next rank, computes the gradients of the
+  /// visiting keys, and adds them to the sums that arrive. Replaces `visiting` and `sums` by what has arrived.
+  void step(Block& visiting, Block& sums, int owner, int next_owner, Pairs pairs) const {
+    Block next, arriving;
     Shifts shifts(*ring.part);
-    if (step + 1 < ring.ranks()) {
-      next = Block(ring.k, ring.v, ring.part->size(ring.owner(step + 1)));
+    if (next_owner >= 0) {
+      next = Block(ring.k, ring.v, ring.part->size(next_owner));
       shifts.add(visiting, next);
     }
-    if (step > 0) {
+    if (sums.memory) {
       arriving = Block(ring.k, ring.v, ring.part->size(owner));
-      shifts.add(mine, arriving);
+      shifts.add(sums, arriving);
     }
     shifts.run();
-    Block own = gradients_of(ring, owner, visiting, rows, dq);
+    const Block own = gradients(visiting, owner, pairs);
     shifts.wait();
-    if (step > 0) {
+    if (arriving.memory) {
       add_to(arriving.first, own.first);
       add_to(arriving.second, own.second);
-      own = arriving;
     }
-    mine = own;
-    visiting = std::exchange(next, {});
+    sums = arriving.memory ? arriving : own;
+    visiting = next;
   }
-  if (ring.ranks() > 1) {
-    arriving = Block(ring.k, ring.v, ring.k.dim(2));
-    Shifts shifts(*ring.part);
-    shifts.add(mine, arriving);
-    shifts.run();
-    shifts.wait();
-    mine = arriving;
+};
+
+/// The sums of the gradients of a rank's keys start at this rank and visit all ranks after the keys: while a rank
+/// computes its part, the sum of those before it arrives. At the end the sums come home; so that this time is used too,
+/// each rank leaves its own keys for then, except the pairs of one chunk.
+Gradients backward(const Ring& ring, const AttentionRows& rows) {
+  const NoGrad scope;
+  const Backward pass{ring, rows, zeros_like(ring.q)};
+  Block visiting = packed(ring), sums;
+  const int ranks = ring.ranks();
+  if (ranks == 1) {
+    pass.step(visiting, sums, 0, -1, Pairs::all);
+    return {pass.dq, sums.first, sums.second};
   }
-  return {dq, mine.first, mine.second};
+  for (int step = 0; step < ranks; ++step) {
+    const int next = step + 1 < ranks ? ring.owner(step + 1) : -1;
+    pass.step(visiting, sums, ring.owner(step), next, step == 0 ? Pairs::of_one_chunk : Pairs::all);
+  }
+  visiting.first = ring.k, visiting.second = ring.v;
+  pass.step(visiting, sums, ring.owner(0), -1, Pairs::of_two_chunks);
+  return {pass.dq, sums.first, sums.second};
 }
 
 void check(const Ring& ring) {

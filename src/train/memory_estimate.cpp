@@ -105,7 +105,10 @@ std::string size_text(double bytes) {
 
 BatchShape largest_batch(const Model& model, const Dataset& data, const TrainingOptions& options) {
   const int64_t most_rows = options.batch > 0 ? options.batch : INT64_MAX;
-  if (data.kind == CorpusKind::text) return {std::max<int64_t>(options.batch, 1), model.context()};
+  if (data.kind == CorpusKind::text) {
+    const int64_t divided = std::max<int64_t>(options.context_parallel, 1);
+    return {std::max<int64_t>(options.batch, 1), (model.context() + divided - 1) / divided};
+  }
   const int64_t columns = data.kind == CorpusKind::labelled ? 1 : 2;
   int64_t longest = 1;
   for (const int64_t example : data.training_examples) {
@@ -123,8 +126,9 @@ namespace {
 /// The number of gradients that exist at once: that of the batch, and the sums of the batches before it. Each process
 /// also holds the sums over all processes.
 double gradient_sets(const TrainingOptions& options, int processes) {
-  const int64_t own = std::max<int64_t>(1, options.accumulate / processes);
-  const double partial = options.accumulate == 1 ? 0
+  const int64_t batches = options.accumulate * options.context_parallel;
+  const int64_t own = std::max<int64_t>(1, batches / processes);
+  const double partial = batches == 1 ? 0
                          : options.reduce == GradientOrder::fast
                              ? 1
                              : std::bit_width(static_cast<uint64_t>(own)) - (own > 1 ? 0 : 1);

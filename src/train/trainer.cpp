@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "attend/autograd/autograd.h"
 #include "attend/backend/devices.h"
@@ -17,6 +18,7 @@
 #include "distributed/group.h"
 #include "train/broadcast.h"
 #include "train/checkpoint.h"
+#include "train/context_batch.h"
 #include "train/journal.h"
 #include "train/training_step.h"
 #include "train/updater.h"
@@ -82,6 +84,10 @@ class Run {
         snapshots_(folder + "/averages", options.average),
         journal_(folder),
         validate_every_(options.validate_every) {
+    if (options.context_parallel > 1) {
+      ring_ = group_.split(group_.rank() / static_cast<int>(options.context_parallel));
+      part_.emplace(*ring_, model.context());
+    }
     const int64_t epoch = std::max<int64_t>(1, objective.batches_per_epoch() / options.accumulate);
     if (validate_every_ == 0) validate_every_ = std::min<int64_t>(500, epoch);
     const auto found = read_checkpoint(checkpoint_path(), model_, updater_);
@@ -154,12 +160,14 @@ class Run {
   /// Any process may ask to stop. The first one decides when to save, by its clock.
   NextStep next_step(bool stops) {
     NextStep next;
-    const int64_t share = options_.accumulate / group_.size(), first = group_.rank() * share;
+    const int64_t divided = options_.context_parallel, share = options_.accumulate * divided / group_.size(),
+                  first = group_.rank() / divided * share;
     const bool is_late = options_.checkpoint_every == 0 && since(saved_) > kCheckpointSeconds;
     std::vector<int64_t> mine{stops, is_first_ && is_late};
     const auto start = Clock::now();
     for (int64_t i = 0; i < share; ++i) {
-      next.batches.push_back(objective_.batch(state_.step * options_.accumulate + first + i));
+      MicroBatch whole = objective_.batch(state_.step * options_.accumulate + first + i);
+      next.batches.push_back(part_ ? context_batch(std::move(whole), *part_) : std::move(whole));
       const MicroBatch& batch = next.batches.back();
       mine.push_back(batch.tokens);
       mine.push_back(batch.counted > 0 ? batch.counted : batch.tokens);
@@ -325,6 +333,7 @@ class Run {
     outcome.best_step = state_.best_step;
     outcome.exchange_seconds = step_.exchange_times().busy;
     outcome.exposed_seconds = step_.exchange_times().exposed;
+    if (part_) outcome.ring_seconds = part_->times().busy, outcome.ring_exposed_seconds = part_->times().exposed;
   }
 
   /// Saves the averaged model in place of the best one, if averaging is on, and evaluates the result.
@@ -377,6 +386,8 @@ class Run {
   Snapshots snapshots_;
   Journal journal_;
   int64_t validate_every_;
+  std::unique_ptr<distributed::Group> ring_;  // the processes that divide a sequence
+  std::optional<ContextPart> part_;
   TrainingState state_;
   Rng rng_;
   double norm_ = 0;
@@ -399,9 +410,12 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
     : model_(model), objective_(objective), options_(options), folder_(std::move(folder)) {
   require<SettingError>(options.accumulate >= 1, "'accumulate' must be at least 1, got ", options.accumulate);
   const int processes = distributed::world().size();
-  require<SettingError>(options.accumulate % processes == 0, "an update of ", options.accumulate,
-                        " batches cannot be divided among ", processes,
-                        " processes: use another number of processes, or change 'accumulate'");
+  check_context_parallel(model, options, processes);
+  const int64_t groups = processes / options.context_parallel;
+  require<SettingError>(options.accumulate % groups == 0, "an update of ", options.accumulate,
+                        " batches cannot be divided among ", groups,
+                        groups == processes ? " processes: use another number of processes, or change 'accumulate'"
+                                            : " groups of processes: change their number, or 'accumulate'");
   require<SettingError>(options.log_every >= 1, "'log_every' must be at least 1, got ", options.log_every);
   require<SettingError>(options.stop_on != StopMetric::bleu || model.kind() == ModelKind::translation,
                         "'stop_on' must be loss for architecture ", model.architecture(), ", which has no BLEU");
@@ -417,6 +431,8 @@ Trainer::Trainer(Model& model, const Objective& objective, const TrainingOptions
 
 TrainingOutcome Trainer::run(const TrainingObserver& observer, const std::atomic<bool>* stop) {
   require_precision(options_.precision, model_.device());
+  require<SettingError>(options_.context_parallel == 1 || model_.device() == kCpu,
+                        "'context_parallel' needs the CPU, but the model is on ", model_.device());
   return Run(model_, objective_, options_, folder_, steps_, observer).run(stop);
 }
 

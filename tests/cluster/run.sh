@@ -94,6 +94,51 @@ case $case_name in
     "$attend" train --resume part --steps 12 --quiet --device cpu
     same whole/model.safetensors part/model.safetensors
     [ "$(ls part/checkpoint.safetensors* | wc -l)" = 1 ] || fail "expected one file" ;;
+  # Sequences are divided: losses agree with those of one process up to rounding, also after resuming with other numbers.
+  context)
+    make_corpora
+    exact=(--dropout 0 --schedule constant --warmup 0 --lr 0.001 --validate-every 12 --log-every 1)
+    losses() { sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' "$1/training.jsonl"; }
+    # Rounding errors of 6e-8 in gradients change a weight by up to 1e-3 · 1e-4 in an update of Adam, and a loss of 3 by
+    # much less than 1e-4.
+    agree() {
+      [ "$(losses "$1" | wc -l)" = 12 ] || fail "expected 12 losses in $1"
+      paste <(losses "$1") <(losses "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
+        END { print "largest difference of losses: " most; exit !(NR == 12 && most < 1e-4) }' || fail "$1 and $2 differ"
+    }
+    train one 1 2 gpt --steps 12 "${exact[@]}"
+    train ring 2 2 gpt --steps 12 "${exact[@]}" --context-parallel 2
+    agree one ring
+    grep -q '"accumulate": 2' ring/training.json || fail "expected 2 batches per update"
+    train again 2 2 gpt --steps 12 "${exact[@]}" --context-parallel 2
+    same ring/model.safetensors again/model.safetensors
+    train cut 2 2 gpt --steps 5 "${exact[@]}" --context-parallel 2
+    mpi 2 train --resume cut --steps 12 --quiet
+    same ring/model.safetensors cut/model.safetensors
+    train both 4 1 gpt --steps 5 "${exact[@]}" --context-parallel 2 --recompute
+    mpi 3 train --resume both --steps 9 --context-parallel 3 --quiet
+    "$attend" train --resume both --steps 12 --context-parallel 1 --device cpu --quiet
+    agree one both
+    read -ra words <<<"$(architecture_options gpt)"
+    for positions in rotary alibi sinusoidal; do
+      rm -rf m one && train one 1 1 gpt --steps 12 "${exact[@]}" --positions $positions --window 6
+      train m 3 1 gpt --steps 12 "${exact[@]}" --positions $positions --window 6 --context-parallel 3
+      agree one m
+    done
+    rm -rf m && mpi 2 train "${words[@]}" "${common[@]}" --context-parallel 2 -o m 2>log || { cat log; fail "dropout"; }
+    grep -q '^context: 16 tokens over 2 processes, 8 each' log || { cat log; fail "no line about the context"; }
+    grep -q '^ring of keys and values: .* hidden' log || { cat log; fail "no line about the ring"; }
+    rm -rf m && mpi 3 train "${words[@]}" -o m --context-parallel 2 2>log && fail "2 does not divide 3"
+    expect_line '--context-parallel is 2 and must divide the number of processes, which is 3' log
+    "$attend" train "${words[@]}" -o m --context-parallel 2 2>log && fail "one process cannot divide a sequence"
+    expect_line '--context-parallel is 2 and must divide the number of processes, which is 1' log
+    read -ra words <<<"$(architecture_options transformer)"
+    mpi 2 train "${words[@]}" -o m --context-parallel 2 2>log && fail "a translation model must be rejected"
+    expect_line '--context-parallel applies only to language models' log
+    [ ! -e m ] || fail "a folder was created"
+    mpi 3 bench ring --tokens 1000 --dim 16 --check --json >report
+    sed -n 's/.*_difference": \([0-9.e-]*\),*/\1/p' report |
+      awk '$1 > 4e-6 { exit 1 } END { exit NR != 2 }' || { cat report; fail "the ring's attention differs"; } ;;
   # Lines are divided, and the output is that of one process.
   lines)
     make_corpora

@@ -66,6 +66,7 @@ struct TrainingOptions {
   GradientOrder reduce = GradientOrder::tree;
   WireType wire = WireType::f32;
   ShardedState shard = ShardedState::none;
+  int64_t context_parallel = 1;
   int64_t seed = 1;
 
   static void settings(auto&& visit) {
@@ -101,6 +102,8 @@ struct TrainingOptions {
           "Order of the sum of gradients: tree gives the same bits for any number of processes, fast leaves it to MPI");
     visit("wire", &T::wire, "Type of gradients between processes");
     visit("shard", &T::shard, "State that is divided among processes");
+    visit("context_parallel", &T::context_parallel,
+          "Number of processes that divide each sequence among themselves (gpt, on the CPU)", 1048576);
     visit("seed", &T::seed, "Random seed");
   }
 };

@@ -52,6 +52,8 @@ struct TrainingOutcome {
   /// Of several processes: seconds in which this one exchanged gradients, and those of them in which its computation
   /// waited for the exchange.
   double exchange_seconds = 0, exposed_seconds = 0;
+  /// The same for the keys and values of divided sequences: see TrainingOptions::context_parallel.
+  double ring_seconds = 0, ring_exposed_seconds = 0;
   Evaluation result;      ///< evaluation of the saved model
   int64_t best_step = 0;  ///< step of the saved model; with averaging, the last step
 };
@@ -59,7 +61,8 @@ struct TrainingOutcome {
 /// Trains the model of a folder; continues from its checkpoint if there is one.
 ///
 /// Processes that a launcher started divide the batches of each update among themselves. The first one writes the
-/// folder. The weights have the same bits for any number of processes.
+/// folder. The weights have the same bits for any number of processes. With the option context_parallel, groups of
+/// processes also divide each sequence; then the weights agree up to rounding.
 ///
 /// The folder always has a complete model: the one with the best validation result so far or, at the end, the average
 /// of the last checkpoints if averaging is on. checkpoint.safetensors has the state to continue training with bitwise
