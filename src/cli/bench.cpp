@@ -52,7 +52,7 @@ std::vector<Workload> chosen(const BenchOptions& options, Device device) {
   std::vector<Workload> workloads = all_workloads(device);
   for (const std::string& name : options.names) {
     if (std::ranges::find(workloads, name, &Workload::name) != workloads.end()) continue;
-    throw UsageError("bench: unknown workload '" + name + "'; expected one of " + names_of(workloads));
+    throw UsageError("bench: unknown workload '" + name + "'; expected one of " + names_of(workloads) + ", " + kRing);
   }
   std::erase_if(workloads, [&](const Workload& workload) {
     if (options.names.empty()) return workload.slow && !options.all;

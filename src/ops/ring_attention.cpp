@@ -225,6 +225,13 @@ void check(const Ring& ring) {
     require<ShapeError>(x->rank() == 4 && x->dim(2) == ring.part->size(), "ring_attention: expected [batch, heads, ",
                         ring.part->size(), ", head_dim], got ", x->shape());
     require<DeviceError>(x->device() == kCpu, "ring_attention: needs tensors on the CPU, got ", x->device());
+    require<ShapeError>(x->dtype() == ring.q.dtype(), "ring_attention: q, k and v must have one dtype, got ",
+                        ring.q.dtype(), " and ", x->dtype());
+  }
+  if (!options.lengths) return;
+  for (const int64_t length : options.lengths.to_vector<int64_t>()) {
+    require<ShapeError>(length >= 0 && length <= ring.part->length(), "ring_attention: a length of ", length,
+                        " is outside 0 … ", ring.part->length());
   }
 }
 

@@ -133,5 +133,26 @@ TEST(Bench, UnknownNamesAreOneLineAndExit2) {
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
 }
 
+TEST(Bench, RingAgreesWithAttentionInOneCall) {
+  const Finished result = bench({"ring", "--tokens", "300", "--heads", "2", "--dim", "16", "--check", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["tokens"], 300);
+  EXPECT_EQ(report["processes"], 1);
+  EXPECT_GT(report["backward"]["seconds"], 0);
+  EXPECT_EQ(report["forward"]["ring_seconds"], 0);
+  EXPECT_GT(report["extra_bytes"], 0);
+  EXPECT_LT(report["output_difference"], 1e-6);
+  EXPECT_LT(report["gradient_difference"], 4e-6);
+  const Finished text = bench({"ring", "--tokens", "2"});
+  EXPECT_EQ(text.out.find("ring attention: 2 tokens over 1 process, 2 each, 1 head of 64, "), 0u) << text.out;
+}
+
+TEST(Bench, OptionsOfTheRingNeedTheRing) {
+  EXPECT_NE(bench({"softmax", "--tokens", "8"}).err.find("apply only to bench ring"), std::string::npos);
+  EXPECT_NE(bench({"softmax", "ring"}).err.find("cannot be combined with other workloads"), std::string::npos);
+  EXPECT_EQ(bench({"ring", "--tokens", "0"}).code, 2);
+}
+
 }  // namespace
 }  // namespace attend

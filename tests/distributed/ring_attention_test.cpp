@@ -114,6 +114,9 @@ Results divided(const Inputs& in, int ranks) {
     put(grad(q), all.dq, part);
     put(grad(k), all.dk, part);
     put(grad(v), all.dv, part);
+    EXPECT_GE(part.times().busy, 0);
+    EXPECT_EQ(part.times().busy > 0, ranks > 1);
+    EXPECT_GE(part.times().exposed, 0);
   });
   return all;
 }
@@ -215,6 +218,7 @@ TEST(RingAttention, NamesOptionsThatCannotBeDivided) {
             "ring_attention: a mask cannot be divided among ranks");
   EXPECT_EQ(message({.bias = ones({1})}), "ring_attention: a bias cannot be divided among ranks");
   EXPECT_EQ(message({.q_offsets = arange(2)}), "ring_attention: packed sequences cannot be divided among ranks");
+  EXPECT_EQ(message({.lengths = tensor<int64_t>({5}, {1})}), "ring_attention: a length of 5 is outside 0 … 4");
   EXPECT_NE(message({}, 5).find("expected [batch, heads, 4, head_dim]"), std::string::npos);
 }
 

@@ -92,13 +92,18 @@ void expect_same_step(const GptConfig& config, bool recompute = false) {
     });
     EXPECT_EQ(got.tokens, batch.tokens);
     EXPECT_NEAR(got.loss, expected.loss, 1e-6 * expected.loss);
+    double largest = 0;
+    for (const auto& gradient : expected.gradients) {
+      for (const double value : gradient) largest = std::max(largest, std::abs(value));
+    }
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
       double most = 0, error = 0;
       for (size_t j = 0; j < expected.gradients[i].size(); ++j) {
         most = std::max(most, std::abs(expected.gradients[i][j]));
         error = std::max(error, std::abs(got.gradients[i][j] - expected.gradients[i][j]));
       }
-      EXPECT_LE(error, 1e-5 * most) << whole->parameters()[i].first << ", " << ranks << " ranks";
+      // The exact gradient of a key bias is 0: it shifts all scores of a row alike.
+      EXPECT_LE(error, 1e-5 * most + 1e-9 * largest) << whole->parameters()[i].first << ", " << ranks << " ranks";
     }
   }
 }
