@@ -37,6 +37,7 @@ Examples:
   attend train --resume en-de                                  continue after Ctrl-C, with the same result
   attend train transformer pairs.tsv -o m --watch              show the training in the browser
   mpirun -n 8 attend train gpt novel.txt -o novel              train with eight processes, on one or more machines
+  mpirun -n 4 attend train gpt novel.txt -o novel --context 65536 --context-parallel 4   divide long sequences
 
 Files may be gzip-compressed; - is standard input. Ctrl-C saves a checkpoint and prints the command to continue. P
 processes with --accumulate N give the same bits as one process with --accumulate N · P.)";
@@ -284,7 +285,8 @@ void print_processes(const std::string& text, const TrainingFolder& folder, Trai
   if (const int64_t divided = options.context_parallel; divided > 1) {
     const int64_t context = folder.model().context();
     printer.line("context: " + grouped(static_cast<double>(context)) + " tokens over " + std::to_string(divided) +
-                 " processes, " + grouped(static_cast<double>((context + divided - 1) / divided)) + " each");
+                 " processes, " + grouped(static_cast<double>((context + divided - 1) / divided)) +
+                 " each; the bits depend on the number of processes");
   }
   if (options.reduce == GradientOrder::fast) {
     printer.line("--reduce fast: MPI chooses the order of sums, so the bits depend on the number of processes");

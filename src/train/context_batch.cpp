@@ -18,7 +18,7 @@ void check_context_parallel(const Model& model, const TrainingOptions& options, 
   if (divided == 1) return;
   require<SettingError>(processes % divided == 0, "'context_parallel' is ", divided,
                         " and must divide the number of processes, which is ", processes,
-                        processes == 1 ? ": start more with mpirun or srun" : "");
+                        processes == 1 ? ": start more with mpirun or srun, or set it to 1" : "");
   require<SettingError>(model.kind() == ModelKind::language,
                         "'context_parallel' applies only to language models, not to architecture ",
                         model.architecture());

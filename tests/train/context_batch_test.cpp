@@ -136,9 +136,9 @@ TEST(ContextBatch, NamesOptionsThatDoNotFit) {
   EXPECT_EQ(message(2, 4), "");
   EXPECT_EQ(message(0, 4), "'context_parallel' must be at least 1, got 0");
   EXPECT_EQ(message(3, 4), "'context_parallel' is 3 and must divide the number of processes, which is 4");
-  EXPECT_EQ(
-      message(2, 1),
-      "'context_parallel' is 2 and must divide the number of processes, which is 1: start more with mpirun or srun");
+  EXPECT_EQ(message(2, 1),
+            "'context_parallel' is 2 and must divide the number of processes, which is 1: start more with mpirun or "
+            "srun, or set it to 1");
   EXPECT_EQ(message(14, 14), "'context' must be at least twice 'context_parallel', got 26 and 14");
 }
 
