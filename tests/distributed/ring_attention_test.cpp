@@ -26,6 +26,8 @@ struct Case {
   std::vector<int64_t> lengths{};
   bool alibi = false;
   double softcap = 0;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
 const std::vector<Case>& cases() {
