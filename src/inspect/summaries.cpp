@@ -71,11 +71,12 @@ int64_t grid_level(int64_t longest) {
   return level;
 }
 
-/// Adds some rows of weights to the column totals and to the grid. Sums and maxima go into short per-column buffers
-/// first: these loops have no dependency between iterations, so the compiler can vectorise them.
-void add_columns(HeadSummary& summary, RowRange rows, std::span<const float> weights) {
+/// Adds some rows of weights, which are 0 from the key `seen` on, to the column totals and to the grid. Sums and maxima
+/// go into short per-column buffers first: these loops have no dependency between iterations, so the compiler can
+/// vectorise them.
+void add_columns(HeadSummary& summary, RowRange rows, int64_t seen, std::span<const float> weights) {
   const int64_t keys = std::ssize(summary.column_totals);
-  parallel_ranges(keys, kColumns, [&](int64_t begin, int64_t end) {
+  parallel_ranges(seen, kColumns, [&](int64_t begin, int64_t end) {
     const auto count = static_cast<size_t>(end - begin);
     std::array<float, kColumns> sums{}, largest{};
     for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -111,14 +112,17 @@ std::shared_ptr<const HeadSummary> summarize(const RunAttention& attention, int6
     summary->grid_columns = ((keys - 1) >> summary->level) + 1;
     summary->grid.resize(static_cast<size_t>(summary->grid_rows * summary->grid_columns));
   }
+  // Half of a causal map is 0, and is left out.
+  const bool is_triangle = attention.trace.options.causal && queries == keys;
+  const auto seen_by = [&](int64_t row) { return is_triangle ? row + 1 : keys; };
   sweep_rows(attention, {head}, {0, queries}, [&](RowRange rows, std::span<const float> weights) {
     parallel_for(rows.end - rows.begin, [&](int64_t i) {
-      const auto row = weights.subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
+      const auto row = weights.subspan(static_cast<size_t>(i * keys), static_cast<size_t>(seen_by(rows.begin + i)));
       const RowSums sums = row_sums(row);
       summary->row_totals[static_cast<size_t>(rows.begin + i)] = sums.total;
       summary->entropy[static_cast<size_t>(rows.begin + i)] = sums.entropy;
     });
-    add_columns(*summary, rows, weights);
+    add_columns(*summary, rows, seen_by(rows.end - 1), weights);
   });
   return summary;
 }

@@ -34,11 +34,12 @@ export async function matrixView(context: Context): Promise<View> {
   const words = state.words && attention.queries * attention.keys <= kMostGrouped;
   const all = axes(run, attention, words);
   const scale = state.scale || scaleFor(attention.keys);
+  const strongest = keyOf(source, run, chosen, state.key);
   const tiles = await openTiles(context, all, words, scale, () => picture.redraw());
-  const stats = await statsOf(context, attention, head, all, words);
+  const stats = await statsOf(context, attention, head, all, words); // after the tiles: both use one summary of the head
   let frame: Frame = matrixFrame(600, all);
   let transform: ZoomTransform = zoomIdentity;
-  const key = await keyOf(source, run, chosen, state.key);
+  const key = await strongest;
   let pinned: [number, number] = [labelAt(all.rows, chosen.query), labelAt(all.columns, key)];
   let focus = pinned; // the cell under the pointer, else the pinned one
   const readout = el("output", { class: "readout", attributes: { id: "readout" } });

@@ -61,8 +61,8 @@ void BlockWeights(const HeadSlice<T>& head, const RowRun& run, const T* packed, 
   TransposeScaled(block, width, count, run.count, T{1}, rows, row_stride);
 }
 
-/// Computes all rows of a run: [run.count][keys]. Since lse was rounded, each row is normalised again to sum to 1, as
-/// in the forward pass.
+/// Computes all rows of a run into [run.count][keys], which is 0 before. Since lse was rounded, each row is normalised
+/// again to sum to 1, as in the forward pass.
 template <class T>
 void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* rows, int64_t row_stride) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
@@ -74,7 +74,6 @@ void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* ro
     shift.data()[lane] = value == kHidden<T> ? -kHidden<T> : value;
   }
   PackQueries(head, run.first, run.count, width, packed.data());
-  for (int64_t i = 0; i < run.count; ++i) std::fill_n(rows + i * row_stride, head.keys, T{0});
   const KeyRange seen = head.visible_to_any(run.first, run.first + run.count);
   for (int64_t begin = seen.begin; begin < seen.end; begin += kKeyBlock) {
     const KeyRange keys{begin, std::min(begin + kKeyBlock, seen.end)};
@@ -89,8 +88,9 @@ void RunWeights(const HeadSlice<T>& head, const RowRun& run, const T* lse, T* ro
   const Scratch<T> factors(head.dropout > 0 ? head.keys : 0);
   for (int64_t i = 0; i < run.count; ++i) {
     T* row = rows + i * row_stride;
-    const double sum = std::accumulate(row, row + head.keys, 0.0);
-    if (sum > 0) std::transform(row, row + head.keys, row, [&](T w) { return static_cast<T>(w / sum); });
+    T *first = row + seen.begin, *last = row + std::max(seen.begin, seen.end);
+    const double sum = std::accumulate(first, last, 0.0);
+    if (sum > 0) std::transform(first, last, first, [&](T w) { return static_cast<T>(w / sum); });
     if (head.dropout == 0) continue;
     KeepFactors(head, run.first + i, 0, head.keys, factors.data());
     std::transform(row, row + head.keys, factors.data(), row, std::multiplies<T>());
