@@ -78,6 +78,7 @@ void run_serve(ServeArguments& arguments) {
   if (!arguments.key_file.empty()) arguments.server.api_keys = read_keys(arguments.key_file);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;
+  std::vector<std::shared_ptr<TrainingFeed>> training;
   std::set<std::string> names;
   for (size_t i = 0; i < arguments.models.size(); ++i) {
     std::cerr << "Loading " << arguments.models[i] << " (" << i + 1 << " of " << arguments.models.size() << ") …\n";
@@ -87,6 +88,7 @@ void run_serve(ServeArguments& arguments) {
     }
     inspected.push_back(std::move(model.inspected));
     served.push_back(std::move(model.served));
+    training.push_back(std::move(model.training));
   }
   arguments.api.version = ATTEND_VERSION;
   arguments.api.cache_bytes =
@@ -94,9 +96,7 @@ void run_serve(ServeArguments& arguments) {
   constexpr int64_t kGpuPromptTokens = 512;  // GPT-2 reads them in about 2 ms
   if (device != kCpu && arguments.prompt_option->count() == 0) arguments.api.prompt_tokens = kGpuPromptTokens;
   Api page(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
-  for (size_t i = 0; i < arguments.models.size(); ++i) {
-    page.set_training(i, TrainingFeed::from_log(arguments.models[i]));
-  }
+  for (size_t i = 0; i < training.size(); ++i) page.set_training(i, training[i]);
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   ModelApi models(std::move(served), arguments.api);
   allow_many_connections();

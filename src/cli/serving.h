@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "attend/inspect/document.h"
 #include "attend/serve/model_api.h"
 #include "attend/serve/server.h"
+#include "attend/serve/training_feed.h"
 #include "cli/shared_options.h"
 
 // What `attend serve` and `attend view` share.
@@ -15,6 +17,7 @@ namespace attend::cli {
 struct ServingModel {
   InspectedModel inspected;
   ServedModel served;
+  std::shared_ptr<TrainingFeed> training;  ///< null if the folder has no record of its training
 };
 
 /// Opens MODEL, which is FOLDER or NAME=FOLDER.

@@ -69,6 +69,7 @@ void run_view(ViewArguments& arguments) {
   arguments.text = text_or_input(arguments.text);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;
+  std::vector<std::shared_ptr<TrainingFeed>> training;
   for (const std::string& path : arguments.models) {
     ServingModel model = open_serving(path, {}, device);
     begin_with(model.inspected, arguments);
@@ -78,14 +79,13 @@ void run_view(ViewArguments& arguments) {
     model.inspected.served_name = model.served.name;
     inspected.push_back(std::move(model.inspected));
     served.push_back(std::move(model.served));
+    training.push_back(std::move(model.training));
   }
   if (!arguments.picture.empty() && std::ranges::none_of(inspected, reads_pictures)) {
     throw UsageError("--picture applies only to image classifiers; none of the models is one");
   }
   Api api(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
-  for (size_t i = 0; i < arguments.models.size(); ++i) {
-    api.set_training(i, TrainingFeed::from_log(arguments.models[i]));
-  }
+  for (size_t i = 0; i < training.size(); ++i) api.set_training(i, training[i]);
   const std::atomic<bool>& stop = stop_after_saving();  // until here, a signal ends the process
   ModelApi models(std::move(served), {.version = ATTEND_VERSION});
   Server server(&api, models,

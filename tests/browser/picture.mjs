@@ -4,10 +4,11 @@ import { deflateSync, inflateSync } from "node:zlib";
 const kWidth = 320;
 const kHeight = 240;
 
-export function scene() {
+/** `light`: 1 by day; less is darker. */
+export function scene(light = 1) {
   const rows = Buffer.alloc(kHeight * (1 + 3 * kWidth)); // each row begins with its filter, 0
   for (let y = 0; y < kHeight; ++y)
-    for (let x = 0; x < kWidth; ++x) rows.set(colourAt(x / kWidth, y / kHeight), y * (1 + 3 * kWidth) + 1 + 3 * x);
+    for (let x = 0; x < kWidth; ++x) rows.set(colourAt(x / kWidth, y / kHeight).map((part) => part * light), y * (1 + 3 * kWidth) + 1 + 3 * x);
   const header = Buffer.alloc(13);
   header.writeUInt32BE(kWidth, 0);
   header.writeUInt32BE(kHeight, 4);

@@ -66,6 +66,7 @@ export interface State {
   wanted: string; // Attribute, Patch: the word in question; "": the most likely
   contrast: string; // Attribute, Patch: the word whose logit is subtracted
   other: string; // Patch: the other text
+  otherPicture: string; // Patch of an image model: id of the other picture
   wordList: string; // Probe: words to probe; "": the text's tokens
   steer: string; // the whole page: the text to steer toward; "": no steering
   away: string;
@@ -118,6 +119,7 @@ export const kDefaults: State = {
   wanted: "",
   contrast: "",
   other: "",
+  otherPicture: "",
   wordList: "",
   steer: "",
   away: "",
@@ -166,7 +168,7 @@ export const kUnselected: Partial<State> = {
   ...kUnpinned,
   ...{ text: "", target: "", second: "", ids: "", picture: "" },
   ...{ layer: -1, head: -1, heads: [], layer2: -1, head2: -1, off: "", token: -1, step: -1, align: "" },
-  ...{ wanted: "", contrast: "", other: "", wordList: "", steer: "", away: "", steerAt: "", show: "" },
+  ...{ wanted: "", contrast: "", other: "", otherPicture: "", wordList: "", steer: "", away: "", steerAt: "", show: "" },
 };
 /** Changes that the back button undoes. */
 export const kVisits: (keyof State)[] = ["view", "model", "text", "target", "second", "ids", "picture", "model2", "text2"];

@@ -110,6 +110,21 @@ async function withPicture(harness, address, file, label) {
     const { before, after } = await exported(page);
     assert.notEqual(before.items[0].p, after.items[0].p);
   });
+  await harness.test("pictures: activations of another picture are patched in", async (page) => {
+    await open(page, address, { view: "patch", wanted: "LABEL_1", contrast: "LABEL_3" });
+    await page.setInputFiles("#other-picture", { name: "night.png", mimeType: "image/png", buffer: scene(0.2) });
+    await page.click("#tool-start");
+    await page.waitForSelector("#patch-goal");
+    assert.match(await page.textContent("#patch-goal"), /for this picture and .* for the other one/);
+    assert.equal(await page.locator(".patched").count(), 2);
+    const found = await exported(page);
+    const residual = found.maps.find((map) => map.kind === "residual");
+    assert.equal(residual.shares[0].length, 17);
+    near(residual.values.at(-1)[0], found.otherValue, 1e-5, "the last [CLS] decides everything");
+    assert.match(page.url(), /otherPicture=p\d+/);
+    await page.reload();
+    await page.waitForSelector("#tool-start");
+  });
   await harness.test(
     "pictures: no view is wider than a phone",
     async (page) => {

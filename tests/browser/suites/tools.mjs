@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { exported, open, settled } from "../harness.mjs";
+import { exported, open, savedAs, settled } from "../harness.mjs";
 import { findProblems } from "./accessibility.mjs";
 
 const kTools = ["lens", "attribute", "patch", "probe", "steer"];
@@ -110,6 +110,55 @@ export default async function tools(harness) {
     await page.click("main .behind summary >> nth=0");
     await page.waitForSelector("main .behind table");
     assert.match(await page.textContent("main .behind table thead"), /Kind/);
+  });
+  await harness.test("tools: the Heads view has a badge for each kind of a head, with its scores", async (page, { address }) => {
+    const names = { previous: "previous token", duplicate: "duplicate token", first: "first token" };
+    let badges = 0;
+    for (const name of ["transformer", "language", "classifier"]) {
+      const { models } = await (await page.request.get(`${address}api/info`)).json();
+      const { example } = models.find((model) => model.id === ids[name]);
+      const data = { model: ids[name], text: example.text, ...(example.target ? { target: example.target } : {}) };
+      const lines = (await (await page.request.post(`${address}api/tools/detect`, { data })).text()).trim().split("\n");
+      const { heads } = JSON.parse(lines.at(-1)).result;
+      for (const layer of [...new Set(heads.map((head) => head.attention))]) {
+        await open(page, address, { view: "heads", model: ids[name], layer });
+        await page.waitForSelector("#head-kinds li, #head-kinds-hint:not(:empty)");
+        const found = heads.filter((head) => head.attention === layer && head.kinds.length > 0);
+        const shown = await page.$$eval("#head-kinds li", (list) => list.map((item) => item.textContent));
+        assert.deepEqual(
+          shown,
+          found.map((head) => `Head ${head.head}${head.kinds.map((kind) => names[kind] ?? kind).join("")}`),
+        );
+        for (const head of found) {
+          assert.match(await page.getAttribute(`#heads-${head.head}`, "aria-label"), /^Head \d+: [a-z]/);
+          const badge = page.locator("#head-kinds li", { hasText: `Head ${head.head}` }).locator("button").first();
+          const scores = [head.text[head.kinds[0]], head.probe[head.kinds[0]]].filter((score) => score !== null);
+          for (const score of scores) assert.ok((await badge.getAttribute("title")).includes(score.toFixed(2)));
+          await badge.click();
+          assert.ok((await page.textContent("#head-kinds-hint")).includes(await badge.getAttribute("title")));
+          ++badges;
+        }
+      }
+    }
+    assert.ok(badges > 0, "no model has a head of a known kind");
+  });
+  await harness.test("tools: Heads, Generation and Flow show the scale of their colours", async (page, { address }) => {
+    await open(page, address, { view: "heads", model: ids.transformer });
+    const drawn = (await savedAs(page, "svg")).match(/<text[^>]*>[^<]*/g).map((text) => text.replace(/<[^>]*>/, ""));
+    for (const text of ["Weight", "0.05", "0.25", "0.5", "1"]) assert.ok(drawn.includes(text), text);
+    await open(page, address, { view: "generation", model: ids.transformer });
+    await page.waitForSelector(".looked .scale canvas");
+    assert.equal(await page.getAttribute(".looked .scale canvas", "aria-label"), "Weight");
+    assert.match(await page.textContent(".legend"), /the generated text/);
+    const shades = await page.$eval(".looked .scale canvas", (canvas) => {
+      const dots = canvas.width / canvas.clientWidth;
+      const at = (x) => canvas.getContext("2d").getImageData(x * dots, 4 * dots, 1, 1).data[0];
+      return [8, 60, 120, 180].map(at);
+    });
+    assert.deepEqual(shades, [...shades].sort((a, b) => b - a), "darker to the right");
+    assert.ok(shades[0] > 200 && shades[3] < 40, String(shades));
+    await open(page, address, { view: "flow", model: ids.transformer });
+    assert.equal(await page.locator(".scales canvas[aria-label]").count(), 2);
   });
   await harness.test("tools: every control has a name, in both languages, on a phone", async (page, { address }) => {
     for (const view of ["flow", ...kTools]) {

@@ -3,11 +3,22 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { exported, settled } from "../harness.mjs";
 import { watchWords } from "../models.mjs";
-import { addressOf } from "../server.mjs";
+import { addressOf, serve, view } from "../server.mjs";
 
 /** A watched training: growing curves, and attention over time. */
 export default async function training(harness) {
-  const { attend, work } = harness.world;
+  const { attend, work, models } = harness.world;
+  for (const start of [serve, view])
+    await harness.test(`training: ${start.name} NAME=FOLDER shows the folder's training`, async (page) => {
+      const server = await start(attend, [`dates=${models.transformer}`]);
+      try {
+        await page.goto(`${server.address}#view=training`);
+        await settled(page, "training");
+        assert.ok((await exported(page)).steps.length > 0);
+      } finally {
+        await server.stop();
+      }
+    });
   await harness.test("training: the page follows a training as it runs", async (page) => {
     const words = watchWords(join(work, "dates.tsv"), join(work, "watched"), { steps: 100000 });
     const child = spawn(attend, words, { stdio: ["ignore", "pipe", "pipe"] });

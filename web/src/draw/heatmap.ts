@@ -195,5 +195,5 @@ function drawScale(
 
 function short(value: number): string {
   const size = Math.abs(value);
-  return size === 0 || size >= 0.995 ? value.toFixed(0) : String(+value.toPrecision(2)).replace("-", "−");
+  return (size === 0 || size >= 0.995 ? value.toFixed(0) : String(+value.toPrecision(2))).replace("-", "−");
 }

@@ -71,6 +71,7 @@ export interface TileScene {
   key: number; // framed in another colour; 0: none
   held: Set<number>; // crossed out
   theme: Theme;
+  most: string; // stands before the largest weight in a caption
 }
 
 export function drawTile(pen: Pen, box: Box, tile: Tile, scene: TileScene): void {
@@ -87,19 +88,25 @@ export function drawTile(pen: Pen, box: Box, tile: Tile, scene: TileScene): void
   const mark = tile.colour ? 12 : 0;
   if (tile.colour)
     pen.rect({ x: box.x, y: box.y + box.height + 6, width: 8, height: 8 }, { fill: tile.colour, radius: 2 });
-  pen.text(fitted(tile.caption, box.width - mark, style), box.x + mark, box.y + box.height + 14, style);
+  const caption = tile.caption + (tile.weights ? ` · ${scene.most} ${largestOf(tile.weights).toPrecision(2)}` : "");
+  pen.text(fitted(caption, box.width - mark, style), box.x + mark, box.y + box.height + 14, style);
 }
 
 /** Shades the image from a dark veil to a light tint, so that high weights stand out on black images and on white ones.
  * The lightest tint is the largest weight. */
 function drawLight(pen: Pen, box: Box, patches: Patches, weights: ArrayLike<number>): void {
-  let most = 0;
-  for (let i = 1; i < weights.length; ++i) most = Math.max(most, weights[i]!);
+  const most = largestOf(weights);
   for (let i = 1; i < weights.length; ++i) {
     const share = most > 0 ? weights[i]! / most : 0;
     const colour = [255, 158, 44].map((c) => Math.round(c * share)).join(",");
     pen.rect(boxOf(box, patches, i), { fill: `rgb(${colour})`, alpha: 0.8 - 0.6 * share });
   }
+}
+
+function largestOf(weights: ArrayLike<number>): number {
+  let most = 0;
+  for (let i = 1; i < weights.length; ++i) most = Math.max(most, weights[i]!);
+  return most;
 }
 
 function drawGrid(pen: Pen, box: Box, { rows, columns }: Patches): void {

@@ -175,6 +175,7 @@ export const en = {
     `The picture as the model sees it, ${rows} by ${columns} patches, and copies lit where the selected patch looks. Arrow keys move between patches.`,
   patchesHelp:
     "Point at a patch, or move with the arrow keys, to see where it looks. Click to pin it. Home returns to [CLS], which stands for the whole picture. In each copy, the brightest patch has the largest weight.",
+  mostWeight: "max",
   meanOfHeads: "Mean of heads",
   rollout: "Rollout, all layers",
   headsAsLines: "The same weights as lines",
@@ -262,13 +263,15 @@ export const en = {
   candidates: "Candidates",
   whereLooked: "Where the model looked",
   beamTree: "Beam search tree",
+  bestPath: "the generated text",
+  otherPaths: "other hypotheses",
   beamLabel: (beam: number) =>
     `Hypotheses of beam search, ${beam} kept at each step. Arrow keys move between them.`,
   givenTarget: "given, not generated",
   decodedBy: (beam: number) => (beam > 1 ? `beam search, ${beam} hypotheses` : "greedy search"),
   sampledAt: (temperature: number) => `sampled at temperature ${temperature}`,
   generationHelp:
-    "Select a token to see its candidates and where the model looked. A temperature above 0 samples instead of searching.",
+    "Select a token to see its candidates and where the model looked. A temperature above 0 samples instead of searching. A circle’s size is the token’s probability; hollow circles were dropped.",
   step: "Step",
   stepNumber: (step: number) => `Step ${step.toLocaleString("en")}`,
   probability: "Probability",

@@ -10,6 +10,9 @@ const heads: Record<HeadKind, string> = {
   alignment: "alignment",
 };
 
+const logit = (wanted: string, contrast: string | null) =>
+  contrast === null ? `The logit of “${wanted}”` : `The logit of “${wanted}” minus that of “${contrast}”`;
+
 /** The texts of Lens, Attribute, Patch, Probe and Steer, and of the badges of heads. */
 export const enTools = {
   computing: "Computing…",
@@ -56,6 +59,8 @@ export const enTools = {
   },
   allKinds: "Everything",
   heads,
+  headKinds: "Kinds of heads",
+  noKinds: "No head of this layer is of a known kind.",
   badgeHint: (kind: HeadKind, text: number | null, probe: number | null, offset: number) =>
     [
       kind === "positional" ? `${heads[kind]} (offset ${offset})` : heads[kind],
@@ -80,6 +85,9 @@ export const enTools = {
 
   wanted: "For",
   wantedHint: "the most likely word",
+  wantedOther: "what the other one predicts",
+  contrastOwn: "what this one predicts",
+  wantedLabel: "the most likely label",
   contrast: "Against",
   contrastHint: "nothing",
   afterPlace: "After",
@@ -107,16 +115,27 @@ export const enTools = {
 
   otherText: "Other text",
   otherHint: "with as many tokens",
-  patchStart:
-    "Enter another text that differs in one word and has as many tokens, such as “The Colosseum is in” for “The Eiffel is in”.",
-  patchNone: "Patching compares two texts; this model reads images. Use “attend inspect MODEL IMAGE --patch OTHER”.",
+  thisPicture: "This picture",
+  otherPicture: "Other picture",
+  chooseOther: "Choose the other picture",
   patchExplain: "The model runs once for each layer and place, and once for each head.",
-  patchGoal: (wanted: string, contrast: string | null, value: number, other: number) =>
-    `${contrast === null ? `The logit of “${wanted}”` : `The logit of “${wanted}” minus that of “${contrast}”`} is ${value.toFixed(2)} for this text and ${other.toFixed(2)} for the other one.`,
   patchLabel: (rows: number, columns: number) =>
     `The effect of ${rows} × ${columns} patches. Arrow keys move between cells.`,
-  patchHelp:
-    "Each cell is a run of this text in which one activation is replaced by that of the other text. 0: the patch changes nothing. 1: it moves the prediction all the way to that of the other text.",
+  patchTexts: {
+    lead: undefined as string | undefined,
+    start:
+      "Enter another text that differs in one word and has as many tokens, such as “The Colosseum is in” for “The Eiffel is in”.",
+    goal: (wanted: string, contrast: string | null, value: number, other: number) =>
+      `${logit(wanted, contrast)} is ${value.toFixed(2)} for this text and ${other.toFixed(2)} for the other one.`,
+    help: "Each cell is a run of this text in which one activation is replaced by that of the other text. 0: the patch changes nothing. 1: it moves the prediction all the way to that of the other text.",
+  },
+  patchPictures: {
+    lead: "Activations of another picture, copied one by one into the run of this picture: which of them decide the prediction?" as string | undefined,
+    start: "Choose another picture, which the model classifies differently.",
+    goal: (wanted: string, contrast: string | null, value: number, other: number) =>
+      `${logit(wanted, contrast)} is ${value.toFixed(2)} for this picture and ${other.toFixed(2)} for the other one.`,
+    help: "Each cell is a run of this picture in which one activation is replaced by that of the other picture; r2c3 is the place in row 2, column 3. 0: the change has no effect. 1: it moves the prediction all the way to that of the other picture.",
+  },
 
   probeNone: "Circuits in words need a Transformer that reads words.",
   words: "Words",
@@ -150,6 +169,8 @@ export const enFlow = {
   play: "Play",
   start: "Point at a part, or press Play, to read what happens there. Click its name to open it.",
   opens: (view: string) => `Open ${view}`,
+  weightScale: "Maps: attention weight",
+  vectorScale: "Vectors: relative to the largest number",
   help: "All numbers are the model’s own, for this text. Click a token to follow another place.",
   tokens: {
     title: "Tokens",

@@ -11,6 +11,9 @@ const heads: Record<HeadKind, string> = {
   alignment: "对齐",
 };
 
+const logit = (wanted: string, contrast: string | null) =>
+  contrast === null ? `“${wanted}”的 logit` : `“${wanted}”与“${contrast}”的 logit 之差`;
+
 export const zhTools: typeof enTools = {
   computing: "正在计算……",
   start: "开始",
@@ -48,6 +51,8 @@ export const zhTools: typeof enTools = {
   },
   allKinds: "全部",
   heads,
+  headKinds: "头的类型",
+  noKinds: "这一层没有已知类型的头。",
   badgeHint: (kind, text, probe, offset) =>
     [
       kind === "positional" ? `${heads[kind]}（偏移 ${offset}）` : heads[kind],
@@ -70,6 +75,9 @@ export const zhTools: typeof enTools = {
 
   wanted: "支持",
   wantedHint: "最可能的词",
+  wantedOther: "另一个的预测",
+  contrastOwn: "这一个的预测",
+  wantedLabel: "最可能的标签",
   contrast: "对比",
   contrastHint: "无",
   afterPlace: "位置",
@@ -97,14 +105,25 @@ export const zhTools: typeof enTools = {
 
   otherText: "另一文本",
   otherHint: "词元数相同",
-  patchStart: "输入另一个只差一个词、词元数相同的文本，例如把“埃菲尔铁塔在”换成“罗马斗兽场在”。",
-  patchNone: "补丁比较两个文本，而这个模型读图片。请用“attend inspect MODEL IMAGE --patch OTHER”。",
+  thisPicture: "本图片",
+  otherPicture: "另一图片",
+  chooseOther: "选择另一张图片",
   patchExplain: "每层每个位置、每个头都要运行一次模型。",
-  patchGoal: (wanted, contrast, value, other) =>
-    `${contrast === null ? `“${wanted}”的 logit` : `“${wanted}”与“${contrast}”的 logit 之差`}：本文本为 ${value.toFixed(2)}，另一文本为 ${other.toFixed(2)}。`,
   patchLabel: (rows, columns) => `${rows} × ${columns} 个补丁的效果。用方向键在格子间移动。`,
-  patchHelp:
-    "每个格子是本文本的一次运行，其中一个激活换成另一文本的激活。0：没有变化。1：预测完全变成另一文本的预测。",
+  patchTexts: {
+    lead: undefined,
+    start: "输入另一个只差一个词、词元数相同的文本，例如把“埃菲尔铁塔在”换成“罗马斗兽场在”。",
+    goal: (wanted, contrast, value, other) =>
+      `${logit(wanted, contrast)}：本文本为 ${value.toFixed(2)}，另一文本为 ${other.toFixed(2)}。`,
+    help: "每个格子是本文本的一次运行，其中一个激活换成另一文本的激活。0：没有变化。1：预测完全变成另一文本的预测。",
+  },
+  patchPictures: {
+    lead: "把另一张图片的激活逐一放进本图片的运行，看哪一处决定预测。",
+    start: "选择另一张图片，模型对它的分类应当不同。",
+    goal: (wanted, contrast, value, other) =>
+      `${logit(wanted, contrast)}：本图片为 ${value.toFixed(2)}，另一图片为 ${other.toFixed(2)}。`,
+    help: "每个格子是本图片的一次运行，其中一个激活换成另一图片的激活；r2c3 是第 2 行第 3 列的位置。0：没有变化。1：预测完全变成另一图片的预测。",
+  },
 
   probeNone: "用词表示电路需要读文本的 Transformer。",
   words: "词",
@@ -138,6 +157,8 @@ export const zhFlow: typeof enFlow = {
   play: "播放",
   start: "指向一个部分，或按“播放”，看看那里发生了什么。点击名称可以打开它。",
   opens: (view) => `打开“${view}”`,
+  weightScale: "图：注意力权重",
+  vectorScale: "向量：相对于最大的数",
   help: "所有数字都是模型对这个文本自己算出的。点击一个词元可以跟踪另一个位置。",
   tokens: { title: "词元", text: "文本被切成词元，每个词元在词表中有一个编号。模型只读这些编号。" },
   vectors: {

@@ -18,7 +18,12 @@ export async function attributeView(context: Context): Promise<View> {
   const { source, state, t } = context;
   if (!source.has("tools")) return { element: note(t.missing("tools")), pictures: [], data: () => null };
   const tool = useTool(context, "attribute", goalRequest(context));
-  const bar = controls(...goalControls(context));
+  const bar = controls(
+    ...goalControls(context, {
+      wanted: context.run.output.kind === "labels" ? t.tools.wantedLabel : t.tools.wantedHint,
+      contrast: t.tools.contrastHint,
+    }),
+  );
   if (!tool.result)
     return { element: el("div", {}, bar, tool.pending), pictures: [], data: () => null, close: tool.close };
   const found = tool.result;
@@ -51,11 +56,20 @@ export function goalRequest({ state }: Context): { output?: number; wanted?: str
   };
 }
 
-export function goalControls({ run, state, t, update }: Context): HTMLElement[] {
+/** The fields that select the prediction. `hints` say what empty fields stand for. */
+export function goalControls({ run, state, t, update }: Context, hints: { wanted: string; contrast: string }): HTMLElement[] {
   const output = run.output;
+  if (output.kind === "labels") {
+    const names = output.items
+      .map(({ label }) => ({ value: label, text: label }))
+      .sort((a, b) => a.text.localeCompare(b.text, "en", { numeric: true }));
+    return (["wanted", "contrast"] as const).map((id) =>
+      select(id, t.tools[id], [{ value: "", text: hints[id] }, ...names], state[id], (label) => update({ [id]: label })),
+    );
+  }
   const fields = [
-    textField("wanted", t.tools.wanted, state.wanted, t.tools.wantedHint, (wanted) => update({ wanted })),
-    textField("contrast", t.tools.contrast, state.contrast, t.tools.contrastHint, (contrast) => update({ contrast })),
+    textField("wanted", t.tools.wanted, state.wanted, hints.wanted, (wanted) => update({ wanted })),
+    textField("contrast", t.tools.contrast, state.contrast, hints.contrast, (contrast) => update({ contrast })),
   ];
   if (output.kind !== "tokens") return fields;
   const options = [

@@ -5,10 +5,11 @@ import { Unavailable } from "../data/source";
 import type { Attention } from "../data/types";
 import { labels, visible } from "../data/words";
 import { el, languageOf } from "../dom";
+import { signedLegend, weightLegend } from "../draw/legend";
 import type { Picture } from "../draw/picture";
 import type { ViewName } from "../state";
 import { note } from "./common";
-import { badgesOf, useDetection } from "./detect";
+import { kindNames, whenDetected } from "./detect";
 import { mapsPicture, vectorsPicture, type FlowHead } from "./flow_pictures";
 import { probabilities } from "./flow_probabilities";
 import { patchesPicture } from "./patches";
@@ -28,7 +29,7 @@ const kPause = 2600; // milliseconds for each part of the animation
 
 /** The sentence on its way through the model, drawn with the model's own numbers. */
 export async function flowView(context: Context): Promise<View> {
-  const { run, state, t } = context;
+  const { run, state, t, theme } = context;
   const side = run.output.kind === "tokens" ? run.output.side : run.sides.length - 1;
   const place = clamp(state.query < 0 ? run.sides[side]!.tokens.length - 1 : state.query, run.sides[side]!.tokens.length);
   const pictures: Picture[] = [];
@@ -43,6 +44,7 @@ export async function flowView(context: Context): Promise<View> {
     { class: "flow" },
     controls(walk.button),
     explain,
+    el("div", { class: "scales" }, weightLegend(theme, t.flow.weightScale), signedLegend(theme, t.flow.vectorScale)),
     el("ol", { class: "flow-list" }, ...items),
     note(t.flow.help),
   );
@@ -120,7 +122,6 @@ async function allStations(
 ): Promise<Station[]> {
   const { run, t } = context;
   const stations: Station[] = [];
-  const detection = useDetection(context);
   const picture = await patchesPicture(context, {
     id: "patches-picture",
     tiles: () => [],
@@ -162,7 +163,7 @@ async function allStations(
       });
     }
     for (const layer of [...new Set(own.map((one) => one.layer))]) {
-      stations.push(await layerStation(context, own.filter((one) => one.layer === layer), rows === side ? place : -1, pictures, explain, detection));
+      stations.push(await layerStation(context, own.filter((one) => one.layer === layer), rows === side ? place : -1, pictures, explain));
     }
   }
   return stations;
@@ -184,16 +185,12 @@ async function layerStation(
   place: number,
   pictures: Picture[],
   explain: HTMLElement,
-  detection: ReturnType<typeof useDetection>,
 ): Promise<Station> {
   const { source, run, t, update } = context;
   const { stack, layer } = modules[0]!;
   const content: HTMLElement[] = [];
   for (const one of modules) {
-    const heads: FlowHead[] = Array.from({ length: one.heads }, (_, head) => ({
-      head,
-      badges: badgesOf(context, detection, one.index, head).map((badge) => badge.textContent ?? ""),
-    }));
+    const heads: FlowHead[] = Array.from({ length: one.heads }, (_, head) => ({ head, badges: [] }));
     const maps = mapsPicture(context, {
       id: `flow-maps-${one.index}`,
       attention: one,
@@ -201,6 +198,10 @@ async function layerStation(
       thumbnails: await source.array(run.id, `thumbnails/32/${one.index}`),
       open: (head) => update({ view: "heads", layer: one.index, head, heads: [head] }),
       explain: (text) => (explain.textContent = text),
+    });
+    whenDetected(context, (found) => {
+      for (const shown of heads) shown.badges = kindNames(context, found, one.index, shown.head);
+      maps.redraw();
     });
     pictures.push(maps);
     content.push(el("p", { class: "flow-part" }, one.kind === "cross" ? t.flow.cross : t.flow.maps), maps.element);

@@ -4,6 +4,7 @@ import { button, controls, numberField, select } from "../controls";
 import type { BeamNode, GenerateLine } from "../data/types";
 import { el, languageOf, replaceChildren } from "../dom";
 import { visible } from "../data/words";
+import { legend, weightLegend } from "../draw/legend";
 import { Picture } from "../draw/picture";
 import { weightColour, hex, inkOn } from "../draw/theme";
 import { decodingOf, requestOf } from "../request";
@@ -65,9 +66,10 @@ export async function generationView(context: Context): Promise<View> {
         "p",
         { class: "shaded" },
         ...at.weights.map((weight, i) =>
-          shaded(keys[i] ?? "", weight, theme.sequential, (w) => weightColour(theme, w)),
+          shaded(keys[i] ?? "", weight, weightColour(theme, weight)),
         ),
       ),
+      weightLegend(theme, t.weight),
     );
   };
   const redraw = () => {
@@ -156,6 +158,10 @@ export async function generationView(context: Context): Promise<View> {
             : null,
           stop,
         );
+  const colours: [string, string][] = [
+    [t.bestPath, theme.accent],
+    [t.otherPaths, theme.soft],
+  ];
   const element = el(
     "div",
     {},
@@ -163,10 +169,10 @@ export async function generationView(context: Context): Promise<View> {
     status,
     sentence,
     el("div", { class: "columns" }, section(t.candidates, candidates), section(t.whereLooked, looked)),
-    section(t.beamTree, picture.element),
+    section(t.beamTree, legend(colours), picture.element),
     note(t.generationHelp),
   );
-  return { element, pictures: [picture], data: () => lines, caption: () => [method], close: () => stopper.abort() };
+  return { element, pictures: [picture], data: () => lines, caption: () => [method], legend: () => colours, close: () => stopper.abort() };
 }
 
 /** The texts of an attention's keys: the source, or the prompt and the tokens generated before. */
@@ -211,10 +217,9 @@ function tokenButton(node: BeamNode, clicked: () => void): HTMLElement {
   return el("span", { attributes: { role: "listitem" } }, one);
 }
 
-function shaded(text: string, weight: number, _ramp: Uint32Array, colour: (w: number) => number): HTMLElement {
+function shaded(text: string, weight: number, colour: number): HTMLElement {
   const one = el("span", { attributes: { title: weight.toFixed(4), lang: languageOf(text) } }, visible(text) || "∅");
-  const rgb = colour(weight);
-  one.style.background = hex(rgb);
-  one.style.color = inkOn(rgb);
+  one.style.background = hex(colour);
+  one.style.color = inkOn(colour);
   return one;
 }

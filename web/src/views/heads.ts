@@ -10,6 +10,7 @@ import { Picture } from "../draw/picture";
 import { headColour } from "../draw/theme";
 import type { State } from "../state";
 import { attentionSelect, axes, note, percent, section, wordsToggle, type Axes } from "./common";
+import { badgesOf, kindNames, whenDetected } from "./detect";
 import { drawHeads, kRow, rowAt, sideAt, type Isolated, type Lines } from "./heads_drawing";
 import { headsOnPicture } from "./heads_patches";
 import { pairFilter, pairSelect } from "./sentences";
@@ -74,6 +75,7 @@ export async function headsView(context: Context): Promise<View> {
     if (!place) release();
   };
   const redraw = () => [picture, patches].forEach((one) => one?.redraw());
+  const scaleColour = on.length === 1 ? headColour(theme, on[0]!) : theme.ink;
   const picture = new Picture({
     id: "heads-picture",
     title: t.views.heads.name,
@@ -91,6 +93,7 @@ export async function headsView(context: Context): Promise<View> {
         on,
         isolated,
         caption: sideNames(context, attention),
+        scale: { name: t.weight, colour: scaleColour },
       }),
     hover: (x, y) => {
       const side = sideAt(x, picture.size.width);
@@ -144,6 +147,7 @@ export async function headsView(context: Context): Promise<View> {
     })),
     (index, only) => update(turned(on, index, only, attention.heads)),
   );
+  const kinds = headKinds(context, attention, chosen);
   if (pinned) {
     const y = 30 + pinned[1] * kRow;
     void isolate(...pinned).catch(context.fail);
@@ -171,8 +175,8 @@ export async function headsView(context: Context): Promise<View> {
   );
   const help = note(whole ? t.headsHelp : t.headsLong);
   const element = patches
-    ? el("div", {}, bar, patches.element, note(t.patchesHelp), section(t.headsAsLines, picture.element, help))
-    : el("div", {}, bar, ...(whole ? [picture.element, help] : [help, picture.element]));
+    ? el("div", {}, bar, kinds, patches.element, note(t.patchesHelp), section(t.headsAsLines, picture.element, help))
+    : el("div", {}, bar, kinds, ...(whole ? [picture.element, help] : [help, picture.element]));
   const data = () => ({
     attention: attention.path,
     heads: on,
@@ -188,6 +192,28 @@ export async function headsView(context: Context): Promise<View> {
 }
 
 type Place = [side: 0 | 1, index: number];
+
+/** The layer's heads of a known kind, each with its badges. Their buttons in `chosen` get the kinds as a hint. */
+function headKinds(context: Context, attention: Attention, chosen: HTMLElement): HTMLElement {
+  const { t, theme } = context;
+  const list = el("ul", { class: "head-kinds", attributes: { id: "head-kinds", "aria-label": t.tools.headKinds } });
+  const hint = el("p", { class: "note", attributes: { id: "head-kinds-hint", role: "status" } });
+  whenDetected(context, (found) => {
+    for (let head = 0; head < attention.heads; ++head) {
+      const badges = badgesOf(context, found, attention.index, head, (text) => (hint.textContent = text));
+      if (badges.length === 0) continue;
+      const mark = el("span", { class: "dot" });
+      mark.style.background = headColour(theme, head);
+      list.append(el("li", {}, mark, t.head(head), ...badges));
+      const button = chosen.querySelector(`#heads-${head}`)!;
+      const label = `${button.getAttribute("aria-label")}: ${kindNames(context, found, attention.index, head).join(", ")}`;
+      button.setAttribute("aria-label", label);
+      button.setAttribute("title", label);
+    }
+    if (list.childElementCount === 0) hint.textContent = t.tools.noKinds;
+  });
+  return el("div", {}, list, hint);
+}
 
 /** The heads that are switched on, else the selected head, else all. */
 function shownHeads(attention: Attention, { heads, head }: State): number[] {

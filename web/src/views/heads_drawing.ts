@@ -1,6 +1,6 @@
 import type { Label } from "../data/words";
 import { drawLabel } from "../draw/labels";
-import { fitted, type Pen } from "../draw/pen";
+import { fitted, textWidth, type Pen } from "../draw/pen";
 import type { Sight } from "../draw/picture";
 import { headColour, type Theme } from "../draw/theme";
 import type { Axes } from "./common";
@@ -31,6 +31,7 @@ interface Scene {
   on: number[];
   isolated: Isolated | null;
   caption: [string, string];
+  scale: { name: string; colour: string };
 }
 
 /** The right edge of the left column of tokens, and the left edge of the right one. */
@@ -60,6 +61,27 @@ export function drawHeads(pen: Pen, sight: Sight, scene: Scene): void {
   const caption = (text: string) => fitted(text, left - 8, { size: 12 });
   pen.text(caption(scene.caption[0]), left - 8, 16, { colour: theme.soft, size: 12, align: "end" });
   pen.text(caption(scene.caption[1]), right + 8, 16, { colour: theme.soft, size: 12 });
+  drawScale(pen, scene, left, right);
+}
+
+/** The strengths of a few weights, between the names of the sides. */
+function drawScale(pen: Pen, { theme, scale }: Scene, left: number, right: number): void {
+  const [weights, line, step] = right - left < 280 ? [[0.1, 1], 14, 40] : [[0.05, 0.25, 0.5, 1], 16, 46];
+  const name = fitted(scale.name, right - left - weights.length * step - 8, { size: 11 });
+  let x = (left + right - weights.length * step - textWidth(name, { size: 11 }) - 8) / 2;
+  pen.text(name, x, 16, { colour: theme.soft, size: 11 });
+  x += textWidth(name, { size: 11 }) + 8;
+  for (const weight of weights) {
+    pen.line([x, 12, x + line, 12], { colour: scale.colour, ...strokeOf(weight) });
+    pen.text(String(weight), x + line + 4, 16, { colour: theme.soft, size: 11 });
+    x += step;
+  }
+}
+
+/** A line's opacity and width show its weight. */
+function strokeOf(weight: number): { alpha: number; width: number } {
+  const strength = (Math.min(kSteps - 1, Math.floor(weight * kSteps)) + 0.5) / kSteps;
+  return { alpha: 0.12 + 0.78 * strength, width: 0.8 + 2.2 * strength };
 }
 
 /** The vertical offset of a head's lines at a token, so that heads do not cover each other. */
@@ -84,8 +106,7 @@ function drawLines(
   }
   const colour = headColour(theme, lines.head);
   shades.forEach((ends, step) => {
-    const strength = (step + 0.5) / kSteps;
-    if (ends.length) pen.curves(ends, { colour, alpha: 0.12 + 0.78 * strength, width: 0.8 + 2.2 * strength });
+    if (ends.length) pen.curves(ends, { colour, ...strokeOf((step + 0.5) / kSteps) });
   });
 }
 

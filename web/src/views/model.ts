@@ -2,6 +2,7 @@ import { announce } from "../a11y/announce";
 import { clamp, type Context, type View } from "../context";
 import { controls, select } from "../controls";
 import type { Grid } from "../data/grid";
+import type { Detection } from "../data/tools";
 import type { Attention, HeadSummary } from "../data/types";
 import { el } from "../dom";
 import { Picture } from "../draw/picture";
@@ -9,7 +10,7 @@ import { drawLegend } from "../draw/heatmap";
 import { fitted, type Pen } from "../draw/pen";
 import { headColour, weightColour } from "../draw/theme";
 import { note } from "./common";
-import { detectedHead, useDetection } from "./detect";
+import { kindNames, whenDetected } from "./detect";
 import { pairFilter, pairSelect } from "./sentences";
 
 const kThumbnail = 48; // maximum cells per side
@@ -29,9 +30,8 @@ export async function modelView(context: Context): Promise<View> {
     source.heads(run.id),
   ]);
   const summary = new Map(summaries.map((one) => [`${one.attention}/${one.head}`, one]));
-  const detection = useDetection(context);
-  const kindsOf = (place: Place) =>
-    (detectedHead(detection, place.attention.index, place.head)?.kinds ?? []).map((kind) => t.tools.heads[kind]);
+  let detection: Detection | null = null;
+  const kindsOf = (place: Place) => kindNames(context, detection, place.attention.index, place.head);
   const most = Math.max(...run.attention.map((one) => one.heads));
   const places: Place[] = run.attention.flatMap((attention, row) =>
     Array.from({ length: attention.heads }, (_, head) => ({ attention, head, row })),
@@ -159,6 +159,10 @@ export async function modelView(context: Context): Promise<View> {
       }),
     }),
     summary: t.asTable,
+  });
+  whenDetected(context, (found) => {
+    detection = found;
+    picture.redraw();
   });
   const jump = select(
     "open",

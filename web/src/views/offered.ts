@@ -27,7 +27,7 @@ const kOffered: Record<ViewName, (model: Model, source: Source) => boolean> = {
   ablate: (model, source) => attends(model) && source.has("runs"),
   lens: (model, source) => hasResiduals(model) && source.has("tools"),
   attribute: (model, source) => attends(model) && source.has("tools"),
-  patch: (model, source) => attends(model) && model.kind !== "image" && source.has("tools"),
+  patch: (model, source) => attends(model) && source.has("tools"),
   probe: (model, source) => hasResiduals(model) && model.kind !== "image" && source.has("tools"),
   steer: (model, source) => attends(model) && model.kind !== "image" && source.has("runs"),
 };

@@ -1,13 +1,14 @@
 import type { Context, View } from "../context";
 import { controls, select } from "../controls";
-import type { PatchMap, PatchResult } from "../data/tools";
+import type { PatchMap, PatchResult, ToolRequest } from "../data/tools";
+import type { Run } from "../data/types";
 import { labels, visible, type Label } from "../data/words";
 import { el } from "../dom";
 import type { Picture } from "../draw/picture";
 import { signedColour } from "../draw/theme";
 import { goalControls, goalRequest } from "./attribute";
 import { cellMap } from "./cell_map";
-import { note, section } from "./common";
+import { note, percent, section } from "./common";
 import { pointName } from "./points";
 import { textField, useTool } from "./tool";
 
@@ -15,10 +16,16 @@ import { textField, useTool } from "./tool";
 export async function patchView(context: Context): Promise<View> {
   const { source, model, state, t, update } = context;
   if (!source.has("tools")) return { element: note(t.missing("tools")), pictures: [], data: () => null };
-  if (model.kind === "image") return { element: note(t.tools.patchNone), pictures: [], data: () => null };
+  const isImage = model.kind === "image";
+  const other: Partial<ToolRequest> = isImage ? { otherPicture: state.otherPicture } : { other: state.other };
   const bar = controls(
-    textField("other", t.tools.otherText, state.other, t.tools.otherHint, (other) => update({ other })),
-    ...goalControls(context),
+    isImage
+      ? pictureField(context)
+      : textField("other", t.tools.otherText, state.other, t.tools.otherHint, (text) => update({ other: text })),
+    ...goalControls(context, {
+      wanted: t.tools.wantedOther,
+      contrast: state.wanted ? t.tools.contrastHint : t.tools.contrastOwn,
+    }),
     select(
       "patch-kind",
       t.show,
@@ -30,16 +37,19 @@ export async function patchView(context: Context): Promise<View> {
       (show) => update({ show }),
     ),
   );
-  if (!state.other) return { element: el("div", {}, bar, note(t.tools.patchStart)), pictures: [], data: () => null };
+  const images = isImage ? await bothPictures(context) : null;
+  const texts = isImage ? t.tools.patchPictures : t.tools.patchTexts;
+  const nothing = { lead: texts.lead, pictures: [], data: () => null };
+  if (!other.other && !other.otherPicture) return { element: el("div", {}, bar, note(texts.start), images), ...nothing };
   const kinds = state.show in t.tools.kinds ? { kinds: [state.show, ...(state.show === "attention" ? ["cross"] : [])] } : {};
   const tool = useTool(
     context,
     "patch",
-    { other: state.other, ...goalRequest(context), ...kinds },
+    { ...other, ...goalRequest(context), ...kinds },
     { waits: true, explanation: t.tools.patchExplain },
   );
   if (!tool.result)
-    return { element: el("div", {}, bar, tool.pending, note(t.tools.patchHelp)), pictures: [], data: () => null, close: tool.close };
+    return { element: el("div", {}, bar, tool.pending, note(texts.help), images), ...nothing, close: tool.close };
   const found = tool.result;
   const pictures = found.maps.map((map, i) => mapPicture(context, found, map, i));
   const stacks = new Set(found.maps.map((map) => map.stack));
@@ -50,22 +60,53 @@ export async function patchView(context: Context): Promise<View> {
     el(
       "p",
       { class: "lead", attributes: { id: "patch-goal" } },
-      t.tools.patchGoal(
+      texts.goal(
         visible(found.goal.wanted.text),
         found.goal.contrast ? visible(found.goal.contrast.text) : null,
         found.value,
         found.otherValue,
       ),
     ),
+    images,
     ...found.maps.map((map, i) =>
       section(
         stacks.size > 1 ? `${t.stack(map.stack as "encoder")} · ${t.tools.kinds[map.kind]}` : t.tools.kinds[map.kind],
         pictures[i]!.element,
       ),
     ),
-    note(t.tools.patchHelp),
+    note(texts.help),
   );
-  return { element, pictures, data: () => found };
+  return { ...nothing, element, pictures, data: () => found };
+}
+
+/** Chooses the other image of an image model. */
+function pictureField({ source, t, update, fail }: Context): HTMLElement {
+  const choice = el("input", {
+    class: "unseen",
+    attributes: { id: "other-picture", type: "file", accept: "image/png,image/jpeg" },
+    on: {
+      change: () => {
+        const file = choice.files?.[0];
+        if (file) source.upload(file, file.name).then((otherPicture) => update({ otherPicture }), fail);
+      },
+    },
+  });
+  return el("label", { class: "choose" }, t.tools.chooseOther, choice);
+}
+
+/** Both images as the model reads them, with their predictions. */
+async function bothPictures({ source, model, run, state, t }: Context): Promise<HTMLElement> {
+  const other = state.otherPicture ? await source.run({ model: model.id, picture: state.otherPicture }) : null;
+  const shown = (one: Run, title: string) => {
+    const { text, picture } = one.sides[0]!;
+    const best = one.output.kind === "labels" ? one.output.items.slice(0, 3) : [];
+    return section(
+      title,
+      el("img", { class: "patched", attributes: { src: picture!.data, alt: text } }),
+      note([text, ...best.map(({ label, p }) => `${label} ${percent(p)}`)].join(" · ")),
+    );
+  };
+  return el("div", { class: "columns" }, shown(run, t.tools.thisPicture), other && shown(other, t.tools.otherPicture));
 }
 
 /** The column of a place: its token, and the other text's token if it differs. */

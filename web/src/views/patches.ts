@@ -55,7 +55,7 @@ export async function patchesPicture(context: Context, options: PatchesOptions):
     draw: (pen) => {
       const tiles = all();
       const scene = {
-        ...{ image, patches: side.picture, query: query(), key: options.key?.() ?? 0, theme },
+        ...{ image, patches: side.picture, query: query(), key: options.key?.() ?? 0, theme, most: t.mostWeight },
         held: options.held?.() ?? new Set<number>(),
       };
       boxes.forEach((box) => drawTile(pen, box, tiles[box.tile]!, scene));

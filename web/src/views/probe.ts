@@ -2,9 +2,9 @@ import type { Context, View } from "../context";
 import { controls } from "../controls";
 import type { Word } from "../data/tools";
 import { visible } from "../data/words";
-import { el, languageOf } from "../dom";
+import { append, el, languageOf } from "../dom";
 import { attentionSelect, headSelect, note, section } from "./common";
-import { badgesOf, useDetection } from "./detect";
+import { badgesOf, whenDetected } from "./detect";
 import { textField, useTool } from "./tool";
 
 /** What a head's OV circuit writes and its QK circuit looks for, in words. */
@@ -24,7 +24,11 @@ export async function probeView(context: Context): Promise<View> {
   if (!tool.result)
     return { element: el("div", {}, bar, tool.pending), pictures: [], data: () => null, close: tool.close };
   const found = tool.result;
-  const detection = useDetection(context);
+  const badges = el("span", {});
+  const hint = el("p", { class: "note", attributes: { role: "status" } });
+  whenDetected(context, (kinds) =>
+    append(badges, badgesOf(context, kinds, attention.index, head, (text) => (hint.textContent = text))),
+  );
   const table = (title: string, help: string, id: string, more: keyof Row, less: keyof Row, names: [string, string]) =>
     section(
       title,
@@ -61,8 +65,9 @@ export async function probeView(context: Context): Promise<View> {
       { class: "lead" },
       found.copying === null ? t.tools.noCopying : t.tools.copying(found.copying, found.sampled),
       " ",
-      ...badgesOf(context, detection, attention.index, head),
+      badges,
     ),
+    hint,
     table(t.tools.ovTitle, t.tools.ovHelp, "ov-table", "raises", "lowers", [t.tools.raises, t.tools.lowers]),
     table(t.tools.qkTitle, t.tools.qkHelp, "qk-table", "seeks", "avoids", [t.tools.seeks, t.tools.avoids]),
     note(t.tools.probeHelp),

@@ -5,6 +5,7 @@ import type { Training, TrainingEvent } from "../data/types";
 import { el, replaceChildren } from "../dom";
 import { drawChart, nearestTo, stepAt, type ChartOptions, type Series } from "../draw/chart";
 import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
+import { legend } from "../draw/legend";
 import { Picture } from "../draw/picture";
 import { scaleFor } from "../draw/theme";
 import { selectionOf } from "../selection";
@@ -185,18 +186,6 @@ function chartsOf(
     make("speed-picture", t.speed, 150, () => [series((s) => s.tokensPerSecond, theme.accent, t.speed)]),
   );
   return made;
-}
-
-function legend(items: [string, string][]): HTMLElement {
-  return el(
-    "p",
-    { class: "legend" },
-    ...items.map(([name, colour]) => {
-      const mark = el("span", { class: "mark" });
-      mark.style.background = colour;
-      return el("span", {}, mark, name);
-    }),
-  );
 }
 
 /** The sentence's attention at a training step, chosen by the slider. */
