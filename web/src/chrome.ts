@@ -108,7 +108,7 @@ export class Chrome {
   settle(run: Run, t: Messages): void {
     if (run.id === "") return;
     this.inputs.settle(run);
-    this.summary.textContent = run.sides.map((side) => `${t.side(side.name)}: ${side.text}`).join(" → ");
+    this.summary.textContent = run.sides.map((side) => t.named(t.side(side.name), side.text)).join(" → ");
     const tokens = run.sides.reduce((sum, side) => sum + side.tokens.length, 0);
     this.status.textContent = t.timing(run.milliseconds, tokens);
   }

@@ -62,7 +62,7 @@ function fileName({ state, model, view }: Exported): string {
 function headingOf({ view, state, model, run, t }: Exported): Heading {
   return {
     title: [t.views[state.view].name, model.name, ...(view.caption?.() ?? [])].join(" · "),
-    lines: run.sides.map((side) => `${t.side(side.name)}: ${side.text}`),
+    lines: run.sides.map((side) => t.named(t.side(side.name), side.text)),
     legend: view.legend?.() ?? [],
   };
 }

@@ -151,7 +151,7 @@ export default async function tools(harness) {
     assert.equal(await page.getAttribute(".looked .scale canvas", "aria-label"), "Weight");
     assert.match(await page.textContent(".legend"), /the generated text/);
     const shades = await page.$eval(".looked .scale canvas", (canvas) => {
-      const dots = canvas.width / canvas.clientWidth;
+      const dots = window.devicePixelRatio;
       const at = (x) => canvas.getContext("2d").getImageData(x * dots, 4 * dots, 1, 1).data[0];
       return [8, 60, 120, 180].map(at);
     });
@@ -159,6 +159,28 @@ export default async function tools(harness) {
     assert.ok(shades[0] > 200 && shades[3] < 40, String(shades));
     await open(page, address, { view: "flow", model: ids.transformer });
     assert.equal(await page.locator(".scales canvas[aria-label]").count(), 2);
+  });
+  await harness.test("tools: the texts fit the kind of model", async (page, { address }) => {
+    await open(page, address, { view: "flow", model: ids.classifier });
+    assert.match(await page.textContent("main .lead"), /scores of the labels/);
+    assert.equal(await page.locator("#flow-open-output").count(), 0, "a classifier has no Generation");
+    await open(page, address, { view: "lens", model: ids.classifier });
+    await page.waitForSelector("#lens-picture");
+    assert.match(await page.textContent("#lens-details h3"), /whole input/);
+    assert.doesNotMatch(await page.textContent("main"), /\bwords?\b/);
+    await open(page, address, { view: "patch", model: ids.language });
+    assert.equal(await page.getAttribute("#wanted", "placeholder"), "what the other one predicts");
+    assert.equal(await page.getAttribute("#contrast", "placeholder"), "what this one predicts");
+    await open(page, address, { view: "alignment", model: ids.transformer, unit: "tokens" });
+    assert.equal((await exported(page)).target.at(-1), "(end)");
+  });
+  await harness.test("tools: both rows of an attribution have the colours of one scale", async (page, { address }) => {
+    await open(page, address, { view: "attribute", model: ids.transformer });
+    await page.waitForSelector("#attribute-goal");
+    const { integrated, gradient } = await exported(page);
+    const most = Math.max(...[...integrated[0], ...gradient[0]].map(Math.abs));
+    const short = most >= 0.995 ? most.toFixed(0) : String(+most.toPrecision(2));
+    assert.ok((await savedAs(page, "svg")).includes(`>${short}<`), short);
   });
   await harness.test("tools: every control has a name, in both languages, on a phone", async (page, { address }) => {
     for (const view of ["flow", ...kTools]) {
@@ -168,6 +190,8 @@ export default async function tools(harness) {
         assert.deepEqual(await page.evaluate(findProblems), [], `${view} ${lang}`);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         assert.ok(wide <= 1, `${view} ${lang} is ${wide} pixels too wide`);
+        const high = await page.$eval("header", (header) => header.offsetHeight);
+        assert.ok(high < 64, `${view} ${lang}: the header has ${high} pixels`);
       }
     }
   }, { viewport: { width: 390, height: 844 } });

@@ -75,6 +75,12 @@ export class Picture {
     else if (y + height > scrollTop + clientHeight) this.scroller.scrollTop = y + 2 * height - clientHeight;
   }
 
+  /** Scrolls sideways to a position that lies outside the visible part. */
+  revealAcross(x: number, width: number): void {
+    const { scrollLeft, clientWidth } = this.scroller;
+    if (x < scrollLeft || x + width > scrollLeft + clientWidth) this.scroller.scrollLeft = x + width / 2 - clientWidth / 2;
+  }
+
   /** Draws the whole picture with another pen, for export. */
   drawWhole(pen: Pen): void {
     const { width, height } = this.whole;

@@ -120,6 +120,7 @@ export const en = {
   picture: "Picture",
   choosePicture: "Choose a picture",
   pictureHint: "PNG or JPEG; or drop one anywhere on this page",
+  named: (name: string, value: string) => `${name}: ${value}`,
   prediction: (labels: string) => `Prediction: ${labels}`,
   run: "Show",
   busy: "Computing…",
@@ -245,7 +246,10 @@ export const en = {
   alignmentLabel: (source: number, target: number) =>
     `${source} source words across, ${target} target words down. Arrow keys move between cells.`,
   alignmentHelp:
-    "Rows are the target, columns the source. A row adds up to at most 1, because tokens that are not part of words are left out. Frames mark the alignment; with tokens as the unit, that is the largest weight of each row.",
+    "Rows are the target, columns the source. A row adds up to at most 1, because tokens that are not part of words are left out. Frames mark the alignment.",
+  alignmentHelpTokens:
+    "Rows are the target, columns the source. A row shows where the model looked when it chose that token; the last row, when it chose the end. Frames mark the largest weight of each row.",
+  endOfTarget: "(end)",
   alignedWith: "Aligned with",
   links: (count: number) => `Aligned pairs: ${count}`,
   allLayers: "All layers, all heads",

@@ -71,12 +71,17 @@ export const enTools = {
       .join(", "),
 
   bestWord: "Best word",
+  bestLabel: "Best label",
+  rankOfLabel: "Rank of the model’s label",
   rankOfTrue: "Rank of the correct word",
+  lensLeadLabels: "What the model would say if it stopped after a layer: the most likely label, for the whole input and for each place.",
+  lensHelpLabels:
+    "Each cell is the label that the model would choose if it stopped after this layer: its own final norm and output layer are applied to the residual stream there. The last row of the first column is exactly the model’s output; other columns show what the model would say if it read its answer at that place. See the scale for the probabilities. Early layers need not be meant for the output layer, so their labels may make no sense.",
   lensNone: "The lens needs the residual stream of a Transformer. This model has none.",
   lensLabel: (rows: number, columns: number) =>
     `Predictions after ${rows} points of the model, at ${columns} places. Arrow keys move between cells.`,
   lensHelp:
-    "Each cell is the word that the model would predict if it stopped after this layer: its own final norm and output layer are applied to the residual stream there. The last row is exactly the model’s output. The stronger the colour, the higher the probability. Early layers need not be meant for the output layer, so their words may make no sense.",
+    "Each cell is the word that the model would predict if it stopped after this layer: its own final norm and output layer are applied to the residual stream there. The last row is exactly the model’s output. See the scale for the probabilities. Early layers need not be meant for the output layer, so their words may make no sense.",
   saysAt: (layer: string, place: string) => `${layer} at “${place}”`,
   entropyOf: (entropy: number) => `Entropy: ${entropy.toFixed(2)} nats`,
   rising: (word: string, isTrue: boolean) =>
@@ -171,13 +176,23 @@ export const enFlow = {
   opens: (view: string) => `Open ${view}`,
   weightScale: "Maps: attention weight",
   vectorScale: "Vectors: relative to the largest number",
-  help: "All numbers are the model’s own, for this text. Click a token to follow another place.",
+  help: "All numbers are the model’s own, for this input. Click a token to follow another place.",
+  leads: {
+    labels: "The text on its way through the model: tokens, vectors, each layer, and the scores of the labels.",
+    image: "The picture on its way through the model: patches, vectors, each layer, and the scores of the labels.",
+    none: "The text on its way through the model: tokens, vectors, and each layer.",
+  },
   tokens: {
     title: "Tokens",
     text: "The text is cut into tokens, each with a number in the vocabulary. The model reads only these numbers.",
   },
+  patches: {
+    title: "Patches",
+    text: "The picture is cut into square patches, which the model reads as other models read words. [CLS] is one more place, which stands for the whole picture.",
+  },
   vectors: {
     title: "Vectors",
+    patches: "The colours of a patch become a vector by a learned matrix; the position is added to it. From here on, each place is a vector.",
     text: "Each token’s number selects a learned vector, its embedding; the position is added to it, or enters later as a rotation. From here on, each place is a vector.",
   },
   vectorsLabel: (rows: number, width: number) => `${rows} vectors of ${width} numbers as colours`,
@@ -190,7 +205,7 @@ export const enFlow = {
   cross: "Who looks at which source token",
   mapsLabel: (name: string, heads: number) => `${name}: the maps of ${heads} heads. Arrow keys move, Enter opens.`,
   headOf: (name: string, head: number, badges: string[]) =>
-    `${name}, head ${head}${badges.length ? ` (${badges.join(", ")})` : ""}: rows look at columns; a dark cell is a large weight. Click to open it.`,
+    `${name}, head ${head}${badges.length ? ` (${badges.join(", ")})` : ""}: rows look at columns, and colours show the weights. Click to open it.`,
   neurons: "neurons",
   residual: "after layer",
   output: {
@@ -198,6 +213,7 @@ export const enFlow = {
     text: "The last vector is compared with the vector of each word of the vocabulary; softmax turns the results into probabilities. Temperature, top-k and top-p decide which words can be drawn.",
   },
   labels: "Labels",
+  labelsText: "The last vectors are turned into one score for each label.",
   noOutput: "This model has no output layer: its result are the vectors themselves.",
   fileOnly: "The sliders need “attend view”: this file holds only the most likely words.",
   topK: "Top-k",

@@ -63,11 +63,16 @@ export const zhTools: typeof enTools = {
       .join("，"),
 
   bestWord: "最可能的词",
+  bestLabel: "最可能的标签",
+  rankOfLabel: "模型所选标签的名次",
   rankOfTrue: "正确词的名次",
+  lensLeadLabels: "模型若在某一层停下会说什么：整个输入和每个位置最可能的标签。",
+  lensHelpLabels:
+    "每个格子是模型若在这一层停下会选择的标签：把模型自己的最后归一化和输出层用在这里的残差流上。第一列的最后一行就是模型的输出；其他列表示模型若在那个位置读出答案会说什么。概率见色标。前面的层不一定是为输出层准备的，所以那里的标签可能没有意义。",
   lensNone: "透镜需要 Transformer 的残差流，这个模型没有。",
   lensLabel: (rows, columns) => `模型的 ${rows} 处、${columns} 个位置上的预测。用方向键在格子间移动。`,
   lensHelp:
-    "每个格子是模型若在这一层停下会预测的词：把模型自己的最后归一化和输出层用在这里的残差流上。最后一行就是模型的输出。颜色越深，概率越高。前面的层不一定是为输出层准备的，所以那里的词可能没有意义。",
+    "每个格子是模型若在这一层停下会预测的词：把模型自己的最后归一化和输出层用在这里的残差流上。最后一行就是模型的输出。概率见色标。前面的层不一定是为输出层准备的，所以那里的词可能没有意义。",
   saysAt: (layer, place) => `${layer}，“${place}”处`,
   entropyOf: (entropy) => `熵：${entropy.toFixed(2)} 奈特`,
   rising: (word, isTrue) => (isTrue ? `正确的词“${word}”在各层的概率` : `模型的选择“${word}”在各层的概率`),
@@ -159,10 +164,20 @@ export const zhFlow: typeof enFlow = {
   opens: (view) => `打开“${view}”`,
   weightScale: "图：注意力权重",
   vectorScale: "向量：相对于最大的数",
-  help: "所有数字都是模型对这个文本自己算出的。点击一个词元可以跟踪另一个位置。",
+  help: "所有数字都是模型对这个输入自己算出的。点击一个词元可以跟踪另一个位置。",
+  leads: {
+    labels: "一个文本如何穿过模型：词元、向量、每一层，直到各标签的得分。",
+    image: "一张图片如何穿过模型：图块、向量、每一层，直到各标签的得分。",
+    none: "一个文本如何穿过模型：词元、向量和每一层。",
+  },
   tokens: { title: "词元", text: "文本被切成词元，每个词元在词表中有一个编号。模型只读这些编号。" },
+  patches: {
+    title: "图块",
+    text: "图片被切成方形图块，模型读图块就像别的模型读词。[CLS] 是另外一个位置，代表整张图片。",
+  },
   vectors: {
     title: "向量",
+    patches: "图块的颜色经学到的矩阵变成一个向量，再加上位置。从这里起，每个位置都是一个向量。",
     text: "每个词元的编号选出一个学到的向量，即嵌入；位置加在它上面，或在后面以旋转的方式加入。从这里起，每个位置都是一个向量。",
   },
   vectorsLabel: (rows, width) => `${rows} 个向量，每个 ${width} 个数，用颜色表示`,
@@ -174,7 +189,7 @@ export const zhFlow: typeof enFlow = {
   cross: "谁看哪个源词元",
   mapsLabel: (name, heads) => `${name}：${heads} 个头的图。用方向键移动，回车打开。`,
   headOf: (name, head, badges) =>
-    `${name}，头 ${head}${badges.length ? `（${badges.join("，")}）` : ""}：行看列，深色格子是大的权重。点击打开。`,
+    `${name}，头 ${head}${badges.length ? `（${badges.join("，")}）` : ""}：行看列，颜色表示权重。点击打开。`,
   neurons: "神经元",
   residual: "本层之后",
   output: {
@@ -182,6 +197,7 @@ export const zhFlow: typeof enFlow = {
     text: "最后的向量与词表中每个词的向量比较，softmax 把结果变成概率。温度、top-k 和 top-p 决定哪些词可以被抽到。",
   },
   labels: "标签",
+  labelsText: "最后的向量变成每个标签的得分。",
   noOutput: "这个模型没有输出层：它的结果就是这些向量。",
   fileOnly: "滑块需要“attend view”：这个文件只有最可能的几个词。",
   topK: "Top-k",

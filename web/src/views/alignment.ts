@@ -68,7 +68,7 @@ export async function alignmentView(context: Context): Promise<View> {
     select("unit", t.unit, units, byWord ? "words" : "tokens", (unit) => update({ unit: unit as "words" | "tokens" })),
   );
   return {
-    element: el("div", {}, bar, readout, picture.element, note(t.alignmentHelp)),
+    element: el("div", {}, bar, readout, picture.element, note(byWord ? t.alignmentHelp : t.alignmentHelpTokens)),
     pictures: [picture],
     data: () => found,
     caption: () => (alignOf(context) === "all" ? [t.allLayers] : selectedNames(context)),

@@ -23,14 +23,14 @@ export function alignOf({ run, state, selection }: Context): string {
 }
 
 /** Row i is the token that the decoder generates from query i, that is token i + 1. */
-async function byToken({ run, source }: Context, layer: string, head: string): Promise<Alignment> {
+async function byToken({ run, source, t }: Context, layer: string, head: string): Promise<Alignment> {
   const cross = run.attention.filter((one) => one.kind === "cross" && (layer === "all" || one.layer === Number(layer)));
   const name = (one: Attention) => (head === "all" ? `average/${one.index}` : `weights/${one.index}/${head}`);
   const grids = await Promise.all(cross.map((one) => source.array(run.id, name(one))));
   const mean = Grid.zeros(grids[0]!.rows, grids[0]!.columns);
   for (const grid of grids) grid.data.forEach((weight, i) => (mean.data[i]! += weight / grids.length));
   const written = run.sides[cross[0]!.querySide]!.tokens.slice(1).map((token) => token.text);
-  const target = Array.from({ length: mean.rows }, (_, r) => written[r] ?? "■");
+  const target = Array.from({ length: mean.rows }, (_, r) => written[r] ?? t.endOfTarget);
   const read = run.sides[cross[0]!.keySide]!.tokens.map((token) => token.text);
   const weights = target.map((_, r) => Array.from(mean.row(r)));
   const links = weights.map((row, r): [number, number] => [largest(row, 1)[0]![0], r]);

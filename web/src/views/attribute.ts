@@ -87,7 +87,7 @@ export function goalSentence({ t }: Context, found: { goal: Attribution["goal"];
 function tokenMap({ t, theme }: Context, found: Attribution, side: number): Picture {
   const columns = labels(found.sides[side]!, false);
   const lists = [found.integrated[side]!, found.gradient[side]!];
-  const most = lists.map((list) => largestMagnitude(list) || 1);
+  const most = largestMagnitude(lists.flat()) || 1;
   const names = [t.tools.integrated, t.tools.gradientTimesInput];
   return cellMap({
     id: `attribute-tokens-${side}`,
@@ -98,9 +98,9 @@ function tokenMap({ t, theme }: Context, found: Attribution, side: number): Pict
     rows: names,
     columns,
     width: 46,
-    colour: (r, c) => signedColour(theme, lists[r]![c]!, most[r]!),
+    colour: (r, c) => signedColour(theme, lists[r]![c]!, most),
     text: (r, c) => lists[r]![c]!.toFixed(2),
-    signedScale: most[0]!,
+    signedScale: most,
     table: () => ({
       columns: [t.key, ...names],
       rows: columns.map((label, c) => [label.text, lists[0]![c]!, lists[1]![c]!]),

@@ -129,6 +129,7 @@ export function cellMap(map: CellMap): Picture {
             const [r, c] = focus ?? [0, 0];
             const cell: [number, number] = [clamp(r + move[0], map.rows.length), clamp(c + move[1], map.columns.length)];
             choose(cell);
+            reveal();
             if (map.speak) announce(map.speak(...cell));
             return true;
           },
@@ -137,5 +138,7 @@ export function cellMap(map: CellMap): Picture {
     table: map.table,
     summary: map.summary,
   });
+  const reveal = () => focus && picture.revealAcross(left + focus[1] * map.width, map.width);
+  requestAnimationFrame(() => requestAnimationFrame(reveal)); // once the picture has its size
   return picture;
 }

@@ -31,12 +31,18 @@ const kPause = 2600; // milliseconds for each part of the animation
 export async function flowView(context: Context): Promise<View> {
   const { run, state, t, theme } = context;
   const side = run.output.kind === "tokens" ? run.output.side : run.sides.length - 1;
-  const place = clamp(state.query < 0 ? run.sides[side]!.tokens.length - 1 : state.query, run.sides[side]!.tokens.length);
+  const { tokens, picture } = run.sides[side]!;
+  const place = clamp(state.query >= 0 ? state.query : picture ? 0 : tokens.length - 1, tokens.length);
   const pictures: Picture[] = [];
   const explain = el("p", { class: "flow-explain", attributes: { id: "flow-explain", "aria-live": "polite" } }, t.flow.start);
   const stations = await allStations(context, side, place, pictures, explain);
   const chance = await probabilities(context, place);
-  stations.push({ id: "output", title: t.flow.output.title, text: t.flow.output.text, content: [chance.element], opens: { view: "generation" } });
+  const { kind } = run.output;
+  stations.push(
+    kind === "tokens"
+      ? { id: "output", ...t.flow.output, content: [chance.element], opens: { view: "generation" } }
+      : { id: "output", title: t.flow.labels, text: kind === "none" ? t.flow.noOutput : t.flow.labelsText, content: [chance.element] },
+  );
   const items = stations.map((station) => stationElement(context, station, explain));
   const walk = player(context, items, stations, explain);
   const element = el(
@@ -51,6 +57,7 @@ export async function flowView(context: Context): Promise<View> {
   return {
     element,
     pictures,
+    ...(kind === "tokens" ? {} : { lead: t.flow.leads[picture ? "image" : kind] }),
     data: () => ({ place, output: chance.data() }),
     close: () => walk.stop(),
   };
@@ -131,8 +138,7 @@ async function allStations(
   if (picture) pictures.push(picture);
   stations.push({
     id: "tokens",
-    title: t.flow.tokens.title,
-    text: t.flow.tokens.text,
+    ...(picture ? t.flow.patches : t.flow.tokens),
     content: [picture?.element ?? null, ...run.sides.map((_, s) => (picture ? null : tokenRow(context, s, side, place)))],
     opens: { view: "embeddings" },
   });
@@ -157,7 +163,7 @@ async function allStations(
       stations.push({
         id: `vectors-${stack}`,
         title: own.length > 0 && stack !== "stack" ? `${t.stack(stack)} · ${t.flow.vectors.title}` : t.flow.vectors.title,
-        text: t.flow.vectors.text,
+        text: picture ? t.flow.vectors.patches : t.flow.vectors.text,
         content: [vectors.element],
         opens: { view: "steps", layer: own[0]!.index },
       });
@@ -241,6 +247,8 @@ function tokenRow({ run, t, update }: Context, side: number, outputSide: number,
     const index = first + i;
     const id = run.sides[side]!.tokens[index]!.id;
     const chosen = side === outputSide && index === place;
+    const content = [(label.space ? "␣" : "") + visible(label.text), el("small", {}, String(id))];
+    if (side !== outputSide) return el("span", { class: "token", attributes: { lang: languageOf(label.text) } }, ...content);
     return el(
       "button",
       {
@@ -250,12 +258,10 @@ function tokenRow({ run, t, update }: Context, side: number, outputSide: number,
           type: "button",
           "aria-pressed": String(chosen),
           lang: languageOf(label.text),
-          disabled: side !== outputSide,
         },
         on: { click: () => update({ query: index }) },
       },
-      (label.space ? "␣" : "") + visible(label.text),
-      el("small", {}, String(id)),
+      ...content,
     );
   });
   return el(

@@ -2,7 +2,7 @@ import type { Context } from "../context";
 import { controls, slider } from "../controls";
 import { visible } from "../data/words";
 import { el, languageOf, replaceChildren } from "../dom";
-import { labelNumber, note, percent, section } from "./common";
+import { labelNumber, note, percent } from "./common";
 
 const kShown = 12;
 
@@ -36,7 +36,7 @@ export async function probabilities(context: Context, place: number): Promise<{ 
   const { output } = run;
   if (output.kind === "labels") {
     const bars = output.items.slice(0, kShown).map((item) => bar(item.label, output.values ? 0 : item.p, labelNumber(output, item.p), false));
-    return { element: section(t.flow.labels, ...bars), data: () => output };
+    return { element: el("div", {}, ...bars), data: () => output };
   }
   if (output.kind === "none") return { element: note(t.flow.noOutput), data: () => null };
   if (!source.has("logits")) {

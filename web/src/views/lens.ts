@@ -21,7 +21,8 @@ export async function lensView(context: Context): Promise<View> {
   const lens = tool.result;
   const columns = columnsOf(context, lens);
   const rows = lens.points.map((point) => pointName(t, point));
-  let place = clamp(state.place < 0 ? lens.places.length - 1 : state.place, lens.places.length);
+  const byLabel = lens.places[0]!.index < 0; // its first column is the whole input
+  let place = clamp(state.place >= 0 ? state.place : byLabel ? 0 : lens.places.length - 1, lens.places.length);
   let row = clamp(state.row < 0 ? rows.length - 1 : state.row, rows.length);
   const cell = (r: number, c: number) => lens.places[c]!.cells[r]!;
   const byRank = state.show === "rank";
@@ -59,8 +60,8 @@ export async function lensView(context: Context): Promise<View> {
         "lens-show",
         t.show,
         [
-          { value: "", text: t.tools.bestWord },
-          { value: "rank", text: t.tools.rankOfTrue },
+          { value: "", text: byLabel ? t.tools.bestLabel : t.tools.bestWord },
+          { value: "rank", text: byLabel ? t.tools.rankOfLabel : t.tools.rankOfTrue },
         ],
         byRank ? "rank" : "",
         (value) => context.update({ show: value }),
@@ -68,9 +69,9 @@ export async function lensView(context: Context): Promise<View> {
     ),
     picture.element,
     details,
-    note(t.tools.lensHelp),
+    note(byLabel ? t.tools.lensHelpLabels : t.tools.lensHelp),
   );
-  return { element, pictures: [picture], data: () => lens };
+  return { element, pictures: [picture], data: () => lens, ...(byLabel ? { lead: t.tools.lensLeadLabels } : {}) };
 }
 
 function sentence(cell: LensCell): string {
@@ -119,7 +120,7 @@ function detailsOf(
     "div",
     { class: "columns" },
     section(t.tools.saysAt(rows[row]!, columns[place]!.plain), ...bars, note(t.tools.entropyOf(cell.entropy))),
-    section(t.tools.rising(reference.text, isTrue), ...rise),
+    section(t.tools.rising(visible(reference.text) || "∅", isTrue), ...rise),
   );
 }
 

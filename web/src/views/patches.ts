@@ -35,7 +35,7 @@ export async function patchesPicture(context: Context, options: PatchesOptions):
   const image = await imageOf(side.picture);
   const name = (token: number) => side.tokens[token]!.text;
   const query = () => options.query?.() ?? null;
-  const caption = () => (query() === null ? side.text : t.patchesCaption(name(query()!)));
+  const caption = () => (query() === null || options.tiles().length === 0 ? side.text : t.patchesCaption(name(query()!)));
   const all = (): Tile[] => [{ caption: caption(), weights: null }, ...options.tiles()];
   let boxes: TileBox[] = [];
   const under = (x: number, y: number) => boxes.find((box) => patchAt(box, side.picture, x, y) !== null);
