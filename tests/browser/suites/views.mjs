@@ -12,6 +12,7 @@ export default async function views(harness) {
       assert.equal(offered.includes("generation"), name !== "classifier");
       for (const view of offered) {
         await open(page, address, { view, model: id });
+        await page.waitForSelector("#tool-progress", { state: "detached" });
         assert.equal(await page.getAttribute(`#view-${view}`, "aria-current"), "page");
         assert.equal(await page.isVisible("#error"), false, `${view}: ${await page.textContent("#error")}`);
         const drawn = await page.locator("main canvas").count();

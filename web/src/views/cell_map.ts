@@ -43,7 +43,9 @@ export function cellMap(map: CellMap): Picture {
     width: left + map.columns.length * map.width + 4,
     height: top + map.rows.length * height + 36,
   };
+  let shift = 0; // how far the picture is scrolled: the names of the rows stay in sight
   const cellAt = (x: number, y: number): [number, number] | null => {
+    if (x < shift + left) return null;
     const [r, c] = [Math.floor((y - top) / height), Math.floor((x - left) / map.width)];
     return r >= 0 && c >= 0 && r < map.rows.length && c < map.columns.length ? [r, c] : null;
   };
@@ -54,17 +56,9 @@ export function cellMap(map: CellMap): Picture {
   };
   const draw = (pen: Pen, sight: Sight) => {
     const { theme } = map;
-    if (map.heading) pen.text(map.heading, 0, 14, { colour: theme.ink, size: 13, weight: 600 });
     const box = { x: left, y: top, width: map.columns.length * map.width, height: map.rows.length * height };
     pen.cells(box, map.rows.length, map.columns.length, (r, c) => map.colour(r, c));
     pen.rect(box, { stroke: theme.faint });
-    map.rows.forEach((row, r) =>
-      pen.text(fitted(row, left - 10, { size: 12 }), left - 6, top + r * height + height / 2 + 4, {
-        colour: focus?.[0] === r ? theme.ink : theme.soft,
-        size: 12,
-        align: "end",
-      }),
-    );
     map.columns.forEach((label, c) => {
       const x = left + (c + 0.5) * map.width;
       if (x < sight.left - 60 || x > sight.right + 60) return;
@@ -79,16 +73,32 @@ export function cellMap(map: CellMap): Picture {
       });
     });
     if (map.text) drawTexts(pen, sight);
-    if (focus) {
-      const [r, c] = focus;
-      pen.rect(
-        { x: left + c * map.width + 1, y: top + r * height + 1, width: map.width - 2, height: height - 2 },
-        { stroke: theme.ink, width: 2, radius: 2 },
-      );
-    }
+    drawFocus(pen);
+    drawRows(pen, sight);
     const below = top + map.rows.length * height + 8;
-    if (map.signedScale === undefined) drawLegend(pen, left, below, theme);
-    else drawSignedLegend(pen, left, below, theme, map.signedScale);
+    if (map.signedScale === undefined) drawLegend(pen, shift + left, below, theme);
+    else drawSignedLegend(pen, shift + left, below, theme, map.signedScale);
+  };
+  const drawFocus = (pen: Pen) => {
+    if (!focus) return;
+    const [r, c] = focus;
+    pen.rect(
+      { x: left + c * map.width + 1, y: top + r * height + 1, width: map.width - 2, height: height - 2 },
+      { stroke: map.theme.ink, width: 2, radius: 2 },
+    );
+  };
+  const drawRows = (pen: Pen, sight: Sight) => {
+    const { theme } = map;
+    shift = sight.left;
+    if (shift > 0) pen.rect({ x: shift, y: 0, width: left, height: size.height }, { fill: theme.paper });
+    if (map.heading) pen.text(map.heading, shift, 14, { colour: theme.ink, size: 13, weight: 600 });
+    map.rows.forEach((row, r) =>
+      pen.text(fitted(row, left - 10, { size: 12 }), shift + left - 6, top + r * height + height / 2 + 4, {
+        colour: focus?.[0] === r ? theme.ink : theme.soft,
+        size: 12,
+        align: "end",
+      }),
+    );
   };
   const drawTexts = (pen: Pen, sight: Sight) => {
     for (let r = 0; r < map.rows.length; ++r)
