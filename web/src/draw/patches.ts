@@ -1,5 +1,5 @@
 import type { Patches } from "../data/types";
-import { fitted, type Box, type Pen } from "./pen";
+import { fitted, textWidth, type Box, type Pen } from "./pen";
 import type { Theme } from "./theme";
 
 const kCaption = 20;
@@ -71,13 +71,13 @@ export interface TileScene {
   key: number; // framed in another colour; 0: none
   held: Set<number>; // crossed out
   theme: Theme;
-  most: string; // stands before the largest weight in a caption
+  most: string; // stands before the largest weight in a tile
 }
 
 export function drawTile(pen: Pen, box: Box, tile: Tile, scene: TileScene): void {
   const { patches, theme } = scene;
   pen.photograph(scene.image, box);
-  if (tile.weights) drawLight(pen, box, patches, tile.weights);
+  if (tile.weights) drawLight(pen, box, patches, tile.weights, scene.most);
   else drawGrid(pen, box, patches);
   for (const token of scene.held) crossOut(pen, token === 0 ? box : boxOf(box, patches, token));
   const frame = (token: number, colour: string) =>
@@ -88,19 +88,23 @@ export function drawTile(pen: Pen, box: Box, tile: Tile, scene: TileScene): void
   const mark = tile.colour ? 12 : 0;
   if (tile.colour)
     pen.rect({ x: box.x, y: box.y + box.height + 6, width: 8, height: 8 }, { fill: tile.colour, radius: 2 });
-  const caption = tile.caption + (tile.weights ? ` · ${scene.most} ${largestOf(tile.weights).toPrecision(2)}` : "");
-  pen.text(fitted(caption, box.width - mark, style), box.x + mark, box.y + box.height + 14, style);
+  pen.text(fitted(tile.caption, box.width - mark, style), box.x + mark, box.y + box.height + 14, style);
 }
 
 /** Shades the image from a dark veil to a light tint, so that high weights stand out on black images and on white ones.
- * The lightest tint is the largest weight. */
-function drawLight(pen: Pen, box: Box, patches: Patches, weights: ArrayLike<number>): void {
+ * The lightest tint is the largest weight, which a corner names. */
+function drawLight(pen: Pen, box: Box, patches: Patches, weights: ArrayLike<number>, name: string): void {
   const most = largestOf(weights);
   for (let i = 1; i < weights.length; ++i) {
     const share = most > 0 ? weights[i]! / most : 0;
     const colour = [255, 158, 44].map((c) => Math.round(c * share)).join(",");
     pen.rect(boxOf(box, patches, i), { fill: `rgb(${colour})`, alpha: 0.8 - 0.6 * share });
   }
+  const text = `${name} ${most.toPrecision(2)}`;
+  const [right, bottom] = [box.x + box.width - 4, box.y + box.height - 4];
+  const width = textWidth(text, { size: 11 }) + 8;
+  pen.rect({ x: right - width, y: bottom - 16, width, height: 16 }, { fill: "#000000", alpha: 0.65, radius: 4 });
+  pen.text(text, right - 4, bottom - 4, { colour: "#ffffff", size: 11, align: "end" });
 }
 
 function largestOf(weights: ArrayLike<number>): number {

@@ -128,12 +128,12 @@ export function drawTree(pen: Pen, tree: BeamTree, sight: Sight, theme: Theme, c
       ...(node === chosen ? { stroke: theme.ink, width: 2 } : {}),
     });
     const text = fitted(visible(node.token.text) || "∅", kAcross - 34, { size: 14 });
-    pen.text(text, x + 10, y - 2, {
+    pen.text(text, x + 10, y - 4, {
       colour: node.kept ? theme.ink : theme.soft,
       size: 14,
       weight: best.has(node) ? 600 : 400,
       italic: node.token.kind === "special",
     });
-    pen.text(percent(node.p), x + 10, y + 12, { colour: theme.soft, size: 11 });
+    pen.text(percent(node.p), x + 10, y + 14, { colour: theme.soft, size: 11 });
   }
 }
