@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{32} << 20;  // cache limit per run
 constexpr int64_t kGrid = 1024;                  // maximum cells per side
-constexpr int64_t kSweepWeights = 3 << 20;       // weights in memory at once: 12 MiB
+constexpr int64_t kSweepWeights = 3 << 19;       // weights in memory at once: 6 MiB
 constexpr int64_t kColumns = 1024;               // columns per task
 constexpr size_t kBlock = 512;                   // weights summed in single precision
 

@@ -67,13 +67,15 @@ export class App {
       this.info ??= await this.source.info();
       if (turn !== this.turn) return;
       const model = this.mendModel(this.info);
+      const request = requestOf(this.state, model);
+      const running = request && this.runOf(request); // first: a long text takes 100 ms to lay out
+      running?.catch(() => undefined); // reported where it is awaited
       const chrome = (this.chrome ??= this.furnish());
       chrome.show({ info: this.info, model, state: this.state, t, source: this.source });
-      const request = requestOf(this.state, model);
-      if (!request) return this.clear(t);
+      if (!running) return this.clear(t);
       const busy = setTimeout(() => chrome.busy(t.busy), 150);
       try {
-        const { run, error } = await this.runOf(request);
+        const { run, error } = await running;
         if (turn !== this.turn) return;
         this.mendSelection(run);
         const asked = formatState(this.state);
