@@ -166,6 +166,7 @@ void add_serve(Command& app) {
   command->add_flag("--no-page", arguments->no_page, "Do not serve the page");
   add_weight_options(*command, arguments->weights);
   add_compute_options(*command, arguments->compute);
+  add_fast(*command, arguments->compute);
   command->footer(kServeExamples);
   command->callback([arguments] { run_serve(*arguments); });
 }

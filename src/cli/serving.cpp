@@ -18,9 +18,9 @@ ServingModel open_serving(const std::string& argument, const WeightOptions& weig
   const bool is_named = equals != std::string::npos && !std::filesystem::exists(argument);
   const std::string folder = is_named ? argument.substr(equals + 1) : argument;
   if (is_named && equals == 0) throw UsageError("expected NAME=FOLDER, got '" + argument + "'");
-  ServingModel result{.inspected = open_inspected(folder, device, weights),
-                      .served = {},
-                      .training = TrainingFeed::from_log(folder)};
+  ServingModel result;
+  result.inspected = open_inspected(folder, device, weights);
+  result.training = TrainingFeed::from_log(folder);
   InspectedModel& inspected = result.inspected;
   if (is_named) inspected.name = argument.substr(0, equals);
   result.served = {.name = inspected.name,

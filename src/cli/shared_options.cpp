@@ -27,6 +27,11 @@ void add_compute_options(Command& command, ComputeOptions& options) {
       ->type_name("N");
 }
 
+void add_fast(Command& command, ComputeOptions& options) {
+  command.add_flag("--fast", options.fast,
+                   "On a GPU, use faster products whose last digits depend on what is computed at the same time");
+}
+
 namespace {
 
 int gpu_count() { return static_cast<int>(devices().size()) - 1; }
@@ -58,6 +63,11 @@ Device use(const ComputeOptions& options) {
   } else if (const std::string fault = is_auto ? cuda_fault() : ""; !fault.empty()) {
     std::cerr << "Using the CPU: " << fault << '\n';
   }
+  if (options.fast && distributed::world().rank() == 0) {
+    std::cerr << (device == kCpu ? "--fast changes nothing on the CPU\n"
+                                 : "--fast: the last digits of a result may depend on the other texts in a batch\n");
+  }
+  set_batch_invariance(!options.fast);
   return device;
 }
 
@@ -180,6 +190,7 @@ void add_model_options(Command& command, CommonOptions& options) {
   add_model(command, options.model);
   add_weight_options(command, options.weights);
   add_compute_options(command, options.compute);
+  add_fast(command, options.compute);
   add_json(command, options.json, "Print one JSON object per line");
 }
 

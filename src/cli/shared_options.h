@@ -18,11 +18,14 @@ namespace attend::cli {
 struct ComputeOptions {
   std::string device = "auto";
   int64_t threads = 0;  ///< 0: all cores
+  bool fast = false;    ///< without batch invariance
 };
 /// --device, --threads.
 void add_compute_options(Command& command, ComputeOptions& options);
-/// Applies --threads and returns the device. `auto` prints one line on standard error if it has found a GPU, or a GPU
-/// that cannot be used; none on a machine without a GPU.
+/// --fast.
+void add_fast(Command& command, ComputeOptions& options);
+/// Applies --threads and --fast, and returns the device. `auto` prints one line on standard error if it has found a
+/// GPU, or a GPU that cannot be used; none on a machine without a GPU.
 Device use(const ComputeOptions& options);
 /// The device of --device. Throws UsageError if there is no device of this name.
 Device device_of(const ComputeOptions& options);
@@ -88,7 +91,7 @@ struct CommonOptions {
 
 /// --dtype, --quantize.
 void add_weight_options(Command& command, WeightOptions& options);
-/// MODEL, --dtype, --quantize, --device, --threads, --json.
+/// MODEL, --dtype, --quantize, --device, --threads, --fast, --json.
 void add_model_options(Command& command, CommonOptions& options);
 /// TEXT…, -i, -o, --lossy, --unbuffered, --bench.
 void add_text_options(Command& command, CommonOptions& options);

@@ -1,5 +1,7 @@
 #include "attend/ops/precision.h"
 
+#include <atomic>
+
 #include "backend/kernels.h"
 
 namespace attend {
@@ -7,6 +9,7 @@ namespace {
 
 thread_local Precision current = Precision::f32;
 thread_local bool batch_invariant = false;
+std::atomic<bool> invariance_is_on = true;
 
 }  // namespace
 
@@ -24,6 +27,7 @@ Precision current_precision() { return current; }
 BatchInvariantScope::BatchInvariantScope() : before_(batch_invariant) { batch_invariant = true; }
 BatchInvariantScope::~BatchInvariantScope() { batch_invariant = before_; }
 
-bool is_batch_invariant() { return batch_invariant; }
+bool is_batch_invariant() { return batch_invariant && invariance_is_on; }
+void set_batch_invariance(bool on) { invariance_is_on = on; }
 
 }  // namespace attend

@@ -91,6 +91,20 @@ TEST(Devices, TheTypeOfACacheIsForGpus) {
   expect_one_line(translated({"cuda", "--cache", "int8"}), 2);
 }
 
+TEST(Devices, FastIsForGpus) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(train(job(folder, {"--quiet", "--device", "cpu"})).code, 0);
+  const auto translated = [&](const Words& more) {
+    return attend_command(Words{"translate", folder.file("m"), "1 2 3", "--device"} + more, with_gpus());
+  };
+  const Finished fast = translated({"cuda", "--fast"});
+  EXPECT_EQ(fast.code, 0);
+  EXPECT_EQ(fast.err, "--fast: the last digits of a result may depend on the other texts in a batch\n");
+  const Finished host = translated({"cpu", "--fast"});
+  EXPECT_EQ(host.err, "--fast changes nothing on the CPU\n");
+  EXPECT_EQ(host.out, translated({"cpu"}).out);
+}
+
 TEST(Devices, AutoNamesTheGpuOrTheFault) {
   const TemporaryFolder folder;
   const Finished found = train(job(folder, {"--quiet"}), with_gpus());

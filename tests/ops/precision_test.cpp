@@ -169,6 +169,16 @@ TEST(Precision, Tf32RoundsOperandsOnAGpu) {
   EXPECT_LT(error(run(Precision::tf32)), 1e-2);
 }
 
+TEST(BatchInvariance, HoldsInAScopeUnlessItIsOff) {
+  EXPECT_FALSE(is_batch_invariant());
+  const BatchInvariantScope scope;
+  EXPECT_TRUE(is_batch_invariant());
+  set_batch_invariance(false);
+  EXPECT_FALSE(is_batch_invariant());
+  set_batch_invariance(true);
+  EXPECT_TRUE(is_batch_invariant());
+}
+
 TEST(Precision, AMachineWithoutBf16Throws) {
   if (has_bf16()) GTEST_SKIP() << "this machine multiplies bf16";
   const std::string message =

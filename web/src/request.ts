@@ -1,10 +1,16 @@
-import type { Model, RunRequest } from "./data/types";
+import type { Model, Run, RunRequest } from "./data/types";
 import type { State } from "./state";
 
 /** How the page decodes, in every view. */
 export function decodingOf(state: State, model: Model): { beam: number; length: number } {
   const length = model.kind === "translation" ? 256 : 64;
   return { beam: state.beam || (model.beam ?? 4), length: state.length || length };
+}
+
+/** A request of the state with the target that the page shows: its text, unless the request has its token ids. */
+export function withTarget<R extends RunRequest>(request: R, run: Run): R {
+  const target = run.sides.find((side) => side.name === "target");
+  return target && !request.target_ids ? { ...request, target: target.text } : request;
 }
 
 /** The run request of a state. null for an image model without a picture. */

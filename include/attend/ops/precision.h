@@ -49,7 +49,10 @@ class BatchInvariantScope {
   bool before_;
 };
 
-/// Whether a BatchInvariantScope is alive on this thread.
+/// Whether a BatchInvariantScope is alive on this thread, and batch invariance is on.
 bool is_batch_invariant();
+
+/// Turns batch invariance on (the default) or off for the whole process. Off, a BatchInvariantScope has no effect.
+void set_batch_invariance(bool on);
 
 }  // namespace attend

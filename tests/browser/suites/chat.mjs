@@ -193,6 +193,10 @@ async function suite(harness, address, ids) {
       await page.click('#word-card a[href*="view=heads"]');
       await settled(page, "heads");
       assert.equal(await page.inputValue("#text"), "4. Mai 2025");
+      for (const view of name === "transformer" ? ["ablate", "lens"] : ["attribute"]) {
+        await page.goto(page.url().replace(/view=\w+/, `view=${view}`));
+        await settled(page, view);
+      }
     });
   await harness.test("chat: an earlier message is edited, and the rest is written again", async (page) => {
     await start(page, address, ids.talker);

@@ -7,7 +7,7 @@ import { el, languageOf } from "../dom";
 import { drawHeatmap, drawLegend, drawSignedLegend, heatmapLayout } from "../draw/heatmap";
 import { Picture } from "../draw/picture";
 import { hex, headColour, inkOn, scaleFor, weightColour } from "../draw/theme";
-import { requestOf } from "../request";
+import { requestOf, withTarget } from "../request";
 import { parsePairs, togglePair } from "../state";
 import { attentionSelect, axes, headSelect, labelNumber, note, section, selectedNames } from "./common";
 import { patchesPicture } from "./patches";
@@ -18,9 +18,7 @@ const kMostPairs = 1 << 20; // query-key pairs of one map
 export async function ablateView(context: Context): Promise<View> {
   const { source, run, state, t, model, update } = context;
   if (!source.has("runs")) return { element: el("div", {}, note(t.missing("runs"))), pictures: [], data: () => null };
-  const request = requestOf(state, model)!;
-  const target = run.sides.find((side) => side.name === "target");
-  const whole = { ...request, ...(target ? { target: target.text } : {}) };
+  const whole = withTarget(requestOf(state, model)!, run);
   const most = state.off || state.held ? null : ((await source.effects(whole))[0] ?? null);
   if (most) state.off = `${most.attention}.${most.head}`; // of this drawing only: the address stays short
   const ablation = ablationOf(run, state.off, state.held);

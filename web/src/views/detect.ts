@@ -1,7 +1,7 @@
 import type { Context } from "../context";
 import type { DetectedHead, Detection, HeadKind } from "../data/tools";
 import { el } from "../dom";
-import { requestOf } from "../request";
+import { requestOf, withTarget } from "../request";
 
 const pending = new Map<string, Promise<Detection>>();
 
@@ -10,8 +10,7 @@ export function whenDetected(context: Context, show: (found: Detection) => void)
   const { source, run, state, model } = context;
   const request = requestOf(state, model);
   if (!request || !source.has("tools") || run.attention.length === 0) return;
-  const target = run.sides.find((side) => side.name === "target");
-  const wanted = { ...request, ...(target ? { target: target.text } : {}) };
+  const wanted = withTarget(request, run);
   const known = source.toolResult("detect", wanted);
   if (known) return show(known);
   const key = JSON.stringify(wanted);

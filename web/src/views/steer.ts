@@ -1,7 +1,7 @@
 import type { Context, View } from "../context";
 import { button, controls, select, slider } from "../controls";
 import { el } from "../dom";
-import { requestOf } from "../request";
+import { requestOf, withTarget } from "../request";
 import { outputTable } from "./ablate";
 import { note, section } from "./common";
 import { pointName } from "./points";
@@ -20,9 +20,8 @@ export async function steerView(context: Context): Promise<View> {
   const several = new Set(points.map(stackOf)).size > 2;
   const middle = points[Math.floor(points.length / 2)]!;
   const point = points.includes(state.steerAt) ? state.steerAt : middle;
-  const target = run.sides.find((side) => side.name === "target");
   const plain = run.interventions.steer.length
-    ? await source.run({ ...requestOf({ ...state, steer: "" }, model)!, ...(target ? { target: target.text } : {}) })
+    ? await source.run(withTarget(requestOf({ ...state, steer: "" }, model)!, run))
     : run;
   const bar = controls(
     textField("steer", t.tools.toward, state.steer, t.tools.towardHint, (steer) => update({ steer, steerAt: point })),

@@ -2,7 +2,7 @@ import type { Context } from "../context";
 import { button } from "../controls";
 import type { ToolName, ToolRequest, ToolResults } from "../data/tools";
 import { el, replaceChildren } from "../dom";
-import { requestOf } from "../request";
+import { requestOf, withTarget } from "../request";
 
 /** A tool's result, or the element that computes it and then draws the view again. */
 export type ToolState<N extends ToolName> =
@@ -23,12 +23,7 @@ export function useTool<N extends ToolName>(
   start: ToolStart = {},
 ): ToolState<N> {
   const { source, run, state, model, t, update, fail } = context;
-  const target = run.sides.find((side) => side.name === "target");
-  const request: ToolRequest = {
-    ...requestOf(state, model)!,
-    ...(target ? { target: target.text } : {}), // the text that the page shows
-    ...more,
-  };
+  const request: ToolRequest = { ...withTarget(requestOf(state, model)!, run), ...more };
   delete request.steer; // tools study the model as it is
   const known = source.toolResult(name, request);
   if (known) return { result: known, pending: null, close: () => undefined };
