@@ -28,8 +28,9 @@ void add_compute_options(Command& command, ComputeOptions& options) {
 }
 
 void add_fast(Command& command, ComputeOptions& options) {
-  command.add_flag("--fast", options.fast,
-                   "On a GPU, use faster products whose last digits depend on what is computed at the same time");
+  command.add_flag(
+      "--fast", options.fast,
+      "On a GPU, use faster kernels: the last digits of a result may depend on the other texts in a batch");
 }
 
 namespace {

@@ -13,7 +13,7 @@ function busyness() {
   return Math.max(1, 400_000 / Math.max(1, user + system));
 }
 
-/** The page's size, which has a limit, and its times, which depend on the machine and are only printed beside theirs. */
+/** The page's size is asserted. Its times depend on the machine, so each is only printed, beside its limit. */
 export default async function performance(harness) {
   const { ids } = harness.world;
   const sentences = prose(2000, 9).join(" ");
