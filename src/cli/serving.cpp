@@ -18,7 +18,8 @@ ServingModel open_serving(const std::string& argument, const WeightOptions& weig
   const bool is_named = equals != std::string::npos && !std::filesystem::exists(argument);
   const std::string folder = is_named ? argument.substr(equals + 1) : argument;
   if (is_named && equals == 0) throw UsageError("expected NAME=FOLDER, got '" + argument + "'");
-  ServingModel result;  // field by field: in an initializer list, an exception of the second led to a double free (GCC 12)
+  // Field by field: in an initializer list, an exception of the second led to a double free (GCC 12).
+  ServingModel result;
   result.inspected = open_inspected(folder, device, weights);
   result.training = TrainingFeed::from_log(folder);
   InspectedModel& inspected = result.inspected;
