@@ -21,6 +21,14 @@ expect_line() {
   grep '^attend: ' "$2" | grep -q -- "$1" || { cat "$2" >&2; fail "expected '$1'"; }
 }
 
+# wait_for_step_10: until the running job $job has written its tenth step to its file running.log.
+wait_for_step_10() {
+  until grep -qs '^step 10/' running.log; do
+    sleep 0.2
+    kill -0 $job || { cat running.log; fail "the job ended early"; }
+  done
+}
+
 make_corpora() {
   awk 'BEGIN { srand(7); for (i = 0; i < 300; ++i) { s = t = ""; n = 2 + int(rand() * 6)
     for (j = 0; j < n; ++j) { w = int(rand() * 20); s = s "a" w " "; t = "b" w " " t }
@@ -177,16 +185,17 @@ case $case_name in
     [ "$case_name" = killed ] || signal=STOP expected='rank 1 .* is lost: no sign of life for 5 s'
     export ATTEND_HEARTBEAT=5
     mpirun -n 2 "$attend" train "${words[@]}" "${common[@]}" --steps $steps --schedule constant --warmup 0 --lr 0.001 \
-      --validate-every $steps --checkpoint-every 5 -o cut </dev/null 2>log &
+      --validate-every $steps --checkpoint-every 5 -o cut </dev/null 2>running.log &
     job=$!
-    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    wait_for_step_10
     victim=$(pgrep -P $job -f "attend train" | tail -n 1)
     start=$SECONDS
     kill -$signal "$victim"
     wait $job && fail "the job must fail"
     [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
-    grep -q "^attend: $expected" log || grep -q 'mpirun noticed that process rank 1' log || { cat log; fail "no reason"; }
-    [ "$(grep -c '^attend: ' log)" -le 1 ] || { cat log; fail "more than one line"; }
+    grep -q "^attend: $expected" running.log || grep -q 'mpirun noticed that process rank 1' running.log ||
+      { cat running.log; fail "no reason"; }
+    [ "$(grep -c '^attend: ' running.log)" -le 1 ] || { cat running.log; fail "more than one line"; }
     saved=$("$attend" train --resume cut --steps 1 --json --quiet | sed 's/.*"step":\([0-9]*\).*/\1/')
     [ $((saved % 5)) = 0 ] && [ "$saved" -ge 5 ] || fail "expected a checkpoint every 5 steps, got step $saved"
     goal=$((saved + 10))
@@ -230,14 +239,15 @@ AGENT
     grep -q '2 processes on 2 hosts' log || { cat log; fail "expected two hosts"; }
     same one/model.safetensors two/model.safetensors
     two_hosts train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 --checkpoint-every 5 -o cut \
-      </dev/null 2>log &
+      </dev/null 2>running.log &
     job=$!
-    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    wait_for_step_10
     start=$SECONDS
     ip -n "$near" link set eth0 down
     wait $job && fail "a cut cable must end the job"
     [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
-    grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' log || { cat log; fail "no reason"; }
+    grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' running.log ||
+      { cat running.log; fail "no reason"; }
     "$attend" train --resume cut --steps 1 --quiet ;;
   # A process that does not see the model folder trains on a copy.
   disks)
@@ -258,12 +268,13 @@ AGENT
   interrupted)
     make_corpora
     read -ra words <<<"$(architecture_options gpt)"
-    mpirun -n 2 "$attend" train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 -o m </dev/null 2>log &
+    mpirun -n 2 "$attend" train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 -o m \
+      </dev/null 2>running.log &
     job=$!
-    until grep -q '^step 10/' log; do sleep 0.2; kill -0 $job || { cat log; fail "the job ended early"; }; done
+    wait_for_step_10
     kill -USR1 "$(pgrep -P $job -f 'attend train' | tail -n 1)"
     wait $job && fail "an interrupted training must not succeed"
-    grep -q 'everything is saved' log || { cat log; fail "no checkpoint"; } ;;
+    grep -q 'everything is saved' running.log || { cat running.log; fail "no checkpoint"; } ;;
   # Errors of one process, and processes that differ.
   errors)
     make_corpora
