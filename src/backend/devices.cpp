@@ -159,6 +159,8 @@ const Kernels& select_cuda(int index) {
 
 const PluginGraphs& cuda_graphs(int index) { return plugin_with(index).graphs; }
 
+const PluginMessages& cuda_messages(int index) { return plugin_with(index).messages; }
+
 int cuda_devices() { return cuda().devices; }
 
 std::string cuda_problem() { return cuda().problem; }

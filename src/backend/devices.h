@@ -11,4 +11,7 @@ const Kernels& select_cuda(int index);
 /// The functions for graphs of a GPU. Throws DeviceError if there is no such GPU.
 const PluginGraphs& cuda_graphs(int index);
 
+/// The functions for messages of a GPU. Throws DeviceError if there is no such GPU.
+const PluginMessages& cuda_messages(int index);
+
 }  // namespace attend

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "backend/connection.h"
 #include "backend/kernels.h"
 
 // The interface between the program and a plug-in: a shared library that implements the kernels of the devices
@@ -11,7 +13,7 @@
 namespace attend {
 
 /// Changes with every change of this file, of backend/kernels.h, or of a type that they use.
-inline constexpr int kPluginVersion = 5;
+inline constexpr int kPluginVersion = 6;
 
 /// What the program provides to a plug-in.
 struct PluginHost {
@@ -43,6 +45,21 @@ struct PluginGraphs {
   size_t (*kernels)(const void* graph) = nullptr;  ///< number of recorded kernels and copies
 };
 
+/// Messages between the GPUs of several processes: see backend/connection.h. Except for `problem`, the functions work
+/// on the current device of the calling thread.
+struct PluginMessages {
+  std::string (*problem)() = nullptr;     ///< why there are none, in one line; empty if there are
+  std::string (*name)() = nullptr;        ///< of the library that moves them, with its version
+  std::string (*address)() = nullptr;     ///< of the device: no other device of the host has it
+  std::string (*invitation)() = nullptr;  ///< to a new connection; any bytes
+  void* (*connect)(const std::string& invitation, int rank, int size) = nullptr;
+  void (*disconnect)(void* connection) = nullptr;  ///< never throws
+  void* (*exchange)(void* connection, std::span<const DeviceMessage> sent,
+                    std::span<const DeviceMessage> received) = nullptr;  ///< returns a transfer for finish()
+  void* (*sum)(void* connection, float* values, size_t count) = nullptr;
+  void (*finish)(void* transfer) = nullptr;
+};
+
 struct Plugin {
   /// The number of devices, at least 1. Throws DeviceError, in one line, if none can be used: no driver, a driver that
   /// is too old, no device, or a missing library.
@@ -52,6 +69,7 @@ struct Plugin {
   const Kernels& (*table)() = nullptr;  ///< the kernels; they run on the current device of the calling thread
   PluginCounters (*counters)() = nullptr;
   PluginGraphs graphs;
+  PluginMessages messages;
 };
 
 /// The type of attend_backend. Returns null if the plug-in implements another version of this interface. `host` must

@@ -162,9 +162,10 @@ void add_model(Command& command, std::string& model) {
 }
 
 WeightFormat WeightOptions::format() const {
-  if (quantize.empty()) return dtype == "bf16" ? WeightFormat::bf16 : WeightFormat::f32;
-  if (dtype == "bf16") throw UsageError("--dtype bf16 cannot be combined with --quantize");
-  return WeightFormat::int8;
+  const bool is_int8 = !quantize.empty() || dtype == "int8";
+  if (is_int8 && dtype == "bf16") throw UsageError("--dtype bf16 cannot be combined with --quantize");
+  if (is_int8) return WeightFormat::int8;
+  return dtype == "bf16" ? WeightFormat::bf16 : WeightFormat::f32;
 }
 
 bool WeightOptions::keeps_bf16() const { return dtype != "f32"; }
@@ -177,8 +178,9 @@ void add_weight_options(Command& command, WeightOptions& options) {
   command
       .add_option(
           "--dtype", options.dtype,
-          "Weight type: f32, or bf16 with bf16 products where supported (default: the file's, with f32 products)")
-      ->check(one_of({"f32", "bf16"}))
+          "Weight type: f32, bf16 with bf16 products where supported, or int8 as --quantize int8 (default: the file's, "
+          "with f32 products)")
+      ->check(one_of({"f32", "bf16", "int8"}))
       ->type_name("NAME");
   command
       .add_option("--quantize", options.quantize,

@@ -56,24 +56,15 @@ void fill_with_nothing(const Tensor& values) {
   }
 }
 
-/// Bytes that a transfer reads or writes: the tensor itself on the host, else a copy on the host.
-class OnHost {
- public:
-  explicit OnHost(const Tensor& tensor) : tensor_(tensor), host_(tensor) {
-    if (tensor.device() != kCpu) host_ = empty(tensor.shape(), {tensor.dtype(), kCpu});
-  }
-  distributed::ConstBytes read() {
-    if (tensor_.device() != kCpu) copy_values(tensor_, host_);
-    return {bytes_at(host_), static_cast<size_t>(size_in_bytes(host_))};
-  }
-  distributed::Bytes to_write() { return {bytes_at(host_), static_cast<size_t>(size_in_bytes(host_))}; }
-  void written() {
-    if (tensor_.device() != kCpu) copy_values(host_, tensor_);
-  }
+distributed::Bytes bytes_of(const Tensor& tensor) {
+  return {bytes_at(tensor), static_cast<size_t>(size_in_bytes(tensor))};
+}
 
- private:
-  Tensor tensor_, host_;
-};
+/// Numbers of elements as numbers of bytes.
+std::vector<int64_t> in_bytes(std::vector<int64_t> counts, DType dtype) {
+  for (int64_t& count : counts) count *= width_of(dtype);
+  return counts;
+}
 
 }  // namespace
 
@@ -86,6 +77,13 @@ void add_gradient(Tensor& left, const Tensor& right) {
   kernels(left.device()).elementwise.accumulate(right.view(), left.view());
 }
 
+/// A part of a bucket on its way to the ranks that add it. `outgoing` and `incoming` have the type of the wire.
+struct GradientExchange::Sending {
+  Tensor outgoing, incoming;
+  std::vector<int64_t> received;  // elements from each rank
+  std::unique_ptr<distributed::Transfer> transfer;
+};
+
 struct GradientExchange::Bucket {
   std::vector<Tensor> parameters;
   std::vector<int64_t> offsets;
@@ -94,6 +92,9 @@ struct GradientExchange::Bucket {
   std::vector<int64_t> slices;  // begin of each rank's slice, then the size
   size_t missing = 0;           // parameters that are not ready; guarded by the exchange's mutex
   Tensor total;                 // f32 [size]
+  std::vector<Sending> sending;
+  Tensor mine, all;                                  // this process's sums and those of all, in the type of the wire
+  std::unique_ptr<distributed::Transfer> returning;  // the sums
 
   int64_t slice_size(size_t rank) const { return slices[rank + 1] - slices[rank]; }
 
@@ -110,7 +111,11 @@ struct GradientExchange::Bucket {
 
 GradientExchange::GradientExchange(std::vector<Tensor> parameters, distributed::Group& group,
                                    const ExchangeOptions& options)
-    : group_(group.channel()), options_(options), places_(parameters.size()) {
+    : device_(parameters.empty() ? kCpu : parameters[0].device()), options_(options), places_(parameters.size()) {
+  distributed::DeviceGroup made = distributed::device_group(group, device_);
+  group_ = std::move(made.group);
+  path_ = std::move(made.path);
+  is_direct_ = made.is_direct;
   const int64_t ranks = group.size(), mine = options.batches / ranks;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     parts_.push_back(distributed::tree_parts(rank * mine, (rank + 1) * mine));
@@ -127,7 +132,6 @@ GradientExchange::GradientExchange(std::vector<Tensor> parameters, distributed::
     bucket.offsets.push_back(bucket.size);
     bucket.size += parameters[i].numel();
     bucket.parameters.push_back(parameters[i].detach());
-    device_ = parameters[i].device();
   }
   for (auto& bucket : buckets_) {
     bucket->sums.resize(bucket->parameters.size());
@@ -158,7 +162,10 @@ void GradientExchange::ready(size_t parameter, GradientSum& sum) {
     const std::lock_guard lock(mutex_);
     --bucket.missing;
   }
-  changed_.notify_all();
+  if (device_ == kCpu) return changed_.notify_all();
+  const auto start = Clock::now();
+  for (; sent_ < buckets_.size() && buckets_[sent_]->missing == 0; ++sent_) send(*buckets_[sent_]);
+  add_time(start);
 }
 
 /// Takes the buckets in order, as the other processes do.
@@ -171,7 +178,10 @@ void GradientExchange::work() {
     }
     const auto start = Clock::now();
     try {
-      exchange(*buckets_[next]);
+      Bucket& bucket = *buckets_[next];
+      send(bucket);
+      add(bucket);
+      receive(bucket);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       error_ = std::current_exception();
@@ -189,16 +199,17 @@ void GradientExchange::work() {
 std::vector<Tensor> GradientExchange::finish() {
   const auto start = Clock::now();
   if (device_ != kCpu) {
-    for (auto& bucket : buckets_) exchange(*bucket);
+    for (auto& bucket : buckets_) add(*bucket);
+    for (auto& bucket : buckets_) receive(*bucket);
+    sent_ = 0;
+    add_time(start);
   } else {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return error_ || done_ == buckets_.size(); });
     if (error_) std::rethrow_exception(error_);
+    times_.exposed += since(start);
   }
-  const double waited = since(start);
   const std::lock_guard lock(mutex_);
-  times_.exposed += waited;
-  if (device_ != kCpu) times_.busy += waited;
   done_ = 0;
   std::vector<Tensor> gradients;
   for (const auto& [number, place] : places_) {
@@ -211,51 +222,83 @@ std::vector<Tensor> GradientExchange::finish() {
   return gradients;
 }
 
-void GradientExchange::exchange(Bucket& bucket) {
+/// Adds the time since `start`, in which the host has moved gradients of a GPU.
+void GradientExchange::add_time(std::chrono::steady_clock::time_point start) {
+  if (is_direct_) return;
+  times_.busy += since(start);
+  times_.exposed += since(start);
+}
+
+/// Starts to send all parts of a bucket to the ranks that add them.
+void GradientExchange::send(Bucket& bucket) {
   if (options_.order == GradientOrder::fast) {
     bucket.flatten(0, bucket.total);
-    OnHost host(bucket.total);
-    host.read();
-    const distributed::Bytes bytes = host.to_write();
-    group_->start_sum({reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)})->wait();
-    host.written();
-  } else {
-    gather_slices(sum_slices(bucket), bucket);
+    const auto values = reinterpret_cast<float*>(bytes_at(bucket.total));
+    bucket.returning = group_->start_sum({values, static_cast<size_t>(bucket.size)});
+    return;
   }
-  for (GradientSum& sum : bucket.sums) sum = {};
+  size_t most = 0;
+  for (const auto& parts : parts_) most = std::max(most, parts.size());
+  for (size_t number = 0; number < most; ++number) bucket.sending.push_back(send_slices(bucket, number));
+}
+
+/// Starts to send part `number`, if this process has so many, and to receive this process's slice of the other ranks'
+/// parts of that number. With bf16 on the wire, values are rounded before they are sent.
+GradientExchange::Sending GradientExchange::send_slices(Bucket& bucket, size_t number) {
+  const auto ranks = static_cast<size_t>(group_->size()), own = static_cast<size_t>(group_->rank());
+  const bool sends = number < parts_[own].size(), is_rounded = options_.wire == WireType::bf16;
+  std::vector<int64_t> sent(ranks, 0);
+  Sending sending{.received = std::vector<int64_t>(ranks, 0)};
+  int64_t total = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (sends) sent[rank] = bucket.slice_size(rank);
+    if (number < parts_[rank].size()) sending.received[rank] = bucket.slice_size(own);
+    total += sending.received[rank];
+  }
+  const Tensor flat = empty({sends ? bucket.size : 0}, {DType::f32, device_});
+  if (sends) bucket.flatten(number, flat);
+  sending.outgoing = is_rounded ? to(flat, DType::bf16) : flat;
+  sending.incoming = empty({total}, {sending.outgoing.dtype(), device_});
+  const DType dtype = sending.outgoing.dtype();
+  sending.transfer = group_->start_all_to_all(bytes_of(sending.outgoing), in_bytes(sent, dtype),
+                                              bytes_of(sending.incoming), in_bytes(sending.received, dtype));
+  return sending;
+}
+
+/// Adds the slices that have arrived and starts to send their sum to all ranks.
+void GradientExchange::add(Bucket& bucket) {
+  if (options_.order == GradientOrder::fast) return;
+  const bool is_rounded = options_.wire == WireType::bf16;
+  const Tensor sum = sum_slices(bucket);
+  bucket.mine = is_rounded ? to(sum, DType::bf16) : sum;
+  bucket.all = is_rounded ? empty({bucket.size}, {DType::bf16, device_}) : bucket.total;
+  std::vector<int64_t> counts;
+  for (size_t rank = 0; rank + 1 < bucket.slices.size(); ++rank) counts.push_back(bucket.slice_size(rank));
+  bucket.returning =
+      group_->start_all_gather(bytes_of(bucket.mine), bytes_of(bucket.all), in_bytes(counts, bucket.all.dtype()));
 }
 
 /// The sum of all processes' parts of this process's slice.
 Tensor GradientExchange::sum_slices(Bucket& bucket) {
-  const auto ranks = static_cast<size_t>(group_->size()), own = static_cast<size_t>(group_->rank());
-  const int64_t slice = bucket.slice_size(own);
-  size_t most = 0;
-  for (const auto& parts : parts_) most = std::max(most, parts.size());
-  std::vector<std::vector<Tensor>> arrived(ranks);  // [rank][part]
-  const Tensor flat = empty({bucket.size}, {DType::f32, device_});
-  for (size_t number = 0; number < most; ++number) {
-    std::vector<int64_t> sent(ranks, 0), received(ranks, 0);
-    int64_t total = 0;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      if (number < parts_[own].size()) sent[rank] = bucket.slice_size(rank);
-      if (number < parts_[rank].size()) received[rank] = slice;
-      total += received[rank];
-    }
-    if (number < parts_[own].size()) bucket.flatten(number, flat);
-    const Tensor into = empty({total}, {DType::f32, device_});
-    send_slices(number < parts_[own].size() ? flat : part_of(flat, 0, 0), into, sent, received);
+  const int64_t slice = bucket.slice_size(static_cast<size_t>(group_->rank()));
+  std::vector<std::vector<Tensor>> arrived(parts_.size());  // [rank][part]
+  for (Sending& sending : bucket.sending) {
+    sending.transfer->wait();
+    const Tensor values = to(sending.incoming, DType::f32);
     int64_t at = 0;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      if (received[rank] > 0) arrived[rank].push_back(part_of(into, at, at + slice));
-      at += received[rank];
+    for (size_t rank = 0; rank < parts_.size(); ++rank) {
+      const int64_t count = sending.received[rank];
+      if (count > 0) arrived[rank].push_back(part_of(values, at, at + count));
+      at += count;
     }
   }
-  if (slice == 0) return part_of(flat, 0, 0);
+  bucket.sending.clear();
+  if (slice == 0) return empty({0}, {DType::f32, device_});
   const auto add = [this](Tensor& left, const Tensor& right) {
     device_ == kCpu ? add_on_host(left, right) : add_gradient(left, right);
   };
   GradientSum sum;
-  for (size_t rank = 0; rank < ranks; ++rank) {
+  for (size_t rank = 0; rank < parts_.size(); ++rank) {
     for (size_t number = 0; number < parts_[rank].size(); ++number) {
       const auto& [first, size] = parts_[rank][number];
       sum.push({first, size, arrived[rank][number]}, add);
@@ -264,34 +307,13 @@ Tensor GradientExchange::sum_slices(Bucket& bucket) {
   return sum.total(add);
 }
 
-/// All slices of `flat` to their ranks. With bf16 on the wire, values are rounded before they are sent.
-void GradientExchange::send_slices(const Tensor& flat, const Tensor& into, const std::vector<int64_t>& sent,
-                                   const std::vector<int64_t>& received) {
-  const bool is_rounded = options_.wire == WireType::bf16;
-  const Tensor outgoing = is_rounded ? to(flat, DType::bf16) : flat;
-  const Tensor incoming = is_rounded ? empty(into.shape(), {DType::bf16, device_}) : into;
-  const auto in_bytes = [&](std::vector<int64_t> counts) {
-    for (int64_t& count : counts) count *= width_of(outgoing.dtype());
-    return counts;
-  };
-  OnHost from(outgoing), arrived(incoming);
-  group_->start_all_to_all(from.read(), in_bytes(sent), arrived.to_write(), in_bytes(received))->wait();
-  arrived.written();
-  if (is_rounded) copy_values(incoming, into);
-}
-
-void GradientExchange::gather_slices(const Tensor& mine, Bucket& bucket) {
-  const bool is_rounded = options_.wire == WireType::bf16;
-  const Tensor outgoing = is_rounded ? to(mine, DType::bf16) : mine;
-  const Tensor all = is_rounded ? empty({bucket.size}, {DType::bf16, device_}) : bucket.total;
-  std::vector<int64_t> counts;
-  for (size_t rank = 0; rank + 1 < bucket.slices.size(); ++rank) {
-    counts.push_back(bucket.slice_size(rank) * width_of(all.dtype()));
-  }
-  OnHost from(outgoing), arrived(all);
-  group_->start_all_gather(from.read(), arrived.to_write(), counts)->wait();
-  arrived.written();
-  if (is_rounded) copy_values(all, bucket.total);
+/// Waits for the sums of a bucket.
+void GradientExchange::receive(Bucket& bucket) {
+  bucket.returning->wait();
+  bucket.returning.reset();
+  if (bucket.all && bucket.all.dtype() != DType::f32) copy_values(bucket.all, bucket.total);
+  bucket.mine = bucket.all = {};
+  for (GradientSum& sum : bucket.sums) sum = {};
 }
 
 }  // namespace attend

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "attend/tensor/tensor.h"
 #include "attend/train/options.h"
-#include "distributed/group.h"
+#include "distributed/device_group.h"
 #include "distributed/tree_sum.h"
 
 namespace attend {
@@ -24,7 +26,7 @@ struct ExchangeOptions {
   WireType wire = WireType::f32;
 };
 
-/// The time of exchanges so far.
+/// The time of exchanges so far. Of messages that go directly from GPU to GPU it is unknown: 0.
 struct ExchangeTimes {
   double busy = 0;     ///< seconds in which gradients were exchanged
   double exposed = 0;  ///< seconds of them in which the computation waited
@@ -37,7 +39,8 @@ struct ExchangeTimes {
 /// the order of the tree (see TreeSum), and sends the sum back to all. So a process sends and receives about twice the
 /// size of the gradients, whatever the number of processes, and the bits of the sums do not depend on that number.
 ///
-/// On the CPU, a thread does this. On a GPU it happens in finish().
+/// On the CPU, a thread does all of this. On a GPU, slices are sent during the backward pass, in the background; they
+/// are added, by kernels, and sent back in finish().
 class GradientExchange {
  public:
   /// The parameters are f32 on one device. Collective.
@@ -53,23 +56,30 @@ class GradientExchange {
   std::vector<Tensor> finish();
 
   const ExchangeTimes& times() const { return times_; }
+  /// How gradients travel: "by NCCL 2.28.9".
+  const std::string& path() const { return path_; }
 
  private:
   struct Bucket;
+  struct Sending;
   void work();
-  void exchange(Bucket& bucket);
+  void add_time(std::chrono::steady_clock::time_point start);
+  void send(Bucket& bucket);
+  Sending send_slices(Bucket& bucket, size_t number);
+  void add(Bucket& bucket);
   Tensor sum_slices(Bucket& bucket);
-  void send_slices(const Tensor& flat, const Tensor& into, const std::vector<int64_t>& sent,
-                   const std::vector<int64_t>& received);
-  void gather_slices(const Tensor& mine, Bucket& bucket);
+  void receive(Bucket& bucket);
 
   Device device_;
   std::unique_ptr<distributed::Group> group_;
+  std::string path_;
+  bool is_direct_;
   ExchangeOptions options_;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> parts_;  // of each rank: first leaf and number of leaves
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket, its place in the bucket
   ExchangeTimes times_;
+  size_t sent_ = 0;  // buckets of this update, on a GPU
 
   std::mutex mutex_;
   std::condition_variable changed_;

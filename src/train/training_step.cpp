@@ -96,6 +96,7 @@ Tensor TrainingStep::run(const std::vector<MicroBatch>& batches, double lr, Rng&
     exchange_ = std::make_unique<GradientExchange>(
         leaves_, *options_.group,
         ExchangeOptions{.batches = std::ssize(tokens_), .order = options_.order, .wire = options_.wire});
+    if (device_ != kCpu && options_.note) options_.note("Gradients travel " + exchange_->path());
   }
   return device_ == kCpu ? run_on_host(batches, rng) : run_on_device(batches, rng);
 }

@@ -71,6 +71,17 @@ case $case_name in
            <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' "m$count/training.jsonl") ||
         fail "the logs differ"
     done ;;
+  # GPUs, one for each process, which exchange gradients through the memory of the host.
+  gpus)
+    plugin=$(dirname "$attend")/tests/libattend-pretend-cuda.so
+    [ -e "$plugin" ] || { echo "skipped: $plugin is not built"; exit 77; }
+    export ATTEND_CUDA_PLUGIN=$plugin
+    common=("${common[@]/#cpu/cuda}")
+    make_corpora
+    train one 1 6 gpt
+    train two 2 3 gpt
+    same one/model.safetensors two/model.safetensors
+    train many 3 2 gpt --wire bf16 ;;
   # A number of batches that is no power of two, divided in another way when the training is resumed.
   resume)
     make_corpora

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <functional>
 
 #include "attend/autograd/autograd.h"
+#include "attend/backend/devices.h"
 #include "attend/base/random.h"
 #include "attend/tensor/creation.h"
 #include "distributed/thread_group.h"
+#include "testing/pretend_device.h"
 #include "train/broadcast.h"
 #include "train/cluster_plan.h"
 #include "train/gradient_exchange.h"
@@ -26,10 +30,15 @@ Tensor gradient(size_t parameter, int64_t batch) {
   return tensor<float>(values, {kSizes[parameter]});
 }
 
-std::vector<Tensor> parameters() {
+std::vector<Tensor> parameters(Device device) {
   std::vector<Tensor> result;
-  for (const int64_t size : kSizes) result.push_back(zeros({size}));
+  for (const int64_t size : kSizes) result.push_back(zeros({size}, {DType::f32, device}));
   return result;
+}
+
+Tensor gradient_on(Device device, size_t parameter, int64_t batch) {
+  const Tensor values = gradient(parameter, batch);
+  return values ? to(values, device) : values;
 }
 
 std::vector<std::vector<float>> sums_alone(int64_t batches) {
@@ -42,11 +51,17 @@ std::vector<std::vector<float>> sums_alone(int64_t batches) {
   return result;
 }
 
-/// The sums that every rank gets.
-std::vector<std::vector<float>> sums_of_ranks(int ranks, const ExchangeOptions& options) {
+Device on_cpu(int) { return kCpu; }
+
+/// The sums that every rank gets. Rank r computes on device_of(r), and gradients travel by `path`.
+std::vector<std::vector<float>> sums_of_ranks(int ranks, const ExchangeOptions& options,
+                                              const std::function<Device(int)>& device_of = on_cpu,
+                                              const std::string& path = "through") {
   std::vector<std::vector<float>> result;
   distributed::run_ranks(ranks, [&](distributed::Group& group) {
-    GradientExchange exchange(parameters(), group, options);
+    const Device device = device_of(group.rank());
+    GradientExchange exchange(parameters(device), group, options);
+    EXPECT_EQ(exchange.path().substr(0, path.size()), path) << exchange.path();
     const int64_t share = options.batches / ranks;
     for (int update = 0; update < 2; ++update) {  // buffers are used again
       for (size_t i = std::size(kSizes); i-- > 0;) {
@@ -54,15 +69,15 @@ std::vector<std::vector<float>> sums_of_ranks(int ranks, const ExchangeOptions& 
         for (int64_t j = 0; j < share; ++j) {
           const int64_t batch = group.rank() * share + j;
           if (options.order == GradientOrder::tree || j == 0) {
-            sum.push({batch, 1, gradient(i, batch)}, add_gradient);
+            sum.push({batch, 1, gradient_on(device, i, batch)}, add_gradient);
           } else {
-            add_gradient(sum.parts()[0].value, gradient(i, batch));
+            add_gradient(sum.parts()[0].value, gradient_on(device, i, batch));
           }
         }
         exchange.ready(i, sum);
       }
       std::vector<std::vector<float>> sums;
-      for (const Tensor& sum : exchange.finish()) sums.push_back(sum.to_vector<float>());
+      for (const Tensor& sum : exchange.finish()) sums.push_back(to(sum, kCpu).to_vector<float>());
       group.barrier();
       if (group.rank() == 0) result = sums;
       group.barrier();
@@ -91,6 +106,47 @@ TEST(GradientExchange, OtherOrdersAndTypesAreClose) {
     }
   }
   EXPECT_NE(rounded, expected);
+}
+
+/// A GPU for each rank, as long as there are some.
+Device pretend_gpu(int rank) { return {Device::Kind::cuda, (testing::pretend_device().index + rank) % 2}; }
+
+TEST(GradientExchange, OnGpusThroughTheHostsMemory) {
+  for (const auto& [ranks, batches] : {std::pair{2, 6}, {3, 6}}) {
+    EXPECT_EQ(sums_of_ranks(ranks, {.batches = batches}, pretend_gpu), sums_alone(batches)) << ranks << " ranks";
+  }
+  const auto rounded = sums_of_ranks(2, {.batches = 6, .wire = WireType::bf16});
+  EXPECT_EQ(sums_of_ranks(2, {.batches = 6, .wire = WireType::bf16}, pretend_gpu), rounded);
+  const auto fast = sums_of_ranks(2, {.batches = 6, .order = GradientOrder::fast});
+  EXPECT_EQ(sums_of_ranks(2, {.batches = 6, .order = GradientOrder::fast}, pretend_gpu), fast);
+}
+
+TEST(GradientExchange, FromGpuToGpu) {
+  testing::pretend_device();
+  setenv("ATTEND_PRETEND", "messages", 1);
+  for (const auto& [ranks, batches] : {std::pair{1, 4}, {2, 2}, {2, 6}}) {
+    EXPECT_EQ(sums_of_ranks(ranks, {.batches = batches}, pretend_gpu, "by pretended messages"), sums_alone(batches))
+        << ranks << " ranks, " << batches;
+  }
+  const auto rounded = sums_of_ranks(2, {.batches = 6, .wire = WireType::bf16});
+  EXPECT_EQ(sums_of_ranks(2, {.batches = 6, .wire = WireType::bf16}, pretend_gpu, "by pretended"), rounded);
+  const auto fast = sums_of_ranks(2, {.batches = 6, .order = GradientOrder::fast});
+  EXPECT_EQ(sums_of_ranks(2, {.batches = 6, .order = GradientOrder::fast}, pretend_gpu, "by pretended"), fast);
+  // Three ranks have two GPUs.
+  const std::string shared = "through the host's memory (rank 0 (thread) and rank 2 (thread) share a GPU)";
+  EXPECT_EQ(sums_of_ranks(3, {.batches = 6}, pretend_gpu, shared), sums_alone(6));
+  unsetenv("ATTEND_PRETEND");
+}
+
+/// On the GPU that ATTEND_TEST_DEVICE names.
+TEST(GradientExchange, ByNcclOnOneGpu) {
+  const char* name = std::getenv("ATTEND_TEST_DEVICE");
+  if (name == nullptr || std::string(name) == "cpu") GTEST_SKIP() << "no GPU: set ATTEND_TEST_DEVICE=cuda";
+  const auto own = [device = parse_device(name)](int) { return device; };
+  for (const int64_t batches : {1, 6}) {
+    EXPECT_EQ(sums_of_ranks(1, {.batches = batches}, own, "by NCCL"), sums_alone(batches));
+    EXPECT_EQ(sums_of_ranks(2, {.batches = 2 * batches}, own), sums_alone(2 * batches));  // they share it
+  }
 }
 
 TEST(Divided, ResultsAreInOrderForAnyNumberOfProcesses) {

@@ -41,6 +41,9 @@ void launch_graph(void* graph);
 void destroy_graph(void* graph);
 size_t graph_kernels(const void* graph);
 
+/// Messages by NCCL: see PluginMessages in backend/plugin.h.
+extern const PluginMessages kMessages;
+
 /// Throws DeviceError if cuBLASLt cannot be opened. See matmul/blas.h.
 void open_blas();
 

@@ -59,6 +59,10 @@ inline std::string no_blas_text() {
          "LD_LIBRARY_PATH";
 }
 
+inline std::string no_nccl_text() {
+  return "libnccl.so.2 was not found: install NCCL, or set LD_LIBRARY_PATH to its folder";
+}
+
 struct MemoryUse {
   size_t requested = 0;
   size_t held = 0, cached = 0;  ///< by this program

@@ -11,17 +11,18 @@ PluginCounters counts() {
           .synchronizations = counters().synchronizations.load(std::memory_order_relaxed)};
 }
 
-constexpr Plugin kPlugin{.open = open_devices,
-                         .describe = describe_device,
-                         .select = select_device,
-                         .table = table,
-                         .counters = counts,
-                         .graphs = {.begin = begin_capture,
-                                    .end = end_capture,
-                                    .abandon = abandon_capture,
-                                    .launch = launch_graph,
-                                    .destroy = destroy_graph,
-                                    .kernels = graph_kernels}};
+const Plugin kPlugin{.open = open_devices,
+                     .describe = describe_device,
+                     .select = select_device,
+                     .table = table,
+                     .counters = counts,
+                     .graphs = {.begin = begin_capture,
+                                .end = end_capture,
+                                .abandon = abandon_capture,
+                                .launch = launch_graph,
+                                .destroy = destroy_graph,
+                                .kernels = graph_kernels},
+                     .messages = kMessages};
 
 }  // namespace
 }  // namespace attend::cuda
