@@ -17,7 +17,7 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kSizes[] = {1, 33, 5000, 257};
+constexpr int64_t kSizes[] = {1, 33, 70000, 257};  // two buckets
 
 /// The gradient of one parameter for one batch; some batches do not reach the last parameter.
 Tensor gradient(size_t parameter, int64_t batch) {
