@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <chrono>
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/ops/precision.h"
+#include "generate/prompt_pace.h"
 #include "generate/step_logits.h"
 #include "models/paged_decoding.h"
 
@@ -25,7 +27,11 @@ class PagedBatch final : public RunningBatch {
  public:
   PagedBatch(const Model& model, const EngineOptions& options, std::shared_ptr<PagePool> pool,
              std::unique_ptr<PagedDecoding> decoding)
-      : model_(model), options_(options), pool_(std::move(pool)), decoding_(std::move(decoding)) {}
+      : model_(model),
+        options_(options),
+        pool_(std::move(pool)),
+        decoding_(std::move(decoding)),
+        pace_(options.prompt_tokens, options.prompt_seconds) {}
 
   void check(const Slot& slot) const override {
     require<Error>(pages_for(slot) <= pool_->total(), "engine: a sequence needs up to ",
@@ -34,13 +40,17 @@ class PagedBatch final : public RunningBatch {
   }
 
   bool step(std::deque<Slot>& waiting) override {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
     const BatchInvariantScope alone;  // a sequence gets the same bits in any batch
-    start_waiting(waiting);
+    int64_t tokens = start_waiting(waiting);
     if (running_.empty() && readers_.empty()) return false;
     const std::vector<RowReading> readings = next_readings();
     std::vector<TracedRows> traced = traced_rows(readings);
     set_logits(decoding_->step(readings, traced));
     advance(traced);
+    for (const Reader& reader : readers_) tokens += reader.now;
+    pace_.add(tokens, std::ssize(running_), std::chrono::duration<double>(Clock::now() - start).count());
     settle(waiting);
     return true;
   }
@@ -67,9 +77,10 @@ class PagedBatch final : public RunningBatch {
   }
 
   /// The number of prompt tokens that a step may read.
-  int64_t prompt_budget() const { return running_.empty() ? 4 * options_.prompt_tokens : options_.prompt_tokens; }
+  int64_t prompt_budget() const { return running_.empty() ? 4 * pace_.budget() : pace_.budget(); }
 
-  void start_waiting(std::deque<Slot>& waiting) {
+  /// Returns the number of source tokens that were encoded.
+  int64_t start_waiting(std::deque<Slot>& waiting) {
     int64_t rows = 0, longest = 0, pages = 0, source_tokens = 0;
     const auto count = [&](const Slot& slot) {
       rows += slot.width();
@@ -94,6 +105,7 @@ class PagedBatch final : public RunningBatch {
     }
     pool_->reserve(pages);
     add_readers(std::move(fresh));
+    return source_tokens;
   }
 
   void add_readers(std::vector<Reader> fresh) {
@@ -260,6 +272,7 @@ class PagedBatch final : public RunningBatch {
   std::vector<Reader> readers_;
   StepLogits logits_;  // of the last step
   int64_t prompt_tokens_ = 0, reused_tokens_ = 0;
+  PromptPace pace_;
 };
 
 }  // namespace

@@ -108,6 +108,13 @@ export class App {
     try {
       return { run: await this.source.run(request) };
     } catch (error) {
+      if (error instanceof SourceError && request.steer) {
+        const run = await this.source.run({ ...request, steer: [] });
+        if (!run.values.includes(request.steer[0]!.point)) {
+          this.note({ steerAt: "" }); // the address names a point that the model does not have
+          return { run };
+        }
+      }
       if (!(error instanceof SourceError) || !kWithoutRun.includes(this.state.view)) throw error;
       return { run: noRun, error };
     }

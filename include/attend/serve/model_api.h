@@ -32,9 +32,10 @@ struct ModelApiOptions {
   int64_t tokens_in_flight = 65536;
   /// Maximum memory for the keys and values of a model in bytes; 0: no limit. On the CPU, for Transformers.
   int64_t cache_bytes = 0;
-  /// Maximum number of prompt tokens that are read between two tokens of other requests: longer prompts are read in
-  /// parts. On the CPU, for Transformers.
-  int64_t prompt_tokens = 64;
+  /// Maximum number of prompt tokens that are read between two tokens of other requests, and the seconds that they may
+  /// take (0: any time): longer prompts are read in parts. For Transformers.
+  int64_t prompt_tokens = 512;
+  double prompt_seconds = 0.08;
   int64_t most_waiting = 1024;  ///< maximum number of waiting requests of a model; more get status 429
   std::string version{};
 };

@@ -105,6 +105,21 @@ export default async function tools(harness) {
     await settled(page, "steer");
     assert.deepEqual((await exported(page)).after, found.after);
   });
+  const wrongPoint = { allowed: ["400"] }; // the page asks once with the point of the address
+  await harness.test("tools: an address that steers at no point, or at a wrong one, is mended", async (page, { address }) => {
+    const asked = { view: "steer", model: ids.language, text: kText, steer: "river" };
+    const after = [];
+    for (const steerAt of [{}, { steerAt: "nowhere" }]) {
+      await page.goto("about:blank");
+      await open(page, address, { ...asked, ...steerAt });
+      await page.waitForSelector("#output-table");
+      assert.match(page.url(), /steerAt=(?!nowhere)/);
+      const found = await exported(page);
+      assert.notDeepEqual(found.before, found.after);
+      after.push(found.after);
+    }
+    assert.deepEqual(after[0], after[1]);
+  }, wrongPoint);
   await harness.test("tools: the Model view names the kinds of heads", async (page, { address }) => {
     await open(page, address, { view: "model", model: ids.language, text: "a b c a b c a b c" });
     await page.click("main .behind summary >> nth=0");

@@ -224,7 +224,7 @@ async function changesOf({ source, run, t, theme }: Context, after: Run): Promis
     id: "changes-picture",
     title: t.changeOfMaps,
     label: t.changeOfMaps,
-    size: (available) => ({ width: Math.min(available, 170 + most * 64), height: run.attention.length * row + 6 }),
+    size: (available) => ({ width: Math.min(available, 170 + most * 64), height: run.attention.length * row + 44 }),
     draw: (pen, sight) => {
       const left = Math.min(164, sight.width * 0.4);
       const cell = (sight.width - left) / most;
@@ -247,6 +247,7 @@ async function changesOf({ source, run, t, theme }: Context, after: Run): Promis
           });
         });
       });
+      drawLegend(pen, Math.max(6, Math.min(left, sight.width - 196)), run.attention.length * row + 14, theme);
     },
     table: () => ({
       columns: [t.layer, ...Array.from({ length: most }, (_, h) => t.head(h))],

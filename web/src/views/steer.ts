@@ -20,6 +20,7 @@ export async function steerView(context: Context): Promise<View> {
   const several = new Set(points.map(stackOf)).size > 2;
   const middle = points[Math.floor(points.length / 2)]!;
   const point = points.includes(state.steerAt) ? state.steerAt : middle;
+  if (state.steer && state.steerAt !== point) context.note({ steerAt: point }); // an address without, or with a wrong one
   const plain = run.interventions.steer.length
     ? await source.run(withTarget(requestOf({ ...state, steer: "" }, model)!, run))
     : run;

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace attend {
+
+/// How many prompt tokens a step may read while other sequences wait for their next token. The number follows the time
+/// that earlier steps took, so that it fits any machine and model.
+class PromptPace {
+ public:
+  static constexpr int64_t kFirst = 64;  ///< tokens, before any were read
+  static constexpr int64_t kLeast = 16;  ///< tokens: smaller parts would take as long
+
+  /// At most `tokens`, and as many as add about `seconds` to a step; 0: any time.
+  PromptPace(int64_t tokens, double seconds) : tokens_(tokens), seconds_(seconds) {}
+
+  int64_t budget() const {
+    if (seconds_ <= 0) return tokens_;
+    if (per_token_ <= 0) return std::min(tokens_, kFirst);
+    const double fit = std::min(seconds_ / per_token_, static_cast<double>(tokens_));
+    return std::min(tokens_, std::max(kLeast, static_cast<int64_t>(fit)));
+  }
+
+  /// A step took `seconds` and has read `tokens` prompt tokens, beside `rows` tokens of other sequences.
+  void add(int64_t tokens, int64_t rows, double seconds) {
+    if (tokens == 0) {
+      follow(without_, seconds);
+    } else {
+      follow(per_token_, std::max(seconds - (rows > 0 ? without_ : 0), 1e-9) / static_cast<double>(tokens));
+    }
+  }
+
+ private:
+  /// A moving average. One slow step, for which the machine may be to blame, counts as twice the usual time.
+  static void follow(double& average, double value) {
+    average = average <= 0 ? value : average + 0.3 * (std::min(value, 2 * average) - average);
+  }
+
+  int64_t tokens_;
+  double seconds_;
+  double without_ = 0, per_token_ = 0;  // seconds of a step without prompts; of a prompt token. 0: unknown
+};
+
+}  // namespace attend
