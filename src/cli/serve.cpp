@@ -41,7 +41,7 @@ struct ServeArguments {
   WeightOptions weights;
   ComputeOptions compute;
   bool no_page = false;
-  Option* port_option = nullptr;
+  Option *port_option = nullptr, *prompt_option = nullptr;
 };
 
 /// One key per line; empty lines and lines that start with # are ignored.
@@ -93,6 +93,8 @@ void run_serve(ServeArguments& arguments) {
   arguments.api.version = ATTEND_VERSION;
   arguments.api.cache_bytes =
       arguments.cache_mib > 0 ? arguments.cache_mib * kMebi : usual_cache(served.size(), device);
+  constexpr int64_t kGpuPromptTokens = 512;  // GPT-2 reads them in about 2 ms
+  if (device != kCpu && arguments.prompt_option->count() == 0) arguments.api.prompt_tokens = kGpuPromptTokens;
   arguments.api.prompt_seconds = static_cast<double>(arguments.prompt_milliseconds) / 1000;
   Api page(std::move(inspected), {.version = ATTEND_VERSION, .page = packed_page()});
   for (size_t i = 0; i < training.size(); ++i) page.set_training(i, training[i]);
@@ -145,16 +147,18 @@ void add_serve(Command& app) {
           "divided by the number of models)")
       ->check(whole_number(1, int64_t{1} << 30))
       ->type_name("N");
+  arguments->prompt_option =
+      command
+          ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
+                       "Maximum number of prompt tokens that are read between two tokens of other requests (default: "
+                       "64, on a GPU 512)")
+          ->check(whole_number(1, 1 << 30))
+          ->type_name("N");
   command
       ->add_option("--prompt-time", arguments->prompt_milliseconds,
-                   "Time in milliseconds, about, that the reading of a prompt may add between two tokens of other "
-                   "requests; longer prompts are read in parts (default: 80; 0: any time)")
+                   "Time in milliseconds, about, that these prompt tokens may take: where they take longer, fewer are "
+                   "read at once (default: 80; 0: any time)")
       ->check(whole_number(0, 1000000))
-      ->type_name("N");
-  command
-      ->add_option("--prompt-tokens", arguments->api.prompt_tokens,
-                   "Maximum number of prompt tokens that are read between two tokens of other requests (default: 512)")
-      ->check(whole_number(1, 1 << 30))
       ->type_name("N");
   command
       ->add_option("--max-waiting", arguments->api.most_waiting,

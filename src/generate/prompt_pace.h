@@ -22,24 +22,19 @@ class PromptPace {
     return std::min(tokens_, std::max(kLeast, static_cast<int64_t>(fit)));
   }
 
-  /// A step took `seconds` and has read `tokens` prompt tokens, beside `rows` tokens of other sequences.
+  /// A step took `seconds` and has read `tokens` prompt tokens, beside `rows` tokens of other sequences, which take
+  /// about as long.
   void add(int64_t tokens, int64_t rows, double seconds) {
-    if (tokens == 0) {
-      follow(without_, seconds);
-    } else {
-      follow(per_token_, std::max(seconds - (rows > 0 ? without_ : 0), 1e-9) / static_cast<double>(tokens));
-    }
+    if (tokens == 0) return;
+    const double value = seconds / static_cast<double>(tokens + rows);
+    // A moving average. One slow step, for which the machine may be to blame, counts as twice the usual time.
+    per_token_ = per_token_ <= 0 ? value : per_token_ + 0.3 * (std::min(value, 2 * per_token_) - per_token_);
   }
 
  private:
-  /// A moving average. One slow step, for which the machine may be to blame, counts as twice the usual time.
-  static void follow(double& average, double value) {
-    average = average <= 0 ? value : average + 0.3 * (std::min(value, 2 * average) - average);
-  }
-
   int64_t tokens_;
   double seconds_;
-  double without_ = 0, per_token_ = 0;  // seconds of a step without prompts; of a prompt token. 0: unknown
+  double per_token_ = 0;  // seconds; 0: unknown
 };
 
 }  // namespace attend

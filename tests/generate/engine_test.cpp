@@ -274,22 +274,23 @@ TEST(Engine, LongPromptsAreReadBetweenTheTokensOfOthers) {
 TEST(PromptPace, FollowsTheTimeOfEarlierSteps) {
   PromptPace pace(512, 0.08);
   EXPECT_EQ(pace.budget(), PromptPace::kFirst);
-  // A step takes 20 ms, and 2 ms more for each prompt token: 40 tokens take 80 ms.
+  // A token takes 2 ms, and 40 take 80 ms.
   pace.add(0, 4, 0.020);
-  pace.add(64, 4, 0.020 + 64 * 0.002);
+  EXPECT_EQ(pace.budget(), PromptPace::kFirst);
+  pace.add(64, 4, 68 * 0.002);
   EXPECT_EQ(pace.budget(), 40);
-  // Without other sequences, the whole step is the prompt's.
-  pace.add(160, 0, 160 * 0.002);
+  // However many others there are.
+  pace.add(40, 40, 80 * 0.002);
   EXPECT_NEAR(pace.budget(), 40, 1);
   // One step of 10 s, then usual ones.
   pace.add(40, 4, 10);
   EXPECT_GE(pace.budget(), 25);
-  for (int i = 0; i < 20; ++i) pace.add(40, 4, 0.020 + 40 * 0.002);
+  for (int i = 0; i < 20; ++i) pace.add(40, 4, 44 * 0.002);
   EXPECT_NEAR(pace.budget(), 40, 1);
   // Slower and faster machines.
   for (int i = 0; i < 40; ++i) pace.add(40, 4, 10);
   EXPECT_EQ(pace.budget(), PromptPace::kLeast);
-  for (int i = 0; i < 60; ++i) pace.add(16, 4, 0.020);
+  for (int i = 0; i < 60; ++i) pace.add(16, 4, 0.0001);
   EXPECT_EQ(pace.budget(), 512);
   EXPECT_EQ(PromptPace(7, 0.08).budget(), 7);
   EXPECT_EQ(PromptPace(100, 0).budget(), 100);

@@ -34,7 +34,7 @@ struct ModelApiOptions {
   int64_t cache_bytes = 0;
   /// Maximum number of prompt tokens that are read between two tokens of other requests, and the seconds that they may
   /// take (0: any time): longer prompts are read in parts. For Transformers.
-  int64_t prompt_tokens = 512;
+  int64_t prompt_tokens = 64;
   double prompt_seconds = 0.08;
   int64_t most_waiting = 1024;  ///< maximum number of waiting requests of a model; more get status 429
   std::string version{};
