@@ -71,6 +71,15 @@ case $case_name in
            <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' "m$count/training.jsonl") ||
         fail "the logs differ"
     done ;;
+  # A recipe, not a part of the tests: eight processes.
+  eight)
+    make_corpora
+    for architecture in rnn-attention transformer gpt encoder; do
+      train "one-$architecture" 1 8 "$architecture"
+      train "eight-$architecture" 8 1 "$architecture"
+      same "one-$architecture/model.safetensors" "eight-$architecture/model.safetensors"
+      echo "$architecture: the same bits"
+    done ;;
   # GPUs, one for each process, which exchange gradients through the memory of the host.
   gpus)
     plugin=$(dirname "$attend")/tests/libattend-pretend-cuda.so
