@@ -17,10 +17,9 @@ struct DeviceMessage {
 
 /// A connection between GPUs of several processes, one of each. Messages go from device memory to device memory.
 ///
-/// Transfers run in the background, in the order of the device's kernels: they send what kernels have written that were
-/// called before start_…(), and kernels that are called after finish() read what has arrived. The host waits for
-/// neither. All processes start the same transfers in the same order. Memory of a transfer must not be written or freed
-/// before finish().
+/// Transfers run in the background, in order with the device's kernels: start_…() sends what earlier calls of kernels
+/// write, and calls after finish() read what has arrived. The host does not wait for the device. All processes start
+/// the same transfers in the same order. Memory of a transfer must not be written or freed before finish().
 class DeviceConnection {
  public:
   /// Why the device cannot send messages, in one line; empty if it can.

@@ -156,8 +156,8 @@ void add_serve(Command& app) {
           ->type_name("N");
   command
       ->add_option("--prompt-time", arguments->prompt_milliseconds,
-                   "Time in milliseconds, about, that these prompt tokens may take: where they take longer, fewer are "
-                   "read at once (default: 80; 0: any time)")
+                   "Approximate time in milliseconds that these prompt tokens may take: on a slower machine, fewer are "
+                   "read at once (default: 80; 0: no limit)")
       ->check(whole_number(0, 1000000))
       ->type_name("N");
   command

@@ -19,8 +19,8 @@ struct DeviceGroup {
 /// Collective.
 ///
 /// If every member has a GPU of its own and its library for messages between GPUs (NCCL), messages go directly from
-/// device to device: start_…() sends what kernels write that were called before it, and kernels that are called after
-/// wait() see what has arrived; the host waits for neither. Otherwise the host copies messages through its own memory.
+/// device to device: start_…() sends what earlier calls of kernels write, and calls after wait() read what has arrived;
+/// the host does not wait for the device. Otherwise the host copies messages through its own memory.
 /// On the CPU it is a channel of `group`.
 DeviceGroup device_group(Group& group, Device device);
 

@@ -67,7 +67,7 @@ struct EngineOptions {
   /// Maximum number of prompt tokens in a step while other sequences generate, so that none of them waits long for its
   /// next token; four times as many while none generates. Longer prompts are read in several steps.
   int64_t prompt_tokens = INT64_MAX / 4;
-  double prompt_seconds = 0;  ///< if > 0, at most as many as have taken about this time in earlier steps
+  double prompt_seconds = 0;  ///< if > 0: at most as many as take about this time, judging by earlier steps
   int64_t cache_bytes = 0;    ///< limit for the memory of keys and values; 0: no limit
 };
 

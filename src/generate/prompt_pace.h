@@ -12,7 +12,7 @@ class PromptPace {
   static constexpr int64_t kFirst = 64;  ///< tokens, before any were read
   static constexpr int64_t kLeast = 16;  ///< tokens: smaller parts would take as long
 
-  /// At most `tokens`, and as many as add about `seconds` to a step; 0: any time.
+  /// At most `tokens`, and as many as take about `seconds`; 0: no limit.
   PromptPace(int64_t tokens, double seconds) : tokens_(tokens), seconds_(seconds) {}
 
   int64_t budget() const {
@@ -27,7 +27,7 @@ class PromptPace {
   void add(int64_t tokens, int64_t rows, double seconds) {
     if (tokens == 0) return;
     const double value = seconds / static_cast<double>(tokens + rows);
-    // A moving average. One slow step, for which the machine may be to blame, counts as twice the usual time.
+    // A moving average. A single slow step counts as at most twice the usual time: the machine may have been busy.
     per_token_ = per_token_ <= 0 ? value : per_token_ + 0.3 * (std::min(value, 2 * per_token_) - per_token_);
   }
 

@@ -242,8 +242,9 @@ void GradientExchange::send(Bucket& bucket) {
   for (size_t number = 0; number < most; ++number) bucket.sending.push_back(send_slices(bucket, number));
 }
 
-/// Starts to send part `number`, if this process has so many, and to receive this process's slice of the other ranks'
-/// parts of that number. With bf16 on the wire, values are rounded before they are sent.
+/// Starts an exchange of part `number`: this process sends each rank its slice of the part, and receives its own slice
+/// from each rank. A rank with fewer parts sends nothing. With bf16 on the wire, values are rounded before they are
+/// sent.
 GradientExchange::Sending GradientExchange::send_slices(Bucket& bucket, size_t number) {
   const auto ranks = static_cast<size_t>(group_->size()), own = static_cast<size_t>(group_->rank());
   const bool sends = number < parts_[own].size(), is_rounded = options_.wire == WireType::bf16;

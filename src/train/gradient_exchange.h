@@ -26,7 +26,7 @@ struct ExchangeOptions {
   WireType wire = WireType::f32;
 };
 
-/// The time of exchanges so far. Of messages that go directly from GPU to GPU it is unknown: 0.
+/// The time of exchanges so far; 0 if messages go directly from GPU to GPU, because that time is not measured.
 struct ExchangeTimes {
   double busy = 0;     ///< seconds in which gradients were exchanged
   double exposed = 0;  ///< seconds of them in which the computation waited

@@ -8,7 +8,6 @@
 // devices with N bytes, or full_after:N for devices without free memory after N launched kernels.
 // ATTEND_PRETEND=messages is no fault: the devices of threads, which stand for processes, can send each other messages.
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +20,7 @@
 
 #include "backend/cuda/messages.h"
 #include "backend/plugin.h"
+#include "testing/pretend_messages.h"
 #include "testing/pretend_widening.h"
 
 namespace attend {
@@ -393,76 +393,20 @@ void destroy_graph(void* graph) {
   own.captured.clear();
 }
 
-/// What the threads of a connection have sent: blocks by the number of the transfer, the sender and the receiver.
-struct Mail {
-  std::mutex mutex;
-  std::condition_variable arrived;
-  std::map<std::tuple<int64_t, int, int>, std::vector<std::byte>> blocks;
+using testing::PretendConnection;
 
-  void put(int64_t number, int from, int to, const void* data, size_t bytes) {
-    const auto* begin = static_cast<const std::byte*>(data);
-    std::lock_guard lock(mutex);
-    blocks[{number, from, to}].assign(begin, begin + bytes);
-    arrived.notify_all();
-  }
-  std::vector<std::byte> take(int64_t number, int from, int to) {
-    std::unique_lock lock(mutex);
-    arrived.wait(lock, [&] { return blocks.contains({number, from, to}); });
-    return std::move(blocks.extract({number, from, to}).mapped());
-  }
-};
-
-struct Connection {
-  std::shared_ptr<Mail> mail;
-  int rank = 0, size = 1;
-  int64_t transfers = 0;
-};
-
-/// What is left to do when the transfer is waited for.
-using PretendTransfer = std::function<void()>;
-
-void* connect(const std::string& invitation, int rank, int size) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<Mail>> all;
-  std::lock_guard lock(mutex);
-  auto& mail = all[invitation];
-  if (mail == nullptr) mail = std::make_shared<Mail>();
-  return new Connection{mail, rank, size};
-}
+PretendConnection& connection_of(void* connection) { return *static_cast<PretendConnection*>(connection); }
 
 void* exchange(void* connection, std::span<const DeviceMessage> sent, std::span<const DeviceMessage> received) {
-  auto& own = *static_cast<Connection*>(connection);
-  const int64_t number = own.transfers++;
-  for (const DeviceMessage& message : sent) {
-    check_range("messages: send", message.data, message.bytes);
-    own.mail->put(number, own.rank, message.rank, message.data, message.bytes);
+  for (const auto& messages : {sent, received}) {
+    for (const DeviceMessage& message : messages) check_range("messages.exchange", message.data, message.bytes);
   }
-  for (const DeviceMessage& message : received) {
-    check_range("messages: receive", message.data, message.bytes);
-    std::memset(message.data, 0xff, message.bytes);  // NaN, until it is waited for
-  }
-  return new PretendTransfer([&own, number, kept = std::vector(received.begin(), received.end())] {
-    for (const DeviceMessage& message : kept) {
-      const std::vector<std::byte> block = own.mail->take(number, message.rank, own.rank);
-      require<DeviceError>(block.size() == message.bytes, "messages: expected ", message.bytes, " bytes, got ",
-                           block.size());
-      std::memcpy(message.data, block.data(), message.bytes);
-    }
-  });
+  return connection_of(connection).exchange(sent, received);
 }
 
 void* sum(void* connection, float* values, size_t count) {
-  auto& own = *static_cast<Connection*>(connection);
-  const int64_t number = own.transfers++;
-  check_range("messages: sum", values, count * sizeof *values);
-  for (int rank = 0; rank < own.size; ++rank) own.mail->put(number, own.rank, rank, values, count * sizeof *values);
-  return new PretendTransfer([&own, number, values, count] {
-    for (int rank = 0; rank < own.size; ++rank) {
-      const std::vector<std::byte> block = own.mail->take(number, rank, own.rank);
-      const auto* from = reinterpret_cast<const float*>(block.data());
-      for (size_t i = 0; i < count; ++i) values[i] = rank == 0 ? from[i] : values[i] + from[i];
-    }
-  });
+  check_range("messages.sum", values, count * sizeof *values);
+  return connection_of(connection).sum({values, count});
 }
 
 constexpr PluginMessages kMessages{
@@ -474,15 +418,13 @@ constexpr PluginMessages kMessages{
           static std::atomic<int> made{0};
           return std::to_string(made++);
         },
-    .connect = connect,
-    .disconnect = +[](void* connection) { delete static_cast<Connection*>(connection); },
+    .connect = +[](const std::string& invitation, int rank, int size) -> void* {
+      return new PretendConnection(invitation, rank, size);
+    },
+    .disconnect = +[](void* connection) { delete &connection_of(connection); },
     .exchange = exchange,
     .sum = sum,
-    .finish =
-        +[](void* transfer) {
-          const std::unique_ptr<PretendTransfer> owned(static_cast<PretendTransfer*>(transfer));
-          (*owned)();
-        }};
+    .finish = PretendConnection::finish};
 
 PluginDevice describe(int index) {
   Memory& own = memory_of(index);

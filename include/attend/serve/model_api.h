@@ -33,7 +33,7 @@ struct ModelApiOptions {
   /// Maximum memory for the keys and values of a model in bytes; 0: no limit. On the CPU, for Transformers.
   int64_t cache_bytes = 0;
   /// Maximum number of prompt tokens that are read between two tokens of other requests, and the seconds that they may
-  /// take (0: any time): longer prompts are read in parts. For Transformers.
+  /// take (0: no limit): longer prompts are read in parts. For Transformers.
   int64_t prompt_tokens = 64;
   double prompt_seconds = 0.08;
   int64_t most_waiting = 1024;  ///< maximum number of waiting requests of a model; more get status 429
