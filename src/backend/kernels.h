@@ -228,7 +228,8 @@ struct RandomKernels {
   /// mean + deviation · √(−2 ln ((a + ½) / 2³²)) · cos (even i) or sin (odd i) of 2π b / 2³², where a and b are the
   /// words of the even and the odd element of i's pair.
   Kernel<void(RandomStream stream, double mean, double deviation, Rows y)> normal{"random.normal"};
-  /// y = x / (1 − p) if w_i >= drop_threshold(p), else 0. The backward pass is the same kernel applied to dy.
+  /// y = x / (1 − p) if dropout keeps the element, else 0: element i is number i mod 8 of those of block i / 8, as
+  /// attend/base/random.h says. The backward pass is the same kernel applied to dy.
   Kernel<void(RandomStream stream, double p, ConstRows x, Rows y)> dropout{"random.dropout"};
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "attend/ops/attention.h"
@@ -12,17 +13,60 @@ namespace {
 
 using namespace testing;
 
-/// The random word of element i, as specified in backend/kernels.h.
-uint32_t word(RandomStream stream, uint64_t i) { return philox(stream.seed, i / 4, stream.stream)[i % 4]; }
+/// Whether element i is kept, as specified in backend/kernels.h.
+bool is_kept(RandomStream stream, uint64_t i, double p) {
+  return keeps(philox<kDropRounds>(stream.seed, i / 8, stream.stream), i % 8, drop_threshold(p));
+}
 
-TEST(Dropout, EachElementFollowsItsOwnWord) {
+TEST(Dropout, ThresholdsAreTheNearestAndNeverZeroForAPositiveProbability) {
+  EXPECT_EQ(drop_threshold(0), 0u);
+  EXPECT_EQ(drop_threshold(1e-9), 1u);
+  EXPECT_EQ(drop_threshold(0.25), 0x2000u);
+  EXPECT_EQ(drop_threshold(0.1), 3277u);
+  EXPECT_EQ(drop_threshold(1), 0x8000u);
+  EXPECT_FALSE(keeps({0x7fff7fff, 0, 0, 0}, 0, drop_threshold(1)));
+  EXPECT_TRUE(keeps({0x00018000, 0, 0, 0}, 0, 0));
+  EXPECT_TRUE(keeps({0x00018000, 0, 0, 0}, 1, 1));
+  EXPECT_FALSE(keeps({0x00018000, 0, 0, 0}, 0, 1));  // the sixteenth bit is not used
+}
+
+/// The 15 bits of neighbours, and of the same element in consecutive streams, are independent: each bit is set in half
+/// of the elements, and equal to its neighbour in half of them, within five deviations.
+TEST(Dropout, BitsAreEvenAndIndependent) {
+  constexpr size_t kCount = 1 << 16;
+  const auto bits_of = [](uint64_t stream) {
+    std::vector<uint16_t> bits;
+    for (uint64_t block = 0; block < kCount / 8; ++block) {
+      for (const uint32_t word : philox<kDropRounds>(11, block, stream)) {
+        bits.push_back(static_cast<uint16_t>(word & 0x7fff));
+        bits.push_back(static_cast<uint16_t>(word >> 16 & 0x7fff));
+      }
+    }
+    return bits;
+  };
+  const std::vector<uint16_t> first = bits_of(1), second = bits_of(2);
+  const double deviation = std::sqrt(kCount / 4.0);
+  for (int bit = 0; bit < 15; ++bit) {
+    double set = 0, like_neighbour = 0, like_stream = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto at = [&](const std::vector<uint16_t>& bits, size_t place) { return bits[place % kCount] >> bit & 1; };
+      set += at(first, i);
+      like_neighbour += at(first, i) == at(first, i + 1);
+      like_stream += at(first, i) == at(second, i);
+    }
+    for (const double count : {set, like_neighbour, like_stream})
+      EXPECT_NEAR(count, kCount / 2.0, 5 * deviation) << bit;
+  }
+}
+
+TEST(Dropout, EachElementFollowsItsOwnBits) {
   const RandomStream stream{0x123456789abcdefull, 0xfedcba9876543210ull};
   for (int64_t size : {1, 31, 33, 257, 40000}) {
     const Tensor x = full({size}, 3);
     const auto y = dropout(x, 0.25, stream).to_vector();
     int64_t dropped = 0;
     for (int64_t i = 0; i < size; ++i) {
-      const bool kept = word(stream, static_cast<uint64_t>(i)) >= drop_threshold(0.25);
+      const bool kept = is_kept(stream, static_cast<uint64_t>(i), 0.25);
       ASSERT_EQ(y[static_cast<size_t>(i)], kept ? 4.0f : 0.0f) << i;
       dropped += !kept;
     }

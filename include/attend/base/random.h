@@ -5,13 +5,14 @@
 
 namespace attend {
 
-/// Philox4x32-10 (Salmon et al. 2011): four random 32-bit words as a pure function of a key and a counter. Each element
-/// of a sequence can be computed independently, so results do not depend on the thread count or the device.
+/// Philox4x32 (Salmon et al. 2011): four random 32-bit words as a pure function of a key and a counter. Each element of
+/// a sequence can be computed independently, so results do not depend on the thread count or the device.
+template <int kRounds = 10>
 constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
   std::array<uint32_t, 4> c{static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
                             static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
   auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
     c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
          static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
@@ -45,10 +46,18 @@ struct Rng {
 /// A uniform float in [0, 1), from the upper 24 bits of `bits`.
 constexpr float uniform_from_bits(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Dropout drops an element if its random word is below this threshold: P(drop) = p to within 2^-32.
+/// Dropout takes 15 bits for each element, so that a block of Philox serves eight elements, and the fewest rounds whose
+/// words pass the tests of BigCrush.
+constexpr int kDropRounds = 7, kDropGroup = 8;
+/// An element is dropped if its 15 bits are below this threshold: P(drop) = p to within 2^-16, and > 0 if p > 0.
 constexpr uint32_t drop_threshold(double p) {
-  const double scaled = p * 4294967296.0;
-  return scaled >= 4294967295.0 ? 0xffffffffu : static_cast<uint32_t>(scaled);
+  const auto nearest = static_cast<uint32_t>(p * 0x8000 + 0.5);
+  return p > 0 && nearest == 0 ? 1 : nearest;
+}
+/// Whether dropout keeps element `at` of the eight that share a block: each word has the bits of two elements, the
+/// lower half those of the first.
+constexpr bool keeps(const std::array<uint32_t, 4>& words, size_t at, uint32_t threshold) {
+  return (words[at / 2] >> (at % 2 * 16) & 0x7fff) >= threshold;
 }
 
 }  // namespace attend

@@ -15,14 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
-/// y = x · scale if the element's random word is at least the threshold, else 0 (also if x is NaN or ∞).
+/// y = x · scale if dropout keeps the element, else 0 (also if x is NaN or ∞).
 template <class T>
-void DropPiece(const uint32_t* words, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
+void DropPiece(const uint16_t* bits, uint32_t threshold, T scale, const T* x, T* y, int64_t count) {
   const hn::ScalableTag<T> d;
-  const hn::Rebind<uint32_t, decltype(d)> dw;
+  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const hn::Rebind<uint32_t, decltype(d)> middle;
   const auto factor = hn::Set(d, scale);
-  Sweep(d, count, [&](auto place) {  // `words` is padded by a whole vector
-    const auto row = hn::LoadU(dw, words + place.at);
+  Sweep(d, count, [&](auto place) {  // `bits` is padded by a whole vector
+    const auto row = hn::PromoteTo(middle, hn::LoadU(narrow, bits + place.at));
     const auto scaled = hn::Mul(place.load(x), factor);
     if constexpr (sizeof(T) == 4) {
       place.store(hn::IfThenElseZero(KeepMask(d, row, threshold), scaled), y);
@@ -41,8 +42,8 @@ void Dropout(RandomStream stream, double p, ConstRows x, Rows y) {
     for_each_piece(y.rows, y.cols, x.stride == x.cols && y.stride == y.cols, [&](const Piece& piece) {
       const T* const in = piece.of<T>(x);
       T* const out = piece.of<T>(y);
-      ForWords(stream, piece.first, piece.count, [&](const uint32_t* words, int64_t at, int64_t count) {
-        DropPiece<T>(words, threshold, scale, in + at, out + at, count);
+      ForDropBits(stream, piece.first, piece.count, [&](const uint16_t* bits, int64_t at, int64_t count) {
+        DropPiece<T>(bits, threshold, scale, in + at, out + at, count);
       });
     });
   });

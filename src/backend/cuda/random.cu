@@ -46,7 +46,7 @@ void uniform(RandomStream stream_of, double low, double high, Rows y) {
   with_float(y.dtype, "uniform", [&](auto type) {
     using T = decltype(type);
     uniform_kernel<T><<<random_grid(y.numel(), kRandomPack<T>), kRandomThreads, 0, stream()>>>(
-        stream_of, low, high - low, random_shape<T>(y), static_cast<T*>(y.data), y.stride);
+        stream_of, low, high - low, random_shape<kRandomPack<T>>(y), static_cast<T*>(y.data), y.stride);
   });
   check_launch("uniform");
 }

@@ -19,14 +19,10 @@ void KeepFactors(const HeadSlice<T>& head, int64_t i, int64_t begin, int64_t cou
   const T kept = static_cast<T>(1 / (1 - head.dropout));
   const uint32_t threshold = drop_threshold(head.dropout);
   const uint64_t base = (head.first_row + static_cast<uint64_t>(i)) * head.row_groups;
-  constexpr int64_t kBlocks = 32;
-  HWY_ALIGN uint32_t words[4 * kBlocks];
-  for (int64_t block = begin / 4; block * 4 < begin + count; block += kBlocks) {
-    const int64_t first = std::max(begin, block * 4), last = std::min(begin + count, (block + kBlocks) * 4);
-    PhiloxBlocks(head.random, base + static_cast<uint64_t>(block), (last - block * 4 + 3) / 4, words);
-    for (int64_t key = first; key < last; ++key)
-      factors[key - begin] = words[key - block * 4] >= threshold ? kept : T{0};
-  }
+  const int64_t first = static_cast<int64_t>(base) * kDropGroup + begin;
+  ForDropBits(head.random, first, count, [&](const uint16_t* bits, int64_t at, int64_t size) {
+    for (int64_t n = 0; n < size; ++n) factors[at + n] = (bits[n] & 0x7fff) >= threshold ? kept : T{0};
+  });
 }
 
 /// The part of a query's row that one panel of keys covers.

@@ -294,13 +294,14 @@ void DropWeights(const HeadSlice<T>& head, int64_t first, KeyRange keys, T* weig
   for (int n = 0; n < kVectors; ++n) {
     const uint64_t row = head.first_row + static_cast<uint64_t>(first + n * lanes);
     const LaneCounters<decltype(d)> counters(row * head.row_groups, head.row_groups);
-    for (int64_t group = keys.begin / 4; group * 4 < keys.end; ++group) {
+    for (int64_t group = keys.begin / kDropGroup; group * kDropGroup < keys.end; ++group) {
       const auto words = counters.words(head.random, static_cast<uint64_t>(group));
-      for (int64_t word = 0; word < 4; ++word) {
-        const int64_t key = group * 4 + word;
+      for (int64_t element = 0; element < kDropGroup; ++element) {
+        const int64_t key = group * kDropGroup + element;
         if (key < keys.begin || key >= keys.end) continue;
         T* w = weights + ((key - keys.begin) * kVectors + n) * lanes;
-        const auto kept = KeepMask(d, words[static_cast<size_t>(word)], threshold);
+        const auto word = words[static_cast<size_t>(element / 2)];
+        const auto kept = KeepMask(d, element % 2 == 0 ? word : hn::ShiftRight<16>(word), threshold);
         hn::StoreU(hn::IfThenElseZero(kept, hn::Mul(scale, hn::LoadU(d, w))), d, w);
       }
     }

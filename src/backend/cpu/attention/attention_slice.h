@@ -41,7 +41,7 @@ struct HeadSlice {
   bool causal = false;
   int64_t window = 0;
   int64_t first_query = 0, first_key = 0;  ///< where this sequence begins on the query and key axes
-  // Dropout: weight (i, j) uses word j mod 4 of philox(seed, (first_row + i) · row_groups + j / 4, stream).
+  // Dropout: weight (i, j) is element j mod 8 of the block of counter (first_row + i) · row_groups + j / 8.
   double dropout = 0;
   RandomStream random;
   uint64_t first_row = 0, row_groups = 0;
@@ -176,7 +176,7 @@ HeadSlice<T> slice_of(const AttentionProblem& problem, const SequenceSpan& span,
   slice.dropout = problem.dropout;
   slice.random = problem.random.settled();
   slice.first_row = static_cast<uint64_t>((span.batch * problem.q.shape[1] + head) * problem.q.shape[2] + span.q_begin);
-  slice.row_groups = static_cast<uint64_t>((problem.k.shape[2] + 3) / 4);
+  slice.row_groups = static_cast<uint64_t>((problem.k.shape[2] + kDropGroup - 1) / kDropGroup);
   return slice;
 }
 

@@ -76,10 +76,12 @@ struct PairGradient {
 };
 template <class C>
 __device__ PairGradient<C> pair_gradient(const Scorer<C>& scorer, C raw, C upstream, int i, int j, C lse, C delta,
-                                         uint32_t word) {
+                                         bool is_kept) {
   const C score = scorer.score(raw, i, j);
   if (score == hidden_score<C>()) return {0, 0, 0};
-  const C weight = weight_exp(score - lse), kept = scorer.p.drops ? scorer.keep(word) : C{1};
+  const C weight = weight_exp(score - lse), kept = !scorer.p.drops ? C{1}
+                                                   : is_kept       ? static_cast<C>(scorer.p.kept)
+                                                                   : C{0};
   const C after = weight * (upstream * kept - delta);
   C before = after;
   if (scorer.p.softcap > 0) {
@@ -160,13 +162,13 @@ __global__ void __launch_bounds__(kThreads, 2) key_kernel(const __grid_constant_
       if (!plain) {
         for_own_columns<M, kPassing>([&](int key, int column) {
           const int i = query + column;
-          const uint4 words = p.drops ? scorer.words(i, (first + key) / 4) : uint4{};
+          const uint32_t kept = p.drops ? scorer.kept_of_four(i, first + key) : 0;
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             C& weight = weights[weight_index<C, kPassing>(key + e, column)];
             C& gradient = gradients[weight_index<C, kPassing>(key + e, column)];
             const PairGradient<C> result = pair_gradient(scorer, weight, gradient, i, first + key + e, lse[column],
-                                                         delta[column], word_of(words, e));
+                                                         delta[column], (kept >> e & 1) != 0);
             weight = result.weight;
             gradient = result.before;
           }
@@ -280,13 +282,13 @@ __device__ void query_gradients(const BackwardCall& call, const Block& block, in
     if (!plain) {
       for_own_rows<M, kPassing>([&](int query, int column) {
         const int i = first + query;
-        const uint4 words = p.drops ? scorer.words(i, (key + column) / 4) : uint4{};
+        const uint32_t kept = p.drops ? scorer.kept_of_four(i, key + column) : 0;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           C& weight = weights[weight_index<C, kPassing>(query, column + e)];
           C& gradient = gradients[weight_index<C, kPassing>(query, column + e)];
-          const PairGradient<C> result =
-              pair_gradient(scorer, weight, gradient, i, key + column + e, lse[query], delta[query], word_of(words, e));
+          const PairGradient<C> result = pair_gradient(scorer, weight, gradient, i, key + column + e, lse[query],
+                                                       delta[query], (kept >> e & 1) != 0);
           weight = result.after;
           gradient = result.before;
         }

@@ -147,7 +147,7 @@ __device__ void decode_softmax(const Scorer<C>& scorer, int i, int first_key, C*
     C kept = weight;
     if (scorer.p.drops) {
       const int key = first_key + n + lane;
-      kept *= scorer.keep(word_of(scorer.words(i, key / 4), key % 4));
+      kept *= scorer.keep(scorer.kept(i, key / 8), key % 8);
     }
     scores[n + lane] = kept;
   }

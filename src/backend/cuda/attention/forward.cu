@@ -96,9 +96,9 @@ __device__ void finish_scores(const Scorer<C>& scorer, int first, int key, C* ti
 template <int M, int kKeys, class C>
 __device__ void drop_weights(const Scorer<C>& scorer, int first, int key, C* tile) {
   for_own_rows<M, kKeys>([&](int row, int column) {
-    const uint4 words = scorer.words(first + row, (key + column) / 4);
+    const uint32_t kept = scorer.kept_of_four(first + row, key + column);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) tile[weight_index<C, kKeys>(row, column + e)] *= scorer.keep(word_of(words, e));
+    for (int e = 0; e < 4; ++e) tile[weight_index<C, kKeys>(row, column + e)] *= scorer.keep(kept, e);
   });
 }
 

@@ -289,8 +289,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
       if constexpr (kEarly) {
         if (kScored && args.options.drops) {
 #pragma unroll
-          for (int i = 0; i < kQueries / 2; i += 2)
-            p[i / 2] = pack<T>((kept[0] >> i & 1) != 0 ? s[i] : 0.f, (kept[0] >> (i + 1) & 1) != 0 ? s[i + 1] : 0.f);
+          for (int i = 0; i < kQueries / 2; i += 2) p[i / 2] = drop_pair(pack<T>(s[i], s[i + 1]), kept, i);
         } else {
           pack_all(s, p);
         }
@@ -302,7 +301,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
       if constexpr (kScored) {
         if (args.options.drops) {
 #pragma unroll
-          for (int i = 0; i < kQueries / 2; ++i) dp[i] = (kept[0] >> i & 1) != 0 ? dp[i] * args.options.drop.kept : 0.f;
+          for (int i = 0; i < kQueries / 2; ++i) dp[i] = is_kept(kept, i) ? dp[i] : 0.f;
         }
       }
       const float2* delta = reinterpret_cast<const float2*>(shared.delta[at.stage]) + lane % 4;
@@ -313,7 +312,12 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
           p[i / 2] = pack<T>(s[i], s[i + 1]);
           p[i / 2 + 1] = pack<T>(s[i + 2], s[i + 3]);
         }
-        const auto gradient = [&](int n, float d) { dp[n] = kScored && s[n] == 0 ? 0.f : s[n] * (dp[n] - d); };
+        const auto gradient = [&](int n, float d) {
+          if constexpr (kScored)
+            dp[n] = s[n] == 0 ? 0.f : s[n] * fmaf(dp[n], args.options.drop.kept, -d);
+          else
+            dp[n] = s[n] * (dp[n] - d);
+        };
         gradient(i, row.x);
         gradient(i + 1, row.y);
         gradient(i + 2, row.x);

@@ -105,14 +105,14 @@ ScoreOptions score_options(const AttentionProblem& problem) {
   options.drops = problem.dropout > 0;
   DropOptions& drop = options.drop;
   auto k0 = static_cast<uint32_t>(problem.random.seed), k1 = static_cast<uint32_t>(problem.random.seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+  for (int round = 0; round < kDropRounds; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
     drop.keys[2 * round] = k0;
     drop.keys[2 * round + 1] = k1;
   }
   drop.stream = problem.random.stream;
   drop.base = problem.random.base;
-  drop.groups = static_cast<uint64_t>((problem.k.shape[2] + 3) / 4);
-  drop.threshold = drop_threshold(problem.dropout);
+  drop.groups = static_cast<uint64_t>((problem.k.shape[2] + kDropGroup - 1) / kDropGroup);
+  drop.thresholds = two_thresholds(drop_threshold(problem.dropout));
   drop.kept = static_cast<float>(1 / (1 - problem.dropout));
   return options;
 }

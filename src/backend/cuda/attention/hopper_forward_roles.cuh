@@ -261,10 +261,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, Shared& sh
       }
     };
     const auto pack_block = [&] {
-      if constexpr (kDrops) {
-        if (has<kOptions>(args, kDropout)) drop_weights(s, kept);
-      }
       pack_weights<T>(s, p);
+      if constexpr (kDrops) {
+        if (!has<kOptions>(args, kDropout)) return;
+#pragma unroll
+        for (int n = 0; n < kKeys / 4; ++n) p[n] = drop_pair(p[n], kept, 2 * n);
+      }
     };
 
     RowState rows[2];

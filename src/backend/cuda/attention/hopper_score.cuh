@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/cuda/attention/hopper_common.h"
+#include "backend/cuda/random.cuh"
 
 // The options of attention on scores in the registers of warpgroup products, with the meaning that score.cuh gives
 // them.
@@ -13,7 +14,7 @@
 //
 // Scores with options are in natural units, so that weights are 2^(kLog2E · score). The steps, in their order:
 // scale_scores or cap_scores, subtract_distances, add_bias, hide_masked, positions (by the kernels), and on weights
-// drop_weights. A hidden key may give NaN here: kernels mark blocks that are not finite (marks.h).
+// drop_pair. A hidden key may give NaN here: kernels mark blocks that are not finite (marks.h).
 namespace attend::cuda {
 
 template <int kCount>
@@ -249,15 +250,15 @@ __device__ __forceinline__ void hide_masked(float (&s)[kCount], const void* tile
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
-/// The random words of attend/base/random.h: those of query row r (counted over batch, heads and queries) and keys 4 g
-/// … 4 g + 3 are the block of counter r · groups + g.
+/// The random bits of attend/base/random.h: those of query row r (counted over batch, heads and queries) and keys 8 g …
+/// 8 g + 7 are in the block of counter r · groups + g.
 struct DropOptions {
-  uint32_t keys[20] = {};  ///< of the ten rounds, two each
+  uint32_t keys[2 * kDropRounds] = {};  ///< of the rounds, two each
   uint64_t stream = 0;
   const uint64_t* base = nullptr;  ///< see RandomStream
-  uint64_t groups = 0;             ///< groups of four keys of a query
-  uint32_t threshold = 0;          ///< a weight is dropped if its word is below
-  float kept = 1;                  ///< factor of the other weights
+  uint64_t groups = 0;             ///< groups of eight keys of a query
+  uint32_t thresholds = 0;         ///< two_thresholds()
+  float kept = 1;                  ///< factor of the weights that are not dropped
 };
 
 __device__ __forceinline__ uint64_t settled_stream(const DropOptions& drop) {
@@ -265,14 +266,14 @@ __device__ __forceinline__ uint64_t settled_stream(const DropOptions& drop) {
                               : drop.stream;
 }
 
-/// Sets bit kFirst + e if word e of the block of a counter is not below the threshold.
-template <int kFirst>
-__device__ __forceinline__ void keep_of_four(const DropOptions& drop, uint64_t stream, uint64_t counter,
-                                             uint32_t& bits) {
+/// Shifts the kept bits of the block of a counter into `bits` from above, those of the first elements of the four words
+/// into the lower half, those of the second elements into the upper half. After four blocks, bit 16 h + 4 b + w belongs
+/// to half h of word w of block b.
+__device__ __forceinline__ void add_kept(const DropOptions& drop, uint64_t stream, uint64_t counter, uint32_t& bits) {
   uint32_t c[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(stream),
                    static_cast<uint32_t>(stream >> 32)};
 #pragma unroll
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kDropRounds; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
     c[0] = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ drop.keys[2 * round];
     c[1] = static_cast<uint32_t>(p1);
@@ -280,69 +281,71 @@ __device__ __forceinline__ void keep_of_four(const DropOptions& drop, uint64_t s
     c[3] = static_cast<uint32_t>(p0);
   }
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    // A predicated instruction, without a register for the result of the comparison.
-    asm("{\n.reg .pred kept;\nsetp.ge.u32 kept, %1, %2;\n@kept or.b32 %0, %0, %3;\n}"
-        : "+r"(bits)
-        : "r"(c[e]), "r"(drop.threshold), "r"(1u << (kFirst + e)));
-  }
+  for (const uint32_t word : c) bits = bits >> 1 | kept_pair(word, drop.thresholds);
 }
 
-/// Bit i mod 32 of word i / 32: whether dropout keeps the weight of register i. `row`: number of the thread's first
-/// query; `key`: the thread's first key, counted from that of the sequence. All lanes call it: lanes with the same four
-/// keys share the work, each for other queries.
+/// One step of a transposition: lanes whose numbers differ in kLane exchange the fields of x whose places differ in
+/// kShift. kLow: the fields of the lower place.
+template <int kLane, int kShift, uint32_t kLow>
+__device__ __forceinline__ uint32_t exchange_fields(uint32_t x) {
+  const uint32_t other = __shfl_xor_sync(0xffffffff, x, kLane);
+  const bool is_upper = (threadIdx.x & kLane) != 0;
+  const uint32_t moved = is_upper ? other >> kShift : other << kShift;
+  const uint32_t own = is_upper ? ~kLow : kLow;
+  return (x & own) | (moved & ~own);
+}
+
+/// Place of register i's bit in word i / 32 of kept_bits(). The bits of registers i and i + 1, for even i, are 16
+/// apart.
+__host__ __device__ constexpr int kept_place(int i) { return i % 2 * 16 + i / 16 % 2 * 8 + i / 2 % 2 * 4 + i / 4 % 4; }
+
+/// The weights of kCount registers that dropout keeps. `row`: number of the thread's first query; `key`: the thread's
+/// first key, counted from that of the sequence. All lanes call it: the lanes that need bits of the same blocks compute
+/// four blocks each and exchange the bits.
 template <bool kFlipped, int kCount>
 __device__ __forceinline__ void kept_bits(const DropOptions& drop, uint64_t stream, uint64_t row, int key,
                                           uint32_t (&bits)[kCount / 32]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Not flipped: two lanes have four keys in common; one computes the words of the first query row, the other those of
-  // the second. Flipped: four lanes, each for one of two queries and one of two groups of keys.
-  const int turn = kFlipped ? lane / 4 % 4 : lane % 2;
-  const int group = key / 4 + (kFlipped ? turn / 2 * 2 : 0);
-  uint64_t counter = (row + (kFlipped ? turn % 2 : turn * 8)) * drop.groups + static_cast<uint64_t>(group);
+  // Not flipped: the four lanes of a query have words 0 … 3 of its blocks. Lane t computes, for the fragments t and
+  // t + 4 of eight, the blocks of both rows. Flipped: the eight lanes of a query have one element each. Lane 2 w + h
+  // computes, for query h of the fragments w and w + 4, the blocks of both groups of keys.
+  const int turn = kFlipped ? lane / 8 : lane % 4;
+  const uint64_t step = kFlipped ? 8 * drop.groups : 1;    // from one fragment to the next
+  const uint64_t across = kFlipped ? 1 : 8 * drop.groups;  // from one row of fragments to the other
+  const uint64_t first = row + (kFlipped ? static_cast<uint64_t>(lane / 4 % 2) : 0);
+  uint64_t counter = first * drop.groups + static_cast<uint64_t>(key / 8) + static_cast<uint64_t>(turn) * step;
 #pragma unroll
-  for (int word = 0; word < kCount / 32; ++word) {
-    uint32_t all = 0;
+  for (int word = 0; word < kCount / 32; ++word, counter += 8 * step) {
+    uint32_t two[2] = {};  // independent, so that their instructions overlap
+    add_kept(drop, stream, counter, two[0]);
+    add_kept(drop, stream, counter + 4 * step, two[1]);
+    add_kept(drop, stream, counter + across, two[0]);
+    add_kept(drop, stream, counter + 4 * step + across, two[1]);
+    // Each has 8 bits in the upper half of its halves.
+    uint32_t all = (two[0] >> 8 & 0x00ff00ff) | (two[1] & 0xff00ff00);
     if constexpr (kFlipped) {
-#pragma unroll 2
-      for (int n = 0; n < 8; n += 2) {
-        uint32_t two = 0;
-        keep_of_four<0>(drop, stream, counter, two);
-        keep_of_four<16>(drop, stream, counter + 8 * drop.groups, two);
-        two <<= 4 * turn;
-        counter += 16 * drop.groups;
-        two |= __shfl_xor_sync(0xffffffff, two, 4);
-        two |= __shfl_xor_sync(0xffffffff, two, 8);
-        // Bit `turn` of the four nibbles of each half.
-        two = two >> turn & 0x11111111;
-        two |= two >> 3;
-        two |= two >> 6;
-        all = all >> 8 | (two & 15) << 24 | (two >> 16 & 15) << 28;
-      }
+      all = exchange_fields<4, 16, 0x0000ffff>(all);
+      all = exchange_fields<8, 1, 0x55555555>(all);
+      all = exchange_fields<16, 2, 0x33333333>(all);
     } else {
-#pragma unroll 1
-      for (int n = 0; n < 2; ++n, counter += 8) {
-        uint32_t four[4] = {};  // independent, so that their instructions overlap
-        keep_of_four<0>(drop, stream, counter, four[0]);
-        keep_of_four<4>(drop, stream, counter + 2, four[1]);
-        keep_of_four<8>(drop, stream, counter + 4, four[2]);
-        keep_of_four<12>(drop, stream, counter + 6, four[3]);
-        all = all >> 16 | (four[0] | four[1] | four[2] | four[3]) << 16;
-      }
-      // Nibble n has the kept bits of four keys of one row. This lane needs two of these keys, in both rows.
-      const uint32_t sent = (turn == 0 ? all >> 2 : all) & 0x33333333;
-      const uint32_t other = __shfl_xor_sync(0xffffffff, sent, 1);
-      all = turn == 0 ? (all & 0x33333333) | other << 2 : (all & 0xcccccccc) | other;
+      all = exchange_fields<1, 1, 0x55555555>(all);
+      all = exchange_fields<2, 2, 0x33333333>(all);
     }
     bits[word] = all;
   }
 }
 
-/// Sets the elements that dropout does not keep to 0.
 template <int kCount>
-__device__ __forceinline__ void drop_weights(float (&w)[kCount], const uint32_t (&bits)[kCount / 32]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) w[i] = (bits[i / 32] >> (i % 32) & 1) != 0 ? w[i] : 0.f;
+__device__ __forceinline__ bool is_kept(const uint32_t (&bits)[kCount], int i) {
+  return (bits[i / 32] >> kept_place(i) & 1) != 0;
+}
+
+/// Sets the elements that dropout does not keep to 0, in a word of the packed registers i and i + 1, for even i.
+template <int kCount>
+__device__ __forceinline__ uint32_t drop_pair(uint32_t pair, const uint32_t (&bits)[kCount], int i) {
+  uint32_t mask;  // copies of the signs of bytes 1 and 3
+  asm("prmt.b32 %0, %1, %1, 0xBB99;" : "=r"(mask) : "r"(bits[i / 32] << (15 - kept_place(i))));
+  return pair & mask;
 }
 
 // --- all -------------------------------------------------------------------------------------------------------------

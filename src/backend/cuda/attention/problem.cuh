@@ -120,10 +120,12 @@ struct Problem {
   double scale = 1, softcap = 0;
   bool drops = false;
   double kept = 1;         ///< factor of the weights that dropout keeps
-  uint32_t threshold = 0;  ///< a weight is dropped if its random word is below
+  uint32_t threshold = 0;  ///< drop_threshold()
   RandomStream random;
 
   __device__ int group() const { return heads / kv_heads; }
+  /// Groups of keys of a query whose weights share a block of random words.
+  __device__ uint64_t drop_groups() const { return static_cast<uint64_t>((keys + kDropGroup - 1) / kDropGroup); }
   /// True if a weight can be 0 because its key is hidden. Values of hidden keys may be NaN and must then be skipped.
   __device__ bool hides_pairs() const { return mask.data != nullptr || bias.data != nullptr; }
   /// True if scores need more than their scale.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cuda/attention/problem.cuh"
+#include "backend/cuda/random.cuh"
 
 // From q · k to the final score: scale, softcap, ALiBi, bias, and −inf where a query may not attend. Every operation is
 // rounded on its own, so that all kernels give a score the same bits.
@@ -21,29 +22,6 @@ __device__ __forceinline__ float weight_exp(float x) {
   return y;
 }
 __device__ __forceinline__ double weight_exp(double x) { return exp(x); }
-
-/// RandomStream::settled() for a base in the device's memory.
-__device__ __forceinline__ RandomStream settled(RandomStream random) {
-  if (random.base != nullptr) random.stream += __ldg(reinterpret_cast<const unsigned long long*>(random.base));
-  return random;
-}
-
-/// Philox4x32-10: the words of attend/base/random.h.
-__device__ inline uint4 philox_words(RandomStream random, uint64_t counter) {
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
-  uint32_t c2 = static_cast<uint32_t>(random.stream), c3 = static_cast<uint32_t>(random.stream >> 32);
-  uint32_t k0 = static_cast<uint32_t>(random.seed), k1 = static_cast<uint32_t>(random.seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    const uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-    const uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-    c0 = high1 ^ c1 ^ k0;
-    c1 = low1;
-    c2 = high0 ^ c3 ^ k1;
-    c3 = low0;
-  }
-  return {c0, c1, c2, c3};
-}
 
 /// The scores of one head of one sequence.
 template <class C>
@@ -82,20 +60,18 @@ struct Scorer {
     return x;
   }
 
-  /// The random words of query i and keys 4 · group … 4 · group + 3.
-  __device__ uint4 words(int i, int group) const {
+  /// Bit e: whether dropout keeps the weight of query i and key 8 · group + e.
+  __device__ uint32_t kept(int i, int group) const {
     const uint64_t row = (static_cast<uint64_t>(sequence.batch) * static_cast<uint64_t>(p.heads) + head) *
                              static_cast<uint64_t>(p.queries) +
                          static_cast<uint64_t>(sequence.q_begin + i);
-    return philox_words(settled(p.random),
-                        row * static_cast<uint64_t>((p.keys + 3) / 4) + static_cast<uint64_t>(group));
+    const uint64_t counter = row * p.drop_groups() + static_cast<uint64_t>(group);
+    return kept_of_eight(philox_words<kDropRounds>(settled(p.random), counter), two_thresholds(p.threshold));
   }
-  /// The factor by which dropout multiplies a weight, from its word.
-  __device__ C keep(uint32_t word) const { return word >= p.threshold ? static_cast<C>(p.kept) : C{0}; }
+  /// The same for the four keys from `key` on, a multiple of 4.
+  __device__ uint32_t kept_of_four(int i, int key) const { return kept(i, key / 8) >> key % 8 & 15; }
+  /// The factor by which dropout multiplies a weight, from its bit of kept().
+  __device__ C keep(uint32_t bits, int e) const { return (bits >> e & 1) != 0 ? static_cast<C>(p.kept) : C{0}; }
 };
-
-__device__ __forceinline__ uint32_t word_of(const uint4& words, int at) {
-  return at == 0 ? words.x : at == 1 ? words.y : at == 2 ? words.z : words.w;
-}
 
 }  // namespace attend::cuda::attention

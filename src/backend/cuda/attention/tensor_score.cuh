@@ -195,37 +195,41 @@ struct Pairing {
   }
 
   /// The weights that dropout keeps; all bits are set if there is no dropout. All lanes call it. The lanes that need
-  /// words of the same four keys share the work: each computes the words of one query.
+  /// bits of the same eight keys share the work, in two tiles at a time: four lanes for two rows of queries, or, if
+  /// kFlipped, eight lanes for two columns of queries and two groups of keys.
   __device__ __forceinline__ uint32_t kept_bits(int m) const {
     if (!p.drops) return ~0u;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int turn = kFlipped ? lane / 4 % 4 : lane % 2;
-    const uint64_t groups = static_cast<uint64_t>((p.keys + 3) / 4);
+    const int lane = static_cast<int>(threadIdx.x) % 32, turn = kFlipped ? lane / 4 : lane % 4;
     const uint64_t row =
         (static_cast<uint64_t>(sequence.batch) * static_cast<uint64_t>(p.heads) + static_cast<uint64_t>(head)) *
             static_cast<uint64_t>(p.queries) +
-        static_cast<uint64_t>(sequence.q_begin + (kFlipped ? first_query + turn % 2 : query(m, 0, 2 * turn)));
-    const int group = first_key / 4 + (kFlipped ? turn / 2 * 2 : 0);
-    uint64_t counter = row * groups + static_cast<uint64_t>(group);
+        static_cast<uint64_t>(sequence.q_begin +
+                              (kFlipped ? first_query + turn % 2 + turn / 4 * 8 : query(m, 0, turn % 2 * 2)));
+    const uint64_t groups = p.drop_groups();
+    uint64_t counter = row * groups + static_cast<uint64_t>(first_key / 8 + turn / 2 % 2);
     const RandomStream random = settled(p.random);
+    const uint32_t two = two_thresholds(p.threshold);
     uint32_t bits = 0;
 #pragma unroll 2
-    for (int n = 0; n < N; ++n, counter += kFlipped ? 8 * groups : 2) {
-      const uint4 words = philox_words(random, counter);
-      uint32_t four = (words.x >= p.threshold ? 1u : 0u) | (words.y >= p.threshold ? 2u : 0u) |
-                      (words.z >= p.threshold ? 4u : 0u) | (words.w >= p.threshold ? 8u : 0u);
-      four <<= 4 * turn;
-      if constexpr (kFlipped) {
-        four |= __shfl_xor_sync(~0u, four, 4);
-        four |= __shfl_xor_sync(~0u, four, 8);
-        four = four >> turn & 0x1111;
-        four = (four | four >> 3 | four >> 6 | four >> 9) & 15;
-      } else {
-        four |= __shfl_xor_sync(~0u, four, 1);
-        four >>= 2 * turn;
-        four = (four & 3) | (four >> 2 & 12);
+    for (int n = 0; n < N; n += 2, counter += kFlipped ? 16 * groups : 2) {
+      uint32_t all = kept_of_eight(philox_words<kDropRounds>(random, counter), two) << (turn % 4 * 8);
+      all |= __shfl_xor_sync(~0u, all, kFlipped ? 4 : 1);
+      all |= __shfl_xor_sync(~0u, all, kFlipped ? 8 : 2);
+      // Not flipped: bytes 0 and 1 belong to the rows of the first tile, 2 and 3 to those of the second. Flipped: `all`
+      // has the bytes of the four elements of the first tile in the lower half of the warp, of the second in the upper.
+      const uint32_t other = kFlipped ? __shfl_xor_sync(~0u, all, 16) : all >> 16;
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        uint32_t four;
+        if constexpr (kFlipped) {
+          four = (tile == turn / 4 ? all : other) >> turn & 0x01010101;
+          four = (four | four >> 7 | four >> 14 | four >> 21) & 15;
+        } else {
+          four = (tile == 0 ? all : other) >> (2 * turn);
+          four = (four & 3) | (four >> 6 & 12);
+        }
+        if (n + tile < N) bits |= four << (4 * (n + tile));
       }
-      bits |= four << (4 * n);
     }
     return bits;
   }

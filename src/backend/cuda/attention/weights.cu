@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kWeightThreads) finish_kernel(const __grid_con
     if (key >= p.keys) break;
     C weight = weights[key];
     if (sum > 0) weight = static_cast<C>(static_cast<double>(weight) / sum);
-    if (p.drops && j >= 0 && j < task.sequence.keys) weight *= scorer.keep(word_of(scorer.words(task.i, j / 4), j % 4));
+    if (p.drops && j >= 0 && j < task.sequence.keys) weight *= scorer.keep(scorer.kept(task.i, j / 8), j % 8);
     weights[key] = weight;
   }
 }
