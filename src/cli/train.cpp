@@ -165,6 +165,7 @@ void print_json(const TrainingOutcome& outcome, const std::string& path) {
     json["processes"] = distributed::world().size();
     json["exchange_seconds"] = outcome.exchange_seconds;
     json["exposed_seconds"] = outcome.exposed_seconds;
+    json["waited_seconds"] = outcome.waited_seconds;
     if (outcome.ring_seconds > 0) {
       json["ring_seconds"] = outcome.ring_seconds;
       json["ring_exposed_seconds"] = outcome.ring_exposed_seconds;

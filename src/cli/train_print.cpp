@@ -185,7 +185,11 @@ std::string transfer_text(const char* what, double seconds, double exposed, int6
 }
 
 std::string exchange_text(const TrainingOutcome& outcome) {
-  return transfer_text("exchange of gradients", outcome.exchange_seconds, outcome.exposed_seconds, outcome.made_now);
+  const std::string text =
+      transfer_text("exchange of gradients", outcome.exchange_seconds, outcome.exposed_seconds, outcome.made_now);
+  if (text.empty() || outcome.waited_seconds <= 0) return text;
+  return text + format("; %.3g ms per step waiting for slower processes",
+                       1000 * outcome.waited_seconds / static_cast<double>(outcome.made_now));
 }
 
 std::string ring_text(const TrainingOutcome& outcome) {

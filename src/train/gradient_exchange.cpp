@@ -168,7 +168,13 @@ void GradientExchange::ready(size_t parameter, GradientSum& sum) {
   add_time(start);
 }
 
-/// Takes the buckets in order, as the other processes do.
+/// Seconds since `start` in which the computation has waited. The mutex is held.
+double GradientExchange::overlap(Clock::time_point start) const {
+  return waits_since_ ? since(std::max(start, *waits_since_)) : 0;
+}
+
+/// Takes the buckets in order, as the other processes do. A barrier separates the wait for slower processes, which
+/// leaves the core to the computation, from the exchange, which needs it.
 void GradientExchange::work() {
   for (size_t next = 0;; next = (next + 1) % buckets_.size()) {
     {
@@ -176,9 +182,15 @@ void GradientExchange::work() {
       changed_.wait(lock, [&] { return is_over_ || (done_ == next && buckets_[next]->missing == 0); });
       if (is_over_) return;
     }
-    const auto start = Clock::now();
+    auto start = Clock::now();
     try {
       Bucket& bucket = *buckets_[next];
+      group_->barrier();
+      {
+        const std::lock_guard lock(mutex_);
+        times_.waited += overlap(start);
+      }
+      start = Clock::now();
       send(bucket);
       add(bucket);
       receive(bucket);
@@ -189,6 +201,7 @@ void GradientExchange::work() {
     {
       const std::lock_guard lock(mutex_);
       times_.busy += since(start);
+      times_.exposed += overlap(start);
       ++done_;
       if (error_) return changed_.notify_all();
     }
@@ -205,9 +218,10 @@ std::vector<Tensor> GradientExchange::finish() {
     add_time(start);
   } else {
     std::unique_lock lock(mutex_);
+    waits_since_ = start;
     changed_.wait(lock, [&] { return error_ || done_ == buckets_.size(); });
+    waits_since_.reset();
     if (error_) std::rethrow_exception(error_);
-    times_.exposed += since(start);
   }
   const std::lock_guard lock(mutex_);
   done_ = 0;

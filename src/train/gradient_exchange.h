@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ struct ExchangeOptions {
 struct ExchangeTimes {
   double busy = 0;     ///< seconds in which gradients were exchanged
   double exposed = 0;  ///< seconds of them in which the computation waited
+  double waited = 0;   ///< seconds in which the computation waited for slower processes
 };
 
 /// Adds the gradients of all processes while the backward pass still runs.
@@ -39,8 +41,8 @@ struct ExchangeTimes {
 /// the order of the tree (see TreeSum), and sends the sum back to all. So a process sends and receives about twice the
 /// size of the gradients, whatever the number of processes, and the bits of the sums do not depend on that number.
 ///
-/// On the CPU, a thread does all of this. On a GPU, slices are sent during the backward pass, in the background; they
-/// are added, by kernels, and sent back in finish().
+/// On the CPU, a thread does all of this, as soon as every process has the bucket's gradients. On a GPU, slices are
+/// sent during the backward pass, in the background; they are added, by kernels, and sent back in finish().
 class GradientExchange {
  public:
   /// The parameters are f32 on one device. Collective.
@@ -63,6 +65,7 @@ class GradientExchange {
   struct Bucket;
   struct Sending;
   void work();
+  double overlap(std::chrono::steady_clock::time_point start) const;
   void add_time(std::chrono::steady_clock::time_point start);
   void send(Bucket& bucket);
   Sending send_slices(Bucket& bucket, size_t number);
@@ -84,6 +87,7 @@ class GradientExchange {
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t done_ = 0;  // buckets of this update; guarded by mutex_, like the following
+  std::optional<std::chrono::steady_clock::time_point> waits_since_;  // the computation waits in finish()
   bool is_over_ = false;
   std::exception_ptr error_;
   std::thread thread_;

@@ -333,6 +333,7 @@ class Run {
     outcome.best_step = state_.best_step;
     outcome.exchange_seconds = step_.exchange_times().busy;
     outcome.exposed_seconds = step_.exchange_times().exposed;
+    outcome.waited_seconds = step_.exchange_times().waited;
     if (part_) outcome.ring_seconds = part_->times().busy, outcome.ring_exposed_seconds = part_->times().exposed;
   }
 

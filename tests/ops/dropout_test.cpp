@@ -13,6 +13,9 @@ namespace {
 
 using namespace testing;
 
+/// The random word of element i, as specified in backend/kernels.h.
+uint32_t word(RandomStream stream, uint64_t i) { return philox(stream.seed, i / 4, stream.stream)[i % 4]; }
+
 /// Whether element i is kept, as specified in backend/kernels.h.
 bool is_kept(RandomStream stream, uint64_t i, double p) {
   return keeps(philox<kDropRounds>(stream.seed, i / 8, stream.stream), i % 8, drop_threshold(p));

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # cluster.sh ATTEND OUTPUT [SOURCE TARGET]: how training scales over processes on one machine, 1, 2, 4 and 8 processes of
 # THREADS threads (default: 2). For each number of processes it prints the rate of the job, the rate of as many processes
-# that train independently, the ratio of both, and the share of the exchange that the computation hides. The workloads are
-# the recipe of Multi30k (on SOURCE and TARGET, or on made-up pairs) and steps of GPT-2's size (124M): STEPS of these
-# (default: 8), ten times as many of the recipe.
+# that train independently, the ratio of both, the share of the exchange that the computation hides, and the time that a
+# process waits for slower ones. The workloads are the recipe of Multi30k (on SOURCE and TARGET, or on made-up pairs) and
+# steps of GPT-2's size (124M): STEPS of these (default: 8), ten times as many of the recipe.
 set -euo pipefail
 attend=$(realpath "$1") output=$2
 threads=${THREADS:-2} most=${MOST:-8}
@@ -26,11 +26,13 @@ workload() {
                --vocabulary 50257 --steps ${STEPS:-8} ;;
   esac
 }
-# rate FILE: tokens per second of a finished training.
+# field FILE NAME: a number in the report of a finished training.
 field() { sed -n "s/.*\"$2\":\([0-9.e+-]*\).*/\1/p" "$1"; }
-common=(--device cpu --threads "$threads" --validate-every 1000000 --samples 0 --quiet --json --overwrite)
+common=(--device cpu --threads "$threads" --validate-every 1000000 --validation-share 0.001 --samples 0 --quiet --json
+        --overwrite)
 
-printf '%-10s %9s %14s %14s %10s %14s %8s\n' workload processes tokens/s independent ratio 'exchange ms' hidden
+printf '%-10s %9s %11s %12s %7s %12s %7s %10s\n' workload processes tokens/s independent ratio 'exchange ms' hidden \
+       'waiting ms'
 for name in multi30k gpt2; do
   read -ra words <<<"$(workload $name)"
   steps=${words[-1]}
@@ -50,8 +52,11 @@ for name in multi30k gpt2; do
     mpirun -n "$count" --bind-to none "$attend" train "${words[@]}" "${common[@]}" -o together </dev/null >together.json
     rate=$(field together.json tokens_per_second)
     exchange=$(field together.json exchange_seconds) exposed=$(field together.json exposed_seconds)
+    waited=$(field together.json waited_seconds)
     awk -v n=$name -v p=$count -v r="$rate" -v i="$independent" -v x="${exchange:-0}" -v e="${exposed:-0}" -v s="$steps" \
-      'BEGIN { printf "%-10s %9d %14.0f %14.0f %10.3f %14.1f %7.0f%%\n", n, p, r, i, r / i, 1000 * x / s,
-                      x > 0 ? 100 * (1 - e / x) : 0 }'
+      -v w="${waited:-0}" \
+      'BEGIN { hidden = x ? 100 * (1 - e / x) : 0
+               printf "%-10s %9d %11.0f %12.0f %7.3f %12.1f %6.0f%% %10.1f\n", n, p, r, i, r / i, 1000 * x / s, hidden,
+                      1000 * w / s }'
   done
 done

@@ -15,7 +15,8 @@ namespace attend::distributed::mpi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kYields = 100;  // polls before a waiting thread sleeps between polls
+// How long a waiting thread polls without a pause, before it sleeps between polls.
+constexpr auto kBusy = std::chrono::milliseconds(50), kRelaxed = std::chrono::milliseconds(0);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kPatience = 3600;
 constexpr auto kAnnouncement = std::chrono::milliseconds(200);
@@ -35,19 +36,20 @@ void check(int code, const char* name) {
   throw_error<Error>(name, ": ", text);
 }
 
-void wait_all(std::span<MPI_Request> requests) {
+void wait_all(std::span<MPI_Request> requests, Polling polling) {
   static const double patience = seconds_in("ATTEND_PATIENCE", kPatience);
-  const auto start = Clock::now();
-  for (int polls = 0;; ++polls) {
+  const auto start = Clock::now(), naps = start + (polling == Polling::busy ? kBusy : kRelaxed);
+  while (true) {
     int is_done = 0;
     call("MPI_Testall", MPI_Testall, static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
     if (is_done != 0) return;
-    if (polls < kYields) {
+    const auto now = Clock::now();
+    if (now < naps) {
       sched_yield();
     } else {
       std::this_thread::sleep_for(kNap);
     }
-    if (Clock::now() - start > std::chrono::duration<double>(patience)) {
+    if (now - start > std::chrono::duration<double>(patience)) {
       end_job("a process has waited for the others for too long; ATTEND_PATIENCE sets the limit in seconds", 1);
     }
   }

@@ -21,9 +21,12 @@ void call(const char* name, Function function, Arguments... arguments) {
   check(function(arguments...), name);
 }
 
+/// How a waiting thread polls. MPI moves the bytes of a message only inside its calls, a small part in each, so a
+/// message under way needs a poll as soon as possible; processes that may come late need only one now and then.
+enum class Polling { busy, relaxed };
 /// Returns when all requests are complete. Ends the job if that takes longer than ATTEND_PATIENCE seconds (default:
 /// 3600): then another process hangs although its heart beats.
-void wait_all(std::span<MPI_Request> requests);
+void wait_all(std::span<MPI_Request> requests, Polling polling);
 
 /// The number of seconds in an environment variable; `fallback` if it has none.
 double seconds_in(const char* variable, double fallback);

@@ -40,7 +40,7 @@ class MpiTransfer final : public Transfer {
  public:
   MpiTransfer() = default;
   MpiTransfer(Parts outgoing, Parts incoming) : sent(std::move(outgoing)), received(std::move(incoming)) {}
-  void wait() override { wait_all(requests); }
+  void wait() override { wait_all(requests, Polling::busy); }
 
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   Parts sent{{}}, received{{}};
@@ -121,7 +121,7 @@ std::unique_ptr<Transfer> MpiGroup::start_sum(std::span<float> values) {
 void MpiGroup::barrier() {
   MpiTransfer transfer;
   call("MPI_Ibarrier", MPI_Ibarrier, communicator_, &transfer.requests[0]);
-  transfer.wait();
+  wait_all(transfer.requests, Polling::relaxed);
 }
 
 /// MPI_Comm_split blocks, and so would other threads that wait for the mutex. So this is called before they exist, or
