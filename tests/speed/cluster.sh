@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# cluster.sh ATTEND OUTPUT [SOURCE TARGET]: how training scales over processes on one machine, 1, 2, 4 and 8 processes of
-# THREADS threads (default: 2). For each number of processes it prints the rate of the job, the rate of as many processes
+# cluster.sh ATTEND OUTPUT [SOURCE TARGET]: how training scales over processes on one machine, PROCESSES (default: 1 2 4 8)
+# of THREADS threads (default: 2). For each number of processes it prints the rate of the job, the rate of as many processes
 # that train independently, the ratio of both, the share of the exchange that the computation hides, and the time that a
-# process waits for slower ones. The workloads are the recipe of Multi30k (on SOURCE and TARGET, or on made-up pairs) and
-# steps of GPT-2's size (124M): STEPS of these (default: 8), ten times as many of the recipe.
+# process waits for slower ones. The WORKLOADS are multi30k, its recipe (on SOURCE and TARGET, or on made-up pairs), and
+# gpt2, steps of its size (124M): STEPS of these (default: 8), ten times as many of the recipe. A short run is slower,
+# because memory is touched for the first time.
 set -euo pipefail
 attend=$(realpath "$1") output=$2
-threads=${THREADS:-2} most=${MOST:-8}
+threads=${THREADS:-2}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 mkdir -p "$output"
 cd "$output"
@@ -33,10 +34,10 @@ common=(--device cpu --threads "$threads" --validate-every 1000000 --validation-
 
 printf '%-10s %9s %11s %12s %7s %12s %7s %10s\n' workload processes tokens/s independent ratio 'exchange ms' hidden \
        'waiting ms'
-for name in multi30k gpt2; do
+for name in ${WORKLOADS:-multi30k gpt2}; do
   read -ra words <<<"$(workload $name)"
   steps=${words[-1]}
-  for ((count = 1; count <= most; count *= 2)); do
+  for count in ${PROCESSES:-1 2 4 8}; do
     # Independent processes, at the same time.
     jobs=()
     for ((i = 0; i < count; ++i)); do
