@@ -229,6 +229,7 @@ Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<Tra
     Row& row = rows_[static_cast<size_t>(reading.row)];
     const int64_t count = std::ssize(reading.ids), held = row.own.held();
     check_length("search", held + count, context());
+    require<ShapeError>(reading.drafted == 0 || !device_steps_, "PagedDecoding: a GPU reads no guesses");
     row.own.extend(count);
     for (int64_t i = 0; i < count; ++i) {
       ids.push_back(reading.ids[static_cast<size_t>(i)]);
@@ -240,7 +241,7 @@ Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<Tra
     if (row.memory && row.memory.get() != source) step.memories.push_back(row.memory.get());
     if (row.memory) step.memory_offsets.push_back(std::ssize(ids));
     source = row.memory.get();
-    if (reading.needs_logits) last.push_back(std::ssize(ids) - 1);
+    for (int64_t i = reading.needs_logits ? reading.drafted : -1; i >= 0; --i) last.push_back(std::ssize(ids) - 1 - i);
   }
   Tensor x, result;
   if (device_steps_) {
@@ -253,10 +254,19 @@ Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<Tra
   } else {
     x = forward(tensor(ids, {1, std::ssize(ids)}), step);
   }
-  for (const RowReading& reading : readings) rows_[static_cast<size_t>(reading.row)].own.written(reading.ids);
+  for (const RowReading& reading : readings) {
+    const auto known = reading.ids.size() - static_cast<size_t>(reading.drafted);
+    rows_[static_cast<size_t>(reading.row)].own.written(reading.ids.first(known));
+  }
   traced = std::move(step.traced);
   if (device_steps_) return result;
   return last.empty() ? Tensor{} : logits(select_rows(reshape(x, {x.dim(1), x.dim(2)}), last));
+}
+
+void PagedDecoding::accept(int64_t row, std::span<const int32_t> ids) {
+  PageTable& own = rows_[static_cast<size_t>(row)].own;
+  own.written(ids);
+  own.trim();
 }
 
 void PagedDecoding::select(std::span<const int64_t> order) {

@@ -15,6 +15,9 @@ struct RowReading {
   int64_t row = 0;
   std::span<const int32_t> ids;
   bool needs_logits = true;
+  /// On the CPU: the number of last `ids` that are guesses. They count as read only once accept() is called. If the
+  /// reading needs logits, it gets those after each guess and after the token before them.
+  int64_t drafted = 0;
 };
 
 /// A new row: the input of the encoder, if the model has one, and the tokens that the decoder reads first.
@@ -33,9 +36,13 @@ class PagedDecoding {
   virtual void add_rows(std::span<const NewRow> rows) = 0;
   int64_t rows() const { return std::ssize(rows_); }
   int64_t held(int64_t row) const { return rows_[static_cast<size_t>(row)].own.held(); }
-  /// Reads tokens. Returns the logits after the last token of each reading that needs them, [readings, vocab_size].
+  /// Reads tokens. Returns the logits after the last token of each reading that needs them, [readings, vocab_size], or
+  /// more with guesses.
   /// Rows of one source must be adjacent. `traced` are ranges of readings whose attention is recorded.
   Tensor step(std::span<const RowReading> readings, std::vector<TracedRows>& traced);
+  /// Accepts the first guesses of a row, `ids`, and forgets the others. Must follow each step in which the row had
+  /// guesses.
+  void accept(int64_t row, std::span<const int32_t> ids);
   /// Replaces row i by the former row order[i]; rows may be repeated, moved and dropped.
   void select(std::span<const int64_t> order);
 

@@ -217,6 +217,10 @@ void PageTable::written(std::span<const int32_t> ids) {
   }
 }
 
+void PageTable::trim() {
+  for (; std::ssize(pages_) > pages_for(held_); pages_.pop_back()) pool_->release(pages_.back());
+}
+
 std::vector<float*> PageTable::addresses(int64_t layer) const {
   std::vector<float*> result;
   result.reserve(pages_.size());

@@ -113,6 +113,8 @@ class PageTable {
   void extend(int64_t count);
   /// Records that the next positions hold `ids`, after they were written.
   void written(std::span<const int32_t> ids);
+  /// Releases the pages of positions that extend() made room for and written() did not record.
+  void trim();
   /// Addresses of the pages of one layer.
   std::vector<float*> addresses(int64_t layer) const;
   std::span<const int32_t> pages() const { return pages_; }

@@ -78,6 +78,27 @@ TEST(Pages, EqualPagesOfTwoRowsBecomeOne) {
   EXPECT_EQ(a.addresses(0)[0], b.addresses(0)[0]);
 }
 
+TEST(Pages, WhatWasNotWrittenIsReleased) {
+  const auto pool = pool_of(10);
+  PageTable row(pool, true);
+  read(row, tokens(20));
+  row.extend(30);
+  EXPECT_EQ(pool->used(), 4);
+  row.written(tokens(3, 20));
+  row.trim();
+  EXPECT_EQ(pool->used(), 2);
+  EXPECT_EQ(row.held(), 23);
+  row.trim();
+  EXPECT_EQ(pool->used(), 2);
+  PageTable copy = row;  // it shares the last page until it is written to
+  read(copy, tokens(1, 23));
+  EXPECT_EQ(pool->used(), 3);
+  read(row, tokens(9, 23));  // a full page
+  row.extend(1);
+  row.trim();
+  EXPECT_EQ(pool->used(), 3);
+}
+
 TEST(Pages, TheLeastRecentlyUsedIsEvicted) {
   const auto pool = pool_of(4);
   for (const int32_t first : {0, 100, 200, 300}) {
