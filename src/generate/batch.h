@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "generate/drafter.h"
 #include "generate/engine.h"
 
 // The running batch of an engine. There are two kinds: with keys and values in pages, and with dense tensors.
@@ -19,10 +20,16 @@ struct Slot {
   int64_t held = 0;             // dense: number of tokens that its rows have read
   int64_t first_row = 0;        // paged: index of its first row
   int64_t pages = 0;            // paged: number of pages that are reserved for it
+  int64_t written = 0;          // number of tokens that were reported
+  // Paged, with one row:
+  std::unique_ptr<Drafter> drafter{};  // null: no drafts
+  std::vector<int32_t> draft{};        // the newest token and the guesses that a step reads
+  int64_t accepted = 0;                // guesses of the step that were right
 
   const std::vector<int32_t>& prompt() const { return sequence->slides ? window : sequence->prompt; }
   int64_t length() const { return std::max(std::ssize(sequence->source), std::ssize(prompt())); }
   int64_t width() const { return sequence->options.sampling ? 1 : sequence->options.beam; }
+  int64_t guesses() const { return std::max<int64_t>(std::ssize(draft) - 1, 0); }
   /// Chooses the next tokens. If that fails, keeps the error for on_error, or throws it if there is none.
   void advance(const StepRows& rows);
   /// Before its prompt is read: drops all but the last half of a context that is too long.
@@ -41,8 +48,8 @@ class RunningBatch {
   virtual ~RunningBatch() = default;
   /// Throws an error that names the numbers if the sequence could never start.
   virtual void check(const Slot& /*slot*/) const {}
-  /// Starts waiting sequences and generates one token for each running sequence. Returns false if there was nothing to
-  /// do. A sequence may return to the front of `waiting`, to be read again.
+  /// Starts waiting sequences and generates at least one token for each running sequence. Returns false if there was
+  /// nothing to do. A sequence may return to the front of `waiting`, to be read again.
   virtual bool step(std::deque<Slot>& waiting) = 0;
   /// All counters but `waiting`.
   virtual EngineCounters counters() const = 0;

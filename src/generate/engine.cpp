@@ -84,11 +84,18 @@ void Slot::report(const SequenceStep& step) {
   const bool goes_on = !sequence->on_step || sequence->on_step(step);
   is_over = !goes_on || writer->is_done();
   if (goes_on && is_over && sequence->on_done) sequence->on_done(writer->take());
-  if (sequence->slides && !is_over) window.push_back(writer->ids()[0]);
+  ++written;
+  if (is_over) return;
+  if (sequence->slides) window.push_back(writer->ids()[0]);
+  if (drafter) drafter->push(writer->ids()[0]);
 }
 
 Slot Slot::again() {
-  return {.sequence = std::move(sequence), .writer = std::move(writer), .window = std::move(window)};
+  return {.sequence = std::move(sequence),
+          .writer = std::move(writer),
+          .window = std::move(window),
+          .written = written,
+          .drafter = std::move(drafter)};
 }
 
 bool fits(const EngineOptions& options, const Slot& slot, int64_t rows, int64_t longest) {
@@ -107,6 +114,8 @@ Engine::Engine(const Model& model, const EngineOptions& options) : model_(model)
   require<ShapeError>(writes, "engine: architecture ", model.architecture(), " does not generate text");
   require<ShapeError>(options.prompt_tokens >= 1, "engine: prompt_tokens must be at least 1, got ",
                       options.prompt_tokens);
+  require<ShapeError>(options.draft_tokens >= 0 && options.draft_tokens <= kMostDraftTokens,
+                      "engine: draft_tokens must be from 0 to ", kMostDraftTokens, ", got ", options.draft_tokens);
   if (options.use_cache) state_->batch = create_paged_batch(model, options);
   if (!state_->batch) state_->batch = create_dense_batch(model, options);
 }

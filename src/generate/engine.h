@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/base/error.h"
+#include "attend/generate/drafts.h"
 #include "attend/generate/search.h"
 #include "generate/writer.h"
 
@@ -69,6 +70,11 @@ struct EngineOptions {
   int64_t prompt_tokens = INT64_MAX / 4;
   double prompt_seconds = 0;  ///< if > 0: at most as many as take about this time, judging by earlier steps
   int64_t cache_bytes = 0;    ///< limit for the memory of keys and values; 0: no limit
+  /// On the CPU: maximum number of guesses for a sequence in a step, at most kMostDraftTokens. Beams and traced
+  /// sequences get none, nor does a step that reads a prompt or many sequences.
+  int64_t draft_tokens = kDraftTokens;
+  /// Time that each guess adds to a step, relative to a step of one token; by default measured.
+  std::optional<double> draft_cost{};
 };
 
 struct EngineCounters {
@@ -78,12 +84,14 @@ struct EngineCounters {
   int64_t page_bytes = 0, page_tokens = 0;  ///< size of a page
   int64_t prompt_tokens = 0;                ///< prompt tokens so far, those that were reused included
   int64_t reused_tokens = 0;                ///< prompt tokens that did not have to be read
+  int64_t drafted_tokens = 0;               ///< guessed tokens that steps have read
+  int64_t accepted_tokens = 0;              ///< guessed tokens that were right
 };
 
 /// Generates sequences in a batch with one model, a PairModel or a LanguageModel, which must outlive the engine. The
 /// tokens of a sequence, and the bits of its log probabilities and attention weights, do not depend on the other
-/// sequences, the number of threads, prompt_tokens or cache_bytes. Exceptions, where only the tokens do not: models
-/// without pages on a GPU, and f32 weights multiplied in bf16 or TF32.
+/// sequences, the number of threads, prompt_tokens, cache_bytes or draft_tokens. Exceptions, where only the tokens do
+/// not: models without pages on a GPU, and f32 weights multiplied in bf16 or TF32.
 class Engine {
  public:
   Engine(const Model& model, const EngineOptions& options);
@@ -95,8 +103,8 @@ class Engine {
   /// ShapeError for a source or prompt longer than the model's context, and Error for a sequence that needs more memory
   /// than cache_bytes.
   void add(Sequence sequence);
-  /// Starts waiting sequences and generates one token for each sequence whose prompt is read. Returns false if there
-  /// was nothing to do. After an exception from a callback, the engine must not be used.
+  /// Starts waiting sequences and generates at least one token for each sequence whose prompt is read. Returns false if
+  /// there was nothing to do. After an exception from a callback, the engine must not be used.
   bool step();
 
   EngineCounters counters() const;

@@ -87,8 +87,10 @@ using Prompts = std::span<const std::vector<int32_t>>;
 /// Samples each text token by token.
 void sample_texts(const Setting& setting, Prompts prompts, std::span<GeneratedText> results) {
   const GenerateOptions& options = setting.options;
-  Engine engine(setting.model,
-                {.rows = options.batch_rows, .use_cache = options.use_cache, .cache_type = options.cache_type});
+  Engine engine(setting.model, {.rows = options.batch_rows,
+                                .use_cache = options.use_cache,
+                                .cache_type = options.cache_type,
+                                .draft_tokens = options.draft_tokens});
   std::vector<TextWriter> writers;
   writers.reserve(results.size());
   for (GeneratedText& result : results) {
@@ -120,6 +122,7 @@ void search_texts(const Setting& setting, Prompts prompts, std::span<GeneratedTe
   search_options.ends_at_limit = false;
   search_options.use_cache = options.use_cache;
   search_options.cache_type = options.cache_type;
+  search_options.draft_tokens = options.draft_tokens;
   search_options.constraint = options.constraint;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::span<GeneratedText> own = results.subspan(i * copies, copies);

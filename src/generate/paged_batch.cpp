@@ -4,9 +4,9 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/ops/precision.h"
+#include "generate/drafting.h"
 #include "generate/prompt_pace.h"
 #include "generate/step_logits.h"
-#include "models/paged_decoding.h"
 
 namespace attend {
 namespace {
@@ -31,7 +31,8 @@ class PagedBatch final : public RunningBatch {
         options_(options),
         pool_(std::move(pool)),
         decoding_(std::move(decoding)),
-        pace_(options.prompt_tokens, options.prompt_seconds) {}
+        pace_(options.prompt_tokens, options.prompt_seconds),
+        drafting_(model, options) {}
 
   void check(const Slot& slot) const override {
     require<Error>(pages_for(slot) <= pool_->total(), "engine: a sequence needs up to ",
@@ -45,10 +46,12 @@ class PagedBatch final : public RunningBatch {
     const BatchInvariantScope alone;  // a sequence gets the same bits in any batch
     int64_t tokens = start_waiting(waiting);
     if (running_.empty() && readers_.empty()) return false;
+    drafting_.guess(running_, *decoding_, !readers_.empty());
     const std::vector<RowReading> readings = next_readings();
     std::vector<TracedRows> traced = traced_rows(readings);
-    set_logits(decoding_->step(readings, traced));
+    read(readings, traced);
     advance(traced);
+    drafting_.accept(running_, *decoding_);
     for (const Reader& reader : readers_) tokens += reader.now;
     pace_.add(tokens, std::ssize(running_), std::chrono::duration<double>(Clock::now() - start).count());
     settle(waiting);
@@ -63,7 +66,9 @@ class PagedBatch final : public RunningBatch {
                           .page_bytes = pool_->page_bytes(),
                           .page_tokens = kPagePositions,
                           .prompt_tokens = prompt_tokens_,
-                          .reused_tokens = reused_tokens_};
+                          .reused_tokens = reused_tokens_,
+                          .drafted_tokens = drafting_.drafted(),
+                          .accepted_tokens = drafting_.accepted()};
     for (const Reader& reader : readers_) result.running += std::ssize(reader.slots);
     return result;
   }
@@ -95,6 +100,7 @@ class PagedBatch final : public RunningBatch {
       next.pages = pages_for(next);
       if (!fits(options_, next, rows, longest) || pages + next.pages > pool_->total()) break;
       next.slide(model_.context());
+      drafting_.start(next);
       count(next);
       source_tokens += std::ssize(next.sequence->source);
       const bool is_same = !fresh.empty() && fresh.back().slots[0].sequence->source == next.sequence->source &&
@@ -122,13 +128,17 @@ class PagedBatch final : public RunningBatch {
     }
   }
 
-  /// One token for each row of a running sequence, then parts of prompts, in order.
+  /// One token for each row of a running sequence, with its guesses, then parts of prompts, in order.
   std::vector<RowReading> next_readings() {
     std::vector<RowReading> readings;
     for (const Slot& slot : running_) {
+      if (slot.width() == 1) {
+        readings.push_back({.row = slot.first_row, .ids = slot.draft, .drafted = slot.guesses()});
+        continue;
+      }
       const std::span<const int32_t> ids = slot.writer->ids();
       for (size_t r = 0; r < ids.size(); ++r) {
-        readings.push_back({slot.first_row + static_cast<int64_t>(r), ids.subspan(r, 1)});
+        readings.push_back({.row = slot.first_row + static_cast<int64_t>(r), .ids = ids.subspan(r, 1)});
       }
     }
     int64_t budget = prompt_budget();
@@ -159,6 +169,14 @@ class PagedBatch final : public RunningBatch {
     return traced;
   }
 
+  void read(std::span<const RowReading> readings, std::vector<TracedRows>& traced) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    set_logits(decoding_->step(readings, traced));
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (readers_.empty()) drafting_.add_time(readings, seconds);
+  }
+
   void set_logits(const Tensor& logits) {
     if (!logits) return;
     std::vector<const Slot*> slots;
@@ -174,19 +192,20 @@ class PagedBatch final : public RunningBatch {
   struct Turn {
     Slot* slot;
     StepRows rows;
+    int64_t first = 0;   // index of its first row of logits
     int64_t trace = -1;  // index among the traced rows
     int64_t trace_rows = 1, newest = 0;
   };
 
-  void advance(const std::vector<TracedRows>& traced) {
+  /// `repeated` keeps the logits of beams alive.
+  std::vector<Turn> turns_of_step(std::deque<StepLogits>& repeated) {
     std::vector<Turn> turns;
-    std::deque<StepLogits> repeated;  // the hypotheses of a beam begin with the same logits
     int64_t first = 0, trace = 0;
     for (Slot& slot : running_) {
-      Turn turn{.slot = &slot, .rows = logits_.rows(first, slot.width()), .trace_rows = slot.width()};
+      Turn turn{.slot = &slot, .rows = logits_.rows(first, slot.width()), .first = first, .trace_rows = slot.width()};
       if (slot.sequence->is_traced) turn.trace = trace++;
       turns.push_back(turn);
-      first += slot.width();
+      first += slot.width() + slot.guesses();
     }
     for (Reader& reader : readers_) {
       reader.read += reader.now;
@@ -207,25 +226,51 @@ class PagedBatch final : public RunningBatch {
       trace += is_traced ? 1 : 0;
       ++first;
     }
-    const auto write = [&](int64_t i) {
+    return turns;
+  }
+
+  /// Writes the next token of each sequence, then those that follow right guesses.
+  void advance(const std::vector<TracedRows>& traced) {
+    std::deque<StepLogits> repeated;  // the hypotheses of a beam begin with the same logits
+    std::vector<Turn> turns = turns_of_step(repeated);
+    while (!turns.empty()) {
+      write(turns);
+      for (const Turn& turn : turns) report(turn, traced);
+      std::erase_if(turns, [&](Turn& turn) { return !follows_guess(turn); });
+    }
+  }
+
+  /// Whether the token that was just written is the next guess. Then the turn gets the logits after it.
+  bool follows_guess(Turn& turn) const {
+    Slot& slot = *turn.slot;
+    if (slot.is_over || slot.accepted == slot.guesses()) return false;
+    if (slot.writer->ids()[0] != slot.draft[static_cast<size_t>(slot.accepted) + 1]) return false;
+    ++slot.accepted;
+    turn.rows = logits_.rows(turn.first + slot.accepted, 1);
+    return true;
+  }
+
+  void write(const std::vector<Turn>& turns) const {
+    const auto write_one = [&](int64_t i) {
       const Turn& turn = turns[static_cast<size_t>(i)];
       turn.slot->advance(turn.rows);
     };
     // The best logits alone take less time than waking a thread.
     if (logits_.is_short()) {
-      for (int64_t i = 0; i < std::ssize(turns); ++i) write(i);
+      for (int64_t i = 0; i < std::ssize(turns); ++i) write_one(i);
     } else {
-      parallel_for(std::ssize(turns), write);
+      parallel_for(std::ssize(turns), write_one);
     }
-    for (const Turn& turn : turns) {
-      const auto* rows = turn.trace < 0 ? nullptr : &traced[static_cast<size_t>(turn.trace)];
-      turn.slot->report({.nodes = turn.slot->writer->nodes(),
-                         .rows = turn.rows,
-                         .traces = rows ? &rows->traces : nullptr,
-                         .trace_rows = turn.trace_rows,
-                         .batch_rows = turn.trace_rows,
-                         .newest = turn.newest});
-    }
+  }
+
+  static void report(const Turn& turn, const std::vector<TracedRows>& traced) {
+    const auto* rows = turn.trace < 0 ? nullptr : &traced[static_cast<size_t>(turn.trace)];
+    turn.slot->report({.nodes = turn.slot->writer->nodes(),
+                       .rows = turn.rows,
+                       .traces = rows ? &rows->traces : nullptr,
+                       .trace_rows = turn.trace_rows,
+                       .batch_rows = turn.trace_rows,
+                       .newest = turn.newest});
   }
 
   /// Drops what is over, turns readers at the end of their prompt into running sequences, and reorders the rows, so
@@ -273,6 +318,7 @@ class PagedBatch final : public RunningBatch {
   StepLogits logits_;  // of the last step
   int64_t prompt_tokens_ = 0, reused_tokens_ = 0;
   PromptPace pace_;
+  Drafting drafting_;
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ EngineOptions engine_options(const SearchOptions& options) {
   return {.rows = kMostRows,
           .tokens = options.batch_tokens,
           .use_cache = options.use_cache,
-          .cache_type = options.cache_type};
+          .cache_type = options.cache_type,
+          .draft_tokens = options.draft_tokens};
 }
 
 /// The samples of one source. They are reported once all are finished.

@@ -45,11 +45,11 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
   }
 
   /// 64 different requests: greedy, sampled, with beams of 3 and 4, some of them traced.
-  std::vector<Sequence> requests() const {
+  std::vector<Sequence> requests(size_t spread = 11) const {
     std::vector<Sequence> result;
     for (const std::vector<int32_t>& ids : testing::random_sources(64, 40, 5, 8)) {
       const auto i = result.size();
-      Sequence one = testing::mixed_sequence(*model_, ids, i, 11);
+      Sequence one = testing::mixed_sequence(*model_, ids, i, spread);
       if (i % 3 == 1) one.options.beam = i % 2 == 0 ? 3 : 4, one.options.n_best = 2;
       one.is_traced = i % 8 == 0;
       result.push_back(std::move(one));
@@ -75,10 +75,10 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
     engine.add(std::move(sequence));
   }
 
-  std::vector<Answer> alone() const {
+  std::vector<Answer> alone(size_t spread = 11) const {
     std::vector<Answer> answers;
-    for (const Sequence& sequence : requests()) {
-      Engine engine(*model_, {});
+    for (const Sequence& sequence : requests(spread)) {
+      Engine engine(*model_, {.draft_tokens = 0});
       add(engine, sequence, answers.emplace_back());
       while (engine.step()) {
       }
@@ -87,8 +87,9 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
   }
 
   /// All requests in a random order. A third of them also run a second time and are cancelled midway.
-  std::vector<Answer> among_others(const EngineOptions& options, uint64_t seed, int64_t steps_between) const {
-    const std::vector<Sequence> all = requests();
+  std::vector<Answer> among_others(const EngineOptions& options, uint64_t seed, int64_t steps_between,
+                                   size_t spread = 11) {
+    const std::vector<Sequence> all = requests(spread);
     std::vector<Answer> answers(all.size());
     std::vector<size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
@@ -106,6 +107,7 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
     }
     while (engine.step()) {
     }
+    accepted_ += engine.counters().accepted_tokens;
     return answers;
   }
 
@@ -114,6 +116,7 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
   }
 
   std::unique_ptr<Model> model_;
+  int64_t accepted_ = 0;  // tokens of drafts
 
  private:
   int threads_before_ = 1;
@@ -162,6 +165,31 @@ TEST_P(TheSameBits, HoweverPromptsAreCutAndWhateverIsCached) {
   EXPECT_EQ(engine.counters().reused_tokens > 0, shares);
 }
 
+TEST_P(TheSameBits, WithDrafts) {
+  constexpr size_t kSpread = 22;  // longer texts
+  uint64_t seed = 40;
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8}) {
+    SCOPED_TRACE(name_of(format));
+    create(format);
+    const int64_t page = Engine(*model_, {}).counters().page_bytes;
+    if (page == 0 || device() != kCpu) GTEST_SKIP() << "no drafts";
+    set_threads(1);
+    const std::vector<Answer> expected = alone(kSpread);
+    accepted_ = 0;
+    // Few sequences at a time, so that there are drafts; as many guesses as possible, right and wrong ones.
+    EngineOptions options{.rows = 5, .draft_tokens = 7, .draft_cost = 0};
+    expect_equal(expected, among_others(options, seed++, 2, kSpread));
+    EXPECT_GT(accepted_, 0);
+    set_threads(2);
+    options.prompt_tokens = 7;
+    options.cache_bytes = 20 * page;
+    options.draft_tokens = kMostDraftTokens;
+    expect_equal(expected, among_others(options, seed++, 0, kSpread));
+    set_threads(7);
+    expect_equal(expected, among_others({.rows = 3}, seed++, 1, kSpread));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, TheSameBits,
     ::testing::Values(
@@ -184,13 +212,13 @@ TEST(SameBits, WithRoundedActivations) {
                                          {{"dim", "64"}, {"ffn_dim", device() == kCpu ? "256" : "2048"}});
   model->to(device());
   set_weight_format(*model, WeightFormat::bf16);
-  const auto run = [&](size_t first, size_t last) {
+  const auto run = [&](size_t first, size_t last, const EngineOptions& options = {.draft_tokens = 0}) {
     std::vector<std::vector<uint64_t>> bits(last - first);
-    Engine engine(*model, {});
+    Engine engine(*model, options);
     for (size_t i = first; i < last; ++i) {
       Sequence one{.prompt = {static_cast<int32_t>(i + 5), 7, 9},
                    .vocabulary = {.size = model->vocab_size(), .banned = {}, .begin = 2, .ends = {3}},
-                   .limit = 8};
+                   .limit = 24};
       one.on_step = [&own = bits[i - first]](const SequenceStep& step) {
         own.push_back(std::bit_cast<uint64_t>(step.nodes[0].log_probability));
         return true;
@@ -205,6 +233,8 @@ TEST(SameBits, WithRoundedActivations) {
   for (const size_t i : {0, 17, 249}) EXPECT_EQ(together[i], run(i, i + 1)[0]);
   const auto some = run(100, 112);
   for (size_t i = 0; i < some.size(); ++i) EXPECT_EQ(together[100 + i], some[i]);
+  const auto drafted = run(100, 104, {.draft_cost = 0});
+  for (size_t i = 0; i < drafted.size(); ++i) EXPECT_EQ(together[100 + i], drafted[i]);
 }
 
 TEST(SameBits, ATextIsScoredAloneAsAmongOthers) {

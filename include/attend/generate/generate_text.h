@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attend/generate/drafts.h"
 #include "attend/generate/sampling.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
@@ -19,17 +20,18 @@ namespace attend {
 class Constraint;
 
 struct GenerateOptions {
-  std::optional<int64_t> tokens{};    ///< maximum number of new tokens per prompt; default: see most_tokens
-  SamplingOptions sampling;           ///< temperature 0: greedy
-  int64_t beam = 1;                   ///< beam size; above 1, beam search replaces sampling
-  int64_t copies = 1;                 ///< number of texts per prompt; with a beam, the best hypotheses
-  std::vector<std::string> stop{};    ///< stop strings: a text ends before the first one that occurs
-  bool goes_past_end = false;         ///< continue after an end-of-text token
-  int64_t batch_rows = 32;            ///< number of texts generated at the same time
-  bool use_cache = true;              ///< false: recompute all tokens in each step, as a reference
-  std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
-  int64_t first_index = 0;            ///< index of the first prompt, which determines the random draws
-  GenerationRules rules{};            ///< generation settings of the model's folder
+  std::optional<int64_t> tokens{};      ///< maximum number of new tokens per prompt; default: see most_tokens
+  SamplingOptions sampling;             ///< temperature 0: greedy
+  int64_t beam = 1;                     ///< beam size; above 1, beam search replaces sampling
+  int64_t copies = 1;                   ///< number of texts per prompt; with a beam, the best hypotheses
+  std::vector<std::string> stop{};      ///< stop strings: a text ends before the first one that occurs
+  bool goes_past_end = false;           ///< continue after an end-of-text token
+  int64_t batch_rows = 32;              ///< number of texts generated at the same time
+  bool use_cache = true;                ///< false: recompute all tokens in each step, as a reference
+  std::optional<DType> cache_type{};    ///< of cached keys and values on a GPU: see Decoding::set_cache_type
+  int64_t draft_tokens = kDraftTokens;  ///< maximum number of guesses in a step: see attend/generate/drafts.h
+  int64_t first_index = 0;              ///< index of the first prompt, which determines the random draws
+  GenerationRules rules{};              ///< generation settings of the model's folder
   /// Limits the texts to a grammar, until `tokens` or a stop string ends them; see attend/grammar/constraint.h
   std::shared_ptr<const Constraint> constraint{};
 };

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "attend/generate/drafts.h"
 #include "attend/generate/sampling.h"
 #include "attend/generate/vocabulary.h"
 #include "attend/models/model.h"
@@ -34,9 +35,10 @@ struct SearchOptions {
   int64_t max_length = 0;       ///< maximum target length in tokens; 0: 3 · source + 10. Never beyond the context
   int64_t batch_tokens = 4096;  ///< maximum batch size in tokens: sources · longest length · hypotheses
   bool use_cache = true;        ///< false: recompute all tokens in each step, as a reference
-  std::optional<DType> cache_type{};  ///< of cached keys and values on a GPU: see Decoding::set_cache_type
-  int64_t first_index = 0;            ///< index of the first source, which determines the random draws
-  GenerationRules rules{};            ///< generation settings of the model's folder; forced tokens have log p 0
+  std::optional<DType> cache_type{};    ///< of cached keys and values on a GPU: see Decoding::set_cache_type
+  int64_t draft_tokens = kDraftTokens;  ///< maximum number of guesses in a step: see attend/generate/drafts.h
+  int64_t first_index = 0;              ///< index of the first source, which determines the random draws
+  GenerationRules rules{};              ///< generation settings of the model's folder; forced tokens have log p 0
   /// Limits the texts to a grammar; see attend/grammar/constraint.h. Log-probabilities are still those of the model
   /// among all tokens. A forced token or the maximum length may cut a text.
   std::shared_ptr<const Constraint> constraint{};
