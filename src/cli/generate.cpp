@@ -41,6 +41,7 @@ folder apply unless an option overrides them. With --schema, a text can only bec
 struct GenerateArguments {
   CommonOptions common;
   CacheOptions cache;
+  DraftOptions draft;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::optional<int64_t> beam;
   bool greedy = false, whole_text = false;
@@ -214,6 +215,7 @@ void run_generate(GenerateArguments& arguments) {
   if (is_greedy) options.sampling.temperature = 0;
   options.use_cache = !arguments.cache.is_off;
   options.cache_type = arguments.cache.dtype(device);
+  options.draft_tokens = arguments.draft.tokens(device, arguments.cache);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const PrecisionScope precision(arguments.common.weights.precision(device), device);
   language_model(folder);  // throws if this is another kind of model
@@ -259,6 +261,7 @@ void add_generate(Command& app) {
       ->take_all();
   command->add_flag("--past-end", options.goes_past_end, "Continue after the model's end token");
   add_cache_options(*command, arguments->cache);
+  add_draft(*command, arguments->draft);
   command
       ->add_option("--schema", arguments->schema,
                    "JSON schema that each text must satisfy; \"json\": any JSON object (default: any text)")

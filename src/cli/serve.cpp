@@ -40,6 +40,7 @@ struct ServeArguments {
   std::string key_file;
   WeightOptions weights;
   ComputeOptions compute;
+  DraftOptions draft;
   bool no_page = false;
   Option *port_option = nullptr, *prompt_option = nullptr;
 };
@@ -75,6 +76,7 @@ void allow_many_connections() {
 void run_serve(ServeArguments& arguments) {
   const Device device = use(arguments.compute);
   arguments.weights.packs = true;
+  arguments.api.draft_tokens = arguments.draft.tokens(device);
   if (!arguments.key_file.empty()) arguments.server.api_keys = read_keys(arguments.key_file);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;
@@ -160,6 +162,7 @@ void add_serve(Command& app) {
                    "read at once (default: 80; 0: no limit)")
       ->check(whole_number(0, 1000000))
       ->type_name("N");
+  add_draft(*command, arguments->draft);
   command
       ->add_option("--max-waiting", arguments->api.most_waiting,
                    "Maximum number of waiting requests of a model; more get status 429 (default: 1024)")

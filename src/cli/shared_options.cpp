@@ -6,6 +6,7 @@
 
 #include "attend/backend/devices.h"
 #include "attend/base/threads.h"
+#include "attend/generate/drafts.h"
 #include "attend/models/generation_rules.h"
 #include "cli/command_line.h"
 #include "distributed/group.h"
@@ -118,6 +119,24 @@ void add_cache_options(Command& command, CacheOptions& options) {
                   "Type of cached keys and values on a GPU: f32 or bf16 (default: bf16 with --dtype bf16, else f32)")
       ->check(one_of({"f32", "bf16"}))
       ->type_name("NAME");
+}
+
+int64_t DraftOptions::tokens(Device device, const CacheOptions& cache) const {
+  if (most.value_or(0) > 0) {
+    if (device != kCpu) throw UsageError("--draft needs the CPU: on a GPU, no tokens are guessed");
+    if (cache.is_off) throw UsageError("--draft cannot be combined with --no-cache");
+  }
+  return most.value_or(kDraftTokens);
+}
+
+void add_draft(Command& command, DraftOptions& options) {
+  command
+      .add_option("--draft", options.most,
+                  "Maximum number of next tokens that are guessed from the text so far and checked in one step on the "
+                  "CPU; the result stays the same (default: " +
+                      std::to_string(kDraftTokens) + "; 0: none)")
+      ->check(whole_number(0, kMostDraftTokens))
+      ->type_name("N");
 }
 
 void add_whole_text(Command& command, bool& whole_text) {

@@ -52,6 +52,14 @@ struct CacheOptions {
 };
 /// --no-cache, --cache.
 void add_cache_options(Command& command, CacheOptions& options);
+/// Guesses of the next tokens in generation.
+struct DraftOptions {
+  std::optional<int64_t> most;
+  /// Maximum number of guesses. Throws a usage error if the option has no effect.
+  int64_t tokens(Device device, const CacheOptions& cache = {}) const;
+};
+/// --draft.
+void add_draft(Command& command, DraftOptions& options);
 /// --whole-text.
 void add_whole_text(Command& command, bool& whole_text);
 /// --batch; its help shows the current value of `tokens` as the default.

@@ -33,6 +33,7 @@ The generation settings of a Hugging Face folder (beam, length, prefix, …) app
 struct TranslateArguments {
   CommonOptions common;
   CacheOptions cache;
+  DraftOptions draft;
   SearchOptions search{.beam = 1};
   SamplingOptions sampling;
   AlignOptions align;
@@ -213,6 +214,7 @@ void run_translate(TranslateArguments& arguments) {
   }
   search.use_cache = !arguments.cache.is_off;
   search.cache_type = arguments.cache.dtype(device);
+  search.draft_tokens = arguments.draft.tokens(device, arguments.cache);
   TranslateCommand(arguments, device).run();
 }
 
@@ -240,6 +242,7 @@ void add_search_options(Command& command, TranslateArguments& arguments) {
   command.add_option("--prefix", arguments.prefix, "Text to put before every line (default: the prefix of the task)")
       ->type_name("TEXT");
   add_cache_options(command, arguments.cache);
+  add_draft(command, arguments.draft);
 }
 
 }  // namespace

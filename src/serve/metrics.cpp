@@ -94,6 +94,8 @@ std::string Metrics::text() const {
   each("attend_rejected_total", "counter", "Requests rejected because the queue was full.", &ModelMetrics::rejected);
   each("attend_reused_tokens_total", "counter", "Prompt tokens whose keys and values were in the cache.",
        &ModelMetrics::reused_tokens);
+  each("attend_drafted_tokens_total", "counter", "Guessed tokens that were checked.", &ModelMetrics::drafted_tokens);
+  each("attend_accepted_tokens_total", "counter", "Guessed tokens that were right.", &ModelMetrics::accepted_tokens);
   each("attend_cache_bytes", "gauge", "Memory of keys and values.", &ModelMetrics::cache_bytes);
   each("attend_waiting", "gauge", "Requests in the queue.", &ModelMetrics::waiting);
   each("attend_running", "gauge", "Running requests.", &ModelMetrics::running);

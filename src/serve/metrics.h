@@ -27,10 +27,11 @@ class Histogram {
 struct ModelMetrics {
   std::atomic<int64_t> prompt_tokens{0}, generated_tokens{0};
   std::atomic<int64_t> waiting{0}, running{0}, tokens_in_flight{0};
-  std::atomic<int64_t> cache_bytes{0};             ///< of keys and values
-  std::atomic<int64_t> reused_tokens{0};           ///< prompt tokens whose keys and values were there already
-  std::atomic<int64_t> cancelled{0}, rejected{0};  ///< requests: the client hung up; the queue was full
-  Histogram first_token, between_tokens, request;  ///< seconds
+  std::atomic<int64_t> cache_bytes{0};    ///< of keys and values
+  std::atomic<int64_t> reused_tokens{0};  ///< prompt tokens whose keys and values were there already
+  std::atomic<int64_t> drafted_tokens{0}, accepted_tokens{0};  ///< guessed tokens that were read; that were right
+  std::atomic<int64_t> cancelled{0}, rejected{0};              ///< requests: the client hung up; the queue was full
+  Histogram first_token, between_tokens, request;              ///< seconds
 };
 
 /// The figures of the server.

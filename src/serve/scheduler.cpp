@@ -64,7 +64,8 @@ std::unique_ptr<Engine> Scheduler::new_engine() const {
   const PrecisionScope precision(model_.precision, model_.model->device());  // decides on the type of the cache
   return std::make_unique<Engine>(*model_.model, EngineOptions{.prompt_tokens = options_.prompt_tokens,
                                                                .prompt_seconds = options_.prompt_seconds,
-                                                               .cache_bytes = options_.cache_bytes});
+                                                               .cache_bytes = options_.cache_bytes,
+                                                               .draft_tokens = options_.draft_tokens});
 }
 
 bool Scheduler::add(Job job) {
@@ -231,6 +232,8 @@ void Scheduler::step() {
   const EngineCounters counters = engine_->counters();
   metrics_.cache_bytes = (counters.pages_used + counters.pages_idle) * counters.page_bytes;
   metrics_.reused_tokens = counters.reused_tokens;
+  metrics_.drafted_tokens = counters.drafted_tokens;
+  metrics_.accepted_tokens = counters.accepted_tokens;
 }
 
 void Scheduler::fail_all(const std::exception_ptr& error) {

@@ -74,7 +74,7 @@ TEST(Devices, EveryCommandThatComputesHasTheOption) {
   }
 }
 
-TEST(Devices, TheTypeOfACacheIsForGpus) {
+TEST(Devices, TheTypeOfACacheIsForGpusAndGuessesForTheCpu) {
   const TemporaryFolder folder;
   ASSERT_EQ(train(job(folder, {"--quiet", "--device", "cpu"})).code, 0);
   const auto translated = [&](const Words& more) {
@@ -89,6 +89,11 @@ TEST(Devices, TheTypeOfACacheIsForGpus) {
   EXPECT_NE(host.err.find("--cache needs a GPU: on the CPU, cached keys and values are f32"), std::string::npos);
   expect_one_line(translated({"cuda", "--cache", "bf16", "--no-cache"}), 2);
   expect_one_line(translated({"cuda", "--cache", "int8"}), 2);
+  EXPECT_EQ(translated({"cuda", "--draft", "0"}).out, plain.out);
+  const Finished guessing = translated({"cuda", "--draft", "4"});
+  expect_one_line(guessing, 2);
+  EXPECT_NE(guessing.err.find("--draft needs the CPU: on a GPU, no tokens are guessed"), std::string::npos);
+  expect_one_line(translated({"cpu", "--draft", "4", "--no-cache"}), 2);
 }
 
 TEST(Devices, FastIsForGpus) {

@@ -186,6 +186,28 @@ TEST_F(ModelCommands, GeneratesAfterThePrompt) {
   EXPECT_NE(several.find("\n---\nfox"), std::string::npos);
 }
 
+TEST_F(ModelCommands, DraftsChangeNoText) {
+  for (const Words& command :
+       {Words{"generate", path("text"), "the fox", "--tokens", "90", "--greedy", "--past-end", "--json"},
+        Words{"generate", path("text"), "the fox", "--count", "2", "--temperature", "0.5", "--json"},
+        Words{"translate", path("pairs"), "the fox", "--json"}}) {
+    const auto with_draft = [&](const std::string& tokens) {
+      Words words = command;
+      words.insert(words.end(), {"--draft", tokens});
+      return words;
+    };
+    const std::string text = out(command);
+    EXPECT_EQ(out(with_draft("0")), text);
+    EXPECT_EQ(out(with_draft("15")), text);
+    for (const char* wrong : {"16", "-1", "many"}) EXPECT_EQ(attend(with_draft(wrong)).code, 2) << wrong;
+  }
+  for (const char* command : {"chat", "serve"}) {
+    const Finished wrong = attend({command, path("text"), "--draft", "16"});
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_NE(wrong.err.find("--draft"), std::string::npos) << wrong.err;
+  }
+}
+
 TEST_F(ModelCommands, GenerateStopsAtStopStrings) {
   const Words words{"generate", path("text"), "fox", "--tokens", "60", "--past-end", "--seed", "1", "--json"};
   const std::string whole = Json::parse(out(words))["text"];

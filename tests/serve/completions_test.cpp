@@ -32,6 +32,23 @@ TEST(Completions, WritesWhatTheLibraryWrites) {
   EXPECT_EQ(served.complete({{"seed", 7}})["usage"]["completion_tokens"], 16) << "OpenAI's default";
 }
 
+TEST(Completions, DraftsChangeNoAnswer) {
+  ModelApiOptions api;
+  api.draft_tokens = 0;
+  const ServedModels plain(api), drafting;
+  for (const Json& fields :
+       {Json{{"temperature", 0}, {"logprobs", 3}}, Json{{"temperature", 20}, {"n", 3}, {"seed", 5}, {"logprobs", 2}},
+        Json{{"temperature", 0}, {"frequency_penalty", 0.5}, {"prompt", "abcabcabcabcabcab"}},
+        Json{{"temperature", 0}, {"response_format", {{"type", "json_object"}}}, {"ignore_eos", false}}}) {
+    Json body{{"max_tokens", 40}, {"ignore_eos", true}};
+    body.update(fields);
+    const Json expected = plain.complete(body), got = drafting.complete(body);
+    EXPECT_EQ(expected["status"], 200) << expected;
+    EXPECT_EQ(expected["choices"], got["choices"]);
+    EXPECT_EQ(expected["usage"], got["usage"]);
+  }
+}
+
 TEST(Completions, FieldsOfSampling) {
   const ServedModels served;
   // The model is sure of itself, so most texts are drawn at a high temperature.

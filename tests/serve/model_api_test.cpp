@@ -124,6 +124,8 @@ TEST(ModelApi, MetricsCountRequestsAndTokens) {
   has(R"(attend_between_tokens_seconds_count{model="gpt"} 3)");
   has(R"(attend_first_token_seconds_bucket{model="gpt",le="+Inf"} 1)");
   has(R"(attend_running{model="gpt"} 0)");
+  EXPECT_NE(text.find(R"(attend_drafted_tokens_total{model="gpt"} )"), std::string::npos);
+  EXPECT_NE(text.find(R"(attend_accepted_tokens_total{model="gpt"} )"), std::string::npos);
 }
 
 /// A model whose answers may take long.
@@ -131,8 +133,12 @@ ServedModel slow_model() { return tiny_served("gpt", "gpt", {{"context", "4096"}
 
 struct SlowServer {
   explicit SlowServer(const ModelApiOptions& api = {})
-      : models({slow_model()}, api), server(nullptr, models, {.port = 0}) {
+      : models({slow_model()}, without_drafts(api)), server(nullptr, models, {.port = 0}) {
     server.start();
+  }
+  static ModelApiOptions without_drafts(ModelApiOptions api) {
+    api.draft_tokens = 0;
+    return api;
   }
   ~SlowServer() {
     server.stop();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/generate/drafts.h"
 #include "attend/models/generation_rules.h"
 #include "attend/models/model.h"
 #include "attend/models/text_pooling.h"
@@ -36,7 +37,8 @@ struct ModelApiOptions {
   /// take (0: no limit): longer prompts are read in parts. For Transformers.
   int64_t prompt_tokens = 64;
   double prompt_seconds = 0.08;
-  int64_t most_waiting = 1024;  ///< maximum number of waiting requests of a model; more get status 429
+  int64_t draft_tokens = kDraftTokens;  ///< maximum number of guesses in a step: see attend/generate/drafts.h
+  int64_t most_waiting = 1024;          ///< maximum number of waiting requests of a model; more get status 429
   std::string version{};
 };
 
