@@ -1,7 +1,9 @@
 // Requests to models other than completions, and what all requests share: limits, keys, hang-ups, stopping.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "attend/generate/classify.h"
 #include "attend/generate/embed.h"
@@ -114,7 +116,12 @@ TEST(ModelApi, MetricsCountRequestsAndTokens) {
   const ServedModels served;
   served.complete({{"max_tokens", 4}, {"ignore_eos", true}});
   served.complete({{"nothing", 4}});
-  const std::string text = body_of(served.request("GET /metrics"));
+  // An answer is sent before its step ends, and the gauges follow the step.
+  std::string text = body_of(served.request("GET /metrics"));
+  for (int i = 0; i < 500 && text.find("attend_running{model=\"gpt\"} 0\n") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    text = body_of(served.request("GET /metrics"));
+  }
   const auto has = [&](const std::string& line) { EXPECT_NE(text.find(line + "\n"), std::string::npos) << line; };
   has(R"(attend_requests_total{path="/v1/completions",status="200"} 1)");
   has(R"(attend_requests_total{path="/v1/completions",status="400"} 1)");
