@@ -98,7 +98,17 @@ struct GradientExchange::Bucket {
 
   int64_t slice_size(size_t rank) const { return slices[rank + 1] - slices[rank]; }
 
-  /// Part `number` of all gradients as one dense tensor.
+  /// Part `number` of all gradients as one dense tensor: a copy, unless a single large gradient fills the bucket.
+  Tensor flattened(size_t number, Device device) {
+    if (parameters.size() == 1) {
+      const Tensor& gradient = sums[0].parts()[number].value;
+      if (gradient && gradient.is_contiguous()) return gradient.as_strided({size}, {1}, gradient.offset());
+    }
+    Tensor flat = empty({size}, {DType::f32, device});
+    flatten(number, flat);
+    return flat;
+  }
+
   void flatten(size_t number, const Tensor& flat) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Shape& shape = parameters[i].shape();
@@ -270,8 +280,7 @@ GradientExchange::Sending GradientExchange::send_slices(Bucket& bucket, size_t n
     if (number < parts_[rank].size()) sending.received[rank] = bucket.slice_size(own);
     total += sending.received[rank];
   }
-  const Tensor flat = empty({sends ? bucket.size : 0}, {DType::f32, device_});
-  if (sends) bucket.flatten(number, flat);
+  const Tensor flat = sends ? bucket.flattened(number, device_) : empty({0}, {DType::f32, device_});
   sending.outgoing = is_rounded ? to(flat, DType::bf16) : flat;
   sending.incoming = empty({total}, {sending.outgoing.dtype(), device_});
   const DType dtype = sending.outgoing.dtype();
