@@ -28,7 +28,7 @@ The time of a batch comes from the log of the model folder, which one process ha
 
 struct PlanArguments {
   std::string model, svg, wire = "f32", shard = "none";
-  int64_t processes = 8, per_host = 1, batches = 1;
+  int64_t processes = 8, per_host = 1, batches = 1, busy_threads = 0;
   double link = 25, latency = 20, batch_seconds = 0;
   bool json = false;
 };
@@ -63,6 +63,7 @@ ClusterOptions options_of(const PlanArguments& arguments, const TrainingFolder& 
           .per_host = arguments.per_host,
           .link_gbit = arguments.link,
           .latency_seconds = arguments.latency * 1e-6,
+          .busy_threads = arguments.busy_threads,
           .wire = arguments.wire == "bf16" ? WireType::bf16 : WireType::f32,
           .shard = arguments.shard == "optimizer" ? ShardedState::optimizer : ShardedState::none};
 }
@@ -105,6 +106,7 @@ void run_plan(const PlanArguments& arguments) {
                       {"compute_seconds", options.compute_seconds},
                       {"exchange_seconds", cost.exchange_seconds},
                       {"exposed_seconds", cost.exposed_seconds},
+                      {"shared_seconds", cost.shared_seconds},
                       {"step_seconds", cost.step_seconds},
                       {"efficiency", cost.efficiency},
                       {"memory_bytes", memory.total()}}
@@ -117,6 +119,7 @@ void run_plan(const PlanArguments& arguments) {
   std::printf("step        %10.1f ms\n  compute   %10.1f ms\n  exchange  %10.1f ms, %.0f %% of it hidden\n",
               1e3 * cost.step_seconds, 1e3 * options.compute_seconds, 1e3 * cost.exchange_seconds,
               cost.exchange_seconds > 0 ? 100 * (1 - cost.exposed_seconds / cost.exchange_seconds) : 0.0);
+  if (cost.shared_seconds > 0) std::printf("  shared    %10.1f ms\n", 1e3 * cost.shared_seconds);
   std::printf("efficiency  %10.1f %%\nmemory      %10.1f MiB per process\n", 100 * cost.efficiency,
               memory.total() / (1 << 20));
 }
@@ -138,6 +141,13 @@ void add_plan(Command& app) {
       ->type_name("N");
   command->add_option("--latency", arguments->latency, "Time of a small message in microseconds (default: 20)")
       ->check(number_between(0, 1e6))
+      ->type_name("N");
+  command
+      ->add_option(
+          "--busy-threads", arguments->busy_threads,
+          "Threads of a process if they use all cores of the host, which the exchange then shares (default: 0: "
+          "a core is free)")
+      ->check(whole_number(0, 4096))
       ->type_name("N");
   command->add_option("--accumulate", arguments->batches, "Batches per step and process (default: 1)")
       ->check(whole_number(1, 65536))

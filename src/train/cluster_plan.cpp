@@ -9,8 +9,8 @@ namespace attend {
 namespace {
 
 constexpr double kMostBytes = 8 << 20, kLeastBytes = 1 << 18, kBuckets = 8;  // of a bucket: see GradientExchange
-constexpr double kHostBandwidth = 6e9;    // bytes per second between processes of a host, each way
-constexpr double kMemoryBandwidth = 8e9;  // bytes per second of one thread that packs, adds and unpacks
+constexpr double kHostBandwidth = 1.9e9;   // bytes per second between processes of a host, each way
+constexpr double kMemoryBandwidth = 1e10;  // bytes per second of one thread that packs, adds and unpacks
 constexpr double kBackwardShare = 2.0 / 3;
 
 /// Seconds in which a process sends `bytes`, an equal part to every other one, and receives as much.
@@ -42,7 +42,10 @@ ClusterCost cluster_cost(const ClusterOptions& options) {
   cost.exchange_seconds = gradients + rows;
   cost.exposed_seconds =
       std::max(gradients - last - kBackwardShare * options.compute_seconds * (1 - 1 / buckets), 0.0) + last + rows;
-  cost.step_seconds += cost.exposed_seconds;
+  if (options.busy_threads > 0) {
+    cost.shared_seconds = (cost.exchange_seconds - cost.exposed_seconds) / static_cast<double>(options.busy_threads);
+  }
+  cost.step_seconds += cost.exposed_seconds + cost.shared_seconds;
   cost.efficiency = options.compute_seconds / cost.step_seconds;
   return cost;
 }
