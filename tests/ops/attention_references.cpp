@@ -82,7 +82,7 @@ AttentionReference reference_attention(const Tensor& q, const Tensor& k, const T
           if (o.dropout > 0) {
             const auto group = static_cast<uint64_t>(flat * ((keys + 7) / 8) + j / 8);
             const auto words = philox<kDropRounds>(o.random.seed, group, o.random.stream);
-            w = keeps(words, static_cast<size_t>(j % 8), drop_threshold(o.dropout)) ? w / (1 - o.dropout) : 0;
+            w = dropout_keeps(words, j % 8, drop_threshold(o.dropout)) ? w / (1 - o.dropout) : 0;
           }
           result.weights[static_cast<size_t>(flat * keys + k0 + j)] = w;
           if (w == 0) continue;

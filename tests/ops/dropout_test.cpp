@@ -18,7 +18,8 @@ uint32_t word(RandomStream stream, uint64_t i) { return philox(stream.seed, i / 
 
 /// Whether element i is kept, as specified in backend/kernels.h.
 bool is_kept(RandomStream stream, uint64_t i, double p) {
-  return keeps(philox<kDropRounds>(stream.seed, i / 8, stream.stream), i % 8, drop_threshold(p));
+  return dropout_keeps(philox<kDropRounds>(stream.seed, i / 8, stream.stream), static_cast<int64_t>(i % 8),
+                       drop_threshold(p));
 }
 
 TEST(Dropout, ThresholdsAreTheNearestAndNeverZeroForAPositiveProbability) {
@@ -27,10 +28,10 @@ TEST(Dropout, ThresholdsAreTheNearestAndNeverZeroForAPositiveProbability) {
   EXPECT_EQ(drop_threshold(0.25), 0x2000u);
   EXPECT_EQ(drop_threshold(0.1), 3277u);
   EXPECT_EQ(drop_threshold(1), 0x8000u);
-  EXPECT_FALSE(keeps({0x7fff7fff, 0, 0, 0}, 0, drop_threshold(1)));
-  EXPECT_TRUE(keeps({0x00018000, 0, 0, 0}, 0, 0));
-  EXPECT_TRUE(keeps({0x00018000, 0, 0, 0}, 1, 1));
-  EXPECT_FALSE(keeps({0x00018000, 0, 0, 0}, 0, 1));  // the sixteenth bit is not used
+  EXPECT_FALSE(dropout_keeps({0x7fff7fff, 0, 0, 0}, 0, drop_threshold(1)));
+  EXPECT_TRUE(dropout_keeps({0x00018000, 0, 0, 0}, 0, 0));
+  EXPECT_TRUE(dropout_keeps({0x00018000, 0, 0, 0}, 1, 1));
+  EXPECT_FALSE(dropout_keeps({0x00018000, 0, 0, 0}, 0, 1));  // the sixteenth bit is not used
 }
 
 /// The 15 bits of neighbours, and of the same element in consecutive streams, are independent: each bit is set in half

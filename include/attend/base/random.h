@@ -56,8 +56,8 @@ constexpr uint32_t drop_threshold(double p) {
 }
 /// Whether dropout keeps element `at` of the eight that share a block: each word has the bits of two elements, the
 /// lower half those of the first.
-constexpr bool keeps(const std::array<uint32_t, 4>& words, size_t at, uint32_t threshold) {
-  return (words[at / 2] >> (at % 2 * 16) & 0x7fff) >= threshold;
+constexpr bool dropout_keeps(const std::array<uint32_t, 4>& words, int64_t at, uint32_t threshold) {
+  return (words[static_cast<unsigned>(at) / 2] >> (at % 2 * 16) & 0x7fff) >= threshold;
 }
 
 }  // namespace attend
