@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -65,26 +66,105 @@ void combine(const ConstView& a, const ConstView& b, const View& y, F f) {
   });
 }
 
-}  // namespace
+/// Calls f with an unsigned integer as wide as one element of `dtype`, to move elements without looking at them.
+template <class F>
+void with_bits(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
 
-void copy(ConstView x, View y) {
-  with_type(x.dtype, [&](auto from) {
-    with_type(y.dtype, [&](auto to) {
-      using From = decltype(from);
-      using To = decltype(to);
-      map<From, To>(x, y, [](const From& value, To& result) { result = convert<To>(value); });
-    });
+void move(const ConstView& x, const View& y) {
+  with_bits(y.dtype, [&](auto bits) {
+    using T = decltype(bits);
+    map<T, T>(x, y, [](const T& from, T& to) { to = from; });
   });
 }
 
-void fill(View y, double value) {
-  with_type(y.dtype, [&](auto type) {
+template <class From, class To>
+void convert_directly(const ConstView& x, const View& y) {
+  map<From, To>(x, y, [](const From& value, To& result) { result = convert<To>(value); });
+}
+
+/// The conversions of weights and activations; null: not one of these.
+auto direct_conversion(DType from, DType to) -> void (*)(const ConstView&, const View&) {
+  if (from == DType::f32 && to == DType::bf16) return convert_directly<float, BFloat16>;
+  if (from == DType::bf16 && to == DType::f32) return convert_directly<BFloat16, float>;
+  if (from == DType::f32 && to == DType::f16) return convert_directly<float, Float16>;
+  if (from == DType::f16 && to == DType::f32) return convert_directly<Float16, float>;
+  if (from == DType::f32 && to == DType::f64) return convert_directly<float, double>;
+  if (from == DType::f64 && to == DType::f32) return convert_directly<double, float>;
+  return nullptr;
+}
+
+/// A piece of a row.
+template <class Data>
+struct Piece {
+  Data* data;
+  int64_t begin, step, count;
+};
+
+/// Converts a piece to or from W, a type that holds every value of the other one.
+template <class W>
+void widen(DType dtype, const Piece<const void>& from, W* to) {
+  with_type(dtype, [&](auto type) {
     using T = decltype(type);
-    const T converted = convert<T>(value);
-    const ConstView source{&converted, y.dtype, y.shape,
-                           Strides(std::vector<int64_t>(static_cast<size_t>(y.rank()), 0))};
-    map<T, T>(source, y, [](const T& from, T& to) { to = from; });
+    if constexpr (std::is_integral_v<T> == std::is_integral_v<W>) {
+      const T* x = static_cast<const T*>(from.data) + from.begin;
+      for (int64_t i = 0; i < from.count; ++i) to[i] = convert<W>(x[i * from.step]);
+    }
   });
+}
+template <class W>
+void narrow(DType dtype, const W* from, const Piece<void>& to) {
+  with_type(dtype, [&](auto type) {
+    using T = decltype(type);
+    T* y = static_cast<T*>(to.data) + to.begin;
+    for (int64_t i = 0; i < to.count; ++i) y[i * to.step] = convert<T>(from[i]);
+  });
+}
+
+/// All other conversions, by way of W: a function for each type instead of one for each pair.
+template <class W>
+void convert_through(const ConstView& x, const View& y) {
+  constexpr int64_t kChunk = 512;
+  const Loop<2> loop(y.shape, {x.strides, y.strides});
+  const int64_t x_step = loop.inner_stride(0), y_step = loop.inner_stride(1);
+  loop.run([&](const std::array<int64_t, 2>& offset, int64_t begin, int64_t end) {
+    W wide[kChunk];
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const int64_t count = std::min(kChunk, end - at);
+      widen<W>(x.dtype, {x.data, offset[0] + at * x_step, x_step, count}, wide);
+      narrow<W>(y.dtype, wide, {y.data, offset[1] + at * y_step, y_step, count});
+    }
+  });
+}
+
+bool is_integral(DType dtype) {
+  bool result = false;
+  with_type(dtype, [&](auto type) { result = std::is_integral_v<decltype(type)>; });
+  return result;
+}
+
+}  // namespace
+
+void copy(ConstView x, View y) {
+  if (x.dtype == y.dtype) return move(x, y);
+  if (const auto direct = direct_conversion(x.dtype, y.dtype)) return direct(x, y);
+  is_integral(x.dtype) ? convert_through<int64_t>(x, y) : convert_through<double>(x, y);
+}
+
+void fill(View y, double value) {
+  alignas(double) std::byte element[sizeof(double)];
+  narrow<double>(y.dtype, &value, {element, 0, 1, 1});
+  move({element, y.dtype, y.shape, Strides(std::vector<int64_t>(static_cast<size_t>(y.rank()), 0))}, y);
 }
 
 void affine(ConstView x, double scale, double shift, View y) {
