@@ -153,7 +153,7 @@ std::string tool_content(const InspectedModel& model, const ToolArguments& argum
                          const std::string& output) {
   try {
     ToolProgress progress;
-    const ToolResult result = run_tool(model, request_of(model, arguments, options), progress.on_step());
+    const ToolResult result = run_tool(model, request_of(model, arguments, options), {.on_step = progress.on_step()});
     if (output.ends_with(".csv")) return tool_csv(result);
     if (output.ends_with(".svg")) return tool_svg(result);
     return json_text(result.json) + "\n";

@@ -70,7 +70,12 @@ Arithmetic of(const TransformerModel& model) {
 Arithmetic of(const Encoder& model) {
   Arithmetic result{.stacks = {stack_of("stack", model.layers, model.settings.positions)}};
   result.stacks[0].embedding_norm = "embedding_norm";
-  if (model.settings.labels.empty()) return result;
+  if (model.settings.labels.empty()) {
+    if (!model.settings.masked) return result;
+    result.masked_activation = name_of(model.settings.masked_gelu ? Activation::gelu : model.settings.activation);
+    result.output_bias = "masked_bias";
+    return result;
+  }
   result.pooling = name_of(model.settings.pooling);
   if (model.pooler) result.pooler = name_of(model.settings.pooler);
   result.scores = name_of(model.settings.scores);

@@ -193,7 +193,7 @@ class TokenWork {
 }  // namespace
 
 Goal resolved(const Experiment& experiment, Goal goal) {
-  if (goal.output < 0) goal.output = experiment.outputs() - 1;
+  if (goal.output < 0) goal.output = experiment.usual_output();
   require<ShapeError>(goal.output < experiment.outputs(), "there is no output ", goal.output, "; there are ",
                       experiment.outputs(), ", counted from 0");
   const auto check = [&](int64_t id) {

@@ -96,7 +96,8 @@ class HeadMeter {
     double marks = 0;
     bool has_marks = false;
     for (int64_t key = 1; key < end; ++key) {
-      if (keys_.is_separator[static_cast<size_t>(key)]) marks += weight(key), has_marks = true;
+      const bool is_itself = !attention_.is_cross && key == row;  // not a sign of looking for separators
+      if (!is_itself && keys_.is_separator[static_cast<size_t>(key)]) marks += weight(key), has_marks = true;
     }
     if (has_marks) means[at(HeadKind::separator)].add(marks);
     if (attention_.is_cross) {

@@ -55,6 +55,16 @@ int64_t Experiment::outputs() const {
   return has_labels_ ? 1 : std::ssize(sides_[static_cast<size_t>(output_side_)].tokens);
 }
 
+int64_t Experiment::usual_output() const {
+  if (has_labels_ || predicts_next_) return outputs() - 1;
+  const std::vector<ShownToken>& tokens = sides_[static_cast<size_t>(output_side_)].tokens;
+  const auto mask = std::ranges::find(tokens, model_.tokenizer->special().mask, &ShownToken::id);
+  if (mask != tokens.end()) return mask - tokens.begin();
+  const auto last = std::find_if(tokens.rbegin(), tokens.rend(),
+                                 [](const ShownToken& token) { return token.kind != TokenKind::special; });
+  return last == tokens.rend() ? outputs() - 1 : tokens.rend() - last - 1;
+}
+
 int64_t Experiment::classes() const {
   return has_labels_ ? std::ssize(labels_of(*model_.model)) : head_of(*model_.model).weight.dim(0);
 }
@@ -91,7 +101,9 @@ int64_t Experiment::true_class(int64_t output) const {
   if (has_labels_) return -1;
   const std::vector<ShownToken>& tokens = sides_[static_cast<size_t>(output_side_)].tokens;
   const int64_t at = output + (predicts_next_ ? 1 : 0);
-  return at < std::ssize(tokens) ? tokens[static_cast<size_t>(at)].id : -1;
+  if (at >= std::ssize(tokens)) return -1;
+  const int32_t id = tokens[static_cast<size_t>(at)].id;
+  return !predicts_next_ && id == model_.tokenizer->special().mask ? -1 : id;  // a mask hides the word
 }
 
 const StackPlace& Experiment::residual_stack(const char* tool) const {

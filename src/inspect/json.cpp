@@ -53,7 +53,9 @@ Json output_json(const RunOutput& output) {
     }
     rows.push_back(std::move(candidates));
   }
-  return {{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}, {"totals", output.totals}};
+  Json json{{"kind", "tokens"}, {"side", output.side}, {"rows", std::move(rows)}, {"totals", output.totals}};
+  if (output.is_masked) json["masked"] = true;
+  return json;
 }
 
 Json stack_json(const StackArithmetic& stack) {
@@ -84,6 +86,7 @@ Json arithmetic_json(const Arithmetic& arithmetic) {
           {"pooling", arithmetic.pooling},
           {"pooler", arithmetic.pooler},
           {"scores", arithmetic.scores},
+          {"maskedActivation", arithmetic.masked_activation},
           {"cell", arithmetic.cell},
           {"score", arithmetic.score}};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
@@ -25,6 +26,11 @@ class LensWork {
                         options.top);
     require<ShapeError>(options.places >= 1 && options.places <= kMostPlaces, "lens: places must be 1 to ", kMostPlaces,
                         ", got ", options.places);
+    if (const auto* encoder = dynamic_cast<const EncoderModel*>(experiment.model().model.get());
+        encoder && experiment.has_labels()) {
+      scores_ = encoder->label_scores();
+    }
+    require<ShapeError>(scores_ != LabelScores::values, "lens: the scores of this model are not probabilities");
     const int64_t tokens = std::ssize(side().tokens);
     require<ShapeError>(options.first >= 0 && options.first < std::max<int64_t>(tokens, 1), "lens: there is no place ",
                         options.first, "; the ", side().name, " has ", tokens, ", counted from 0");
@@ -90,11 +96,14 @@ class LensWork {
   }
 
   void add_cells(const Tensor& logits, size_t first) {
-    const Tensor shares = to(log_softmax(to(logits, DType::f32)), kCpu);
-    const auto values = shares.data<const float>();
-    const auto classes = static_cast<size_t>(shares.dim(1));
-    for (int64_t row = 0; row < shares.dim(0); ++row) {
-      const auto own = values.subspan(static_cast<size_t>(row) * classes, classes);
+    const Tensor numbers = to(logits, DType::f32);
+    std::vector<float> values = (scores_ == LabelScores::each ? numbers : log_softmax(numbers)).to_vector<float>();
+    if (scores_ == LabelScores::each) {  // log σ(x)
+      for (float& value : values) value = std::min(value, 0.0f) - std::log1p(std::exp(-std::abs(value)));
+    }
+    const auto classes = static_cast<size_t>(numbers.dim(1));
+    for (int64_t row = 0; row < numbers.dim(0); ++row) {
+      const auto own = std::span<const float>(values).subspan(static_cast<size_t>(row) * classes, classes);
       require_number(own[0], "lens");
       LensPlace& place = lens_.places[first + static_cast<size_t>(row)];
       place.cells.push_back(cell_of(own, static_cast<size_t>(place.reference.id)));
@@ -113,7 +122,11 @@ class LensWork {
     cell.probability = std::exp(static_cast<double>(logs[reference]));
     for (const float value : logs) {
       cell.rank += value > logs[reference];
-      if (const auto log = static_cast<double>(value); std::isfinite(log)) cell.entropy -= std::exp(log) * log;
+      const auto log = static_cast<double>(value);
+      if (std::isfinite(log)) cell.entropy -= std::exp(log) * log;
+      if (const double rest = -std::expm1(log); scores_ == LabelScores::each && rest > 0) {
+        cell.entropy -= rest * std::log(rest);  // each label is a choice of its own
+      }
     }
     return cell;
   }
@@ -122,6 +135,7 @@ class LensWork {
   const LensOptions& options_;
   const StackPlace& stack_;
   RowRange range_;
+  LabelScores scores_ = LabelScores::shares;
   Lens lens_;
   std::map<int32_t, ShownToken> shown_;
 };

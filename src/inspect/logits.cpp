@@ -21,7 +21,7 @@ constexpr size_t kNamed = 24;
 /// The input of the output layer: [places, dim].
 Tensor head_input(const Model& model, const Run& run) {
   const StackPlace last = stacks_of(model).back();
-  const std::string name = last.layers == 0 ? ":readout" : last.name + ":final";
+  const std::string name = last.layers == 0 || run.output.is_masked ? ":readout" : last.name + ":final";
   for (const auto& [known, value] : run.values) {
     if (known != name) continue;
     const auto* pair = dynamic_cast<const TransformerModel*>(&model);

@@ -1,6 +1,7 @@
 #include "attend/inspect/patch.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "attend/autograd/autograd.h"
 #include "attend/base/error.h"
@@ -54,7 +55,8 @@ class Sweep {
           if (options_.on_step) options_.on_step(done++, total_);
           Patch patch{.point = point, .places = {}};
           map.kind == PatchKind::head ? void(patch.head = column) : patch.places.push_back(column);
-          row.push_back(value_with(patch));
+          row.push_back(changes_nothing(patch, map.columns) ? result_.value : value_with(patch));
+          if (options_.on_partial) options_.on_partial(result_);
         }
       }
     }
@@ -65,7 +67,7 @@ class Sweep {
   Goal goal_of(const Tensor& own, const Tensor& theirs) const {
     Goal goal = options_.goal;
     if (goal.wanted >= 0) return resolved(experiment_, goal);
-    if (goal.output < 0) goal.output = experiment_.outputs() - 1;
+    if (goal.output < 0) goal.output = experiment_.usual_output();
     require<ShapeError>(goal.output < experiment_.outputs(), "patch: there is no output ", goal.output, "; there are ",
                         experiment_.outputs(), ", counted from 0");
     const auto best = [&](const Tensor& logits) {
@@ -119,6 +121,19 @@ class Sweep {
     require<ShapeError>(!result_.maps.empty(), "patch: the model has no activation of these kinds");
     require<ShapeError>(total_ <= options_.most_runs, "patch: ", total_, " patches, but at most ", options_.most_runs,
                         " are allowed; use a shorter text or fewer kinds");
+  }
+
+  /// Whether both runs have the same bits there, as before the first word in which two texts of a causal model differ.
+  bool changes_nothing(const Patch& patch, int64_t heads) const {
+    const auto part = [&](const ActivationRecorder& seen) {
+      const Tensor value = select(seen.at(patch.point), 0, 0);  // [places, width]
+      const int64_t size = value.dim(1) / (patch.head >= 0 ? heads : 1);
+      const Tensor chosen = patch.head >= 0 ? slice(value, 1, patch.head * size, (patch.head + 1) * size)
+                                            : slice(value, 0, patch.places[0], patch.places[0] + 1);
+      return chosen.to_vector<float>();
+    };
+    const std::vector<float> own = part(seen_), other = part(other_);
+    return std::memcmp(own.data(), other.data(), own.size() * sizeof(float)) == 0;
   }
 
   double value_with(const Patch& patch) {

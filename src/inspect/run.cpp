@@ -118,7 +118,9 @@ class Capture {
   }
 
   void run(const EncoderModel& model) {
-    Read text{{"text", options_.text, {}}, frame_text(tokenizer_, options_.text, INT64_MAX).ids};
+    const bool fills_masks = model.labels().empty() && model.has_masked_head();
+    const auto frame = fills_masks ? frame_masked : frame_text;
+    Read text{{"text", options_.text, {}}, frame(tokenizer_, options_.text, INT64_MAX).ids};
     TextInputs inputs;
     if (options_.second) {  // joined by the tokenizer, as in [CLS] first [SEP] second [SEP]
       const EncodedPair pair = tokenizer_.encode_pair(options_.text, *options_.second, kLongestPair);
@@ -130,11 +132,16 @@ class Capture {
     add(text);
     Watcher watcher(options_, false, steering());
     inputs.ids = row_of(text.ids);
-    if (model.labels().empty()) {
-      require_numbers(model.hidden(inputs, {.observer = &watcher}));
-    } else {
+    if (!model.labels().empty()) {
       const Tensor numbers = model.classify(inputs, {.observer = &watcher});
       run_.output = label_output(model.labels(), numbers, model.label_scores());
+    } else if (fills_masks) {
+      const Tensor hidden = model.masked_hidden(inputs, {.observer = &watcher});
+      require_numbers(hidden);
+      show_next(model.masked_head(), hidden, 0);
+      run_.output.is_masked = true;
+    } else {
+      require_numbers(model.hidden(inputs, {.observer = &watcher}));
     }
     keep_seen(run_, watcher, options_);
   }
@@ -176,7 +183,7 @@ class Capture {
     add_side(run_, std::move(read.side), options_);
   }
 
-  /// Shows the most likely next tokens after each position. `hidden` is [1, length, dim].
+  /// Shows the most likely tokens of each position's prediction. `hidden` is [1, length, dim].
   void show_next(const Head& head, const Tensor& hidden, int64_t side) {
     run_.output.kind = RunOutput::Kind::tokens;
     run_.output.side = side;

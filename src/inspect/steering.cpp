@@ -1,6 +1,9 @@
 #include "inspect/steering.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "attend/base/error.h"
 #include "attend/tensor/creation.h"
@@ -11,6 +14,12 @@ namespace {
 
 constexpr size_t kMostSteering = 16;
 constexpr double kStrongest = 1e6;
+
+/// Whether the model only reports a value, so that a change of it has no effect.
+bool is_only_reported(std::string_view point) {
+  constexpr std::array<std::string_view, 6> kReported{":positions", ":types", ":queries", ":keys", ":text", ":pooled"};
+  return point == ":states" || std::ranges::any_of(kReported, [&](auto name) { return point.ends_with(name); });
+}
 
 /// The mean of an activation over the tokens of a text that are not special.
 std::vector<double> mean_of(const Run& run, const std::string& point) {
@@ -46,6 +55,8 @@ std::vector<ActivationChange> steering_changes(const std::vector<Steering>& stee
   for (const Steering& one : steer) {
     require<ShapeError>(std::abs(one.strength) <= kStrongest, "steer: the strength must be within ±", kStrongest,
                         ", got ", one.strength);
+    require<ShapeError>(!is_only_reported(one.point), "steer: the model only reports ", in_quotes(one.point),
+                        ", so a change of it has no effect; choose another activation");
     std::vector<double> direction = mean_of(run_of(one.toward), one.point);
     if (!one.away.empty()) {
       const std::vector<double> other = mean_of(run_of(one.away), one.point);

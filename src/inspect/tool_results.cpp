@@ -193,6 +193,7 @@ ToolResult patch_result(const Experiment& experiment, const Experiment& other, c
                     {"stack", map.stack},
                     {"side", stack->side},
                     {"points", map.points},
+                    {"columns", map.columns},
                     {"values", map.values},
                     {"shares", std::move(shares)}});
     result.maps.push_back(std::move(drawn));

@@ -32,7 +32,7 @@ ToolResult run_attribute(const Experiment& experiment, const ToolRequest& reques
 }
 
 ToolResult run_patch(const InspectedModel& model, const Experiment& experiment, const ToolRequest& request,
-                     const OnSteps& on_step) {
+                     const ToolWatch& watch) {
   RunOptions options = request.run;
   require<ShapeError>(request.other || request.other_picture, "patch: a second input is missing");
   if (request.other) {
@@ -43,12 +43,16 @@ ToolResult run_patch(const InspectedModel& model, const Experiment& experiment, 
   // Both runs read the same target, so that only the source differs.
   if (model.model->kind() == ModelKind::translation) options.target = experiment.sides()[1].text;
   const Experiment other(model, options);
-  return patch_result(experiment, other,
-                      patch_sweep(experiment, other,
-                                  {.goal = goal_of(experiment, request),
-                                   .kinds = request.kinds,
-                                   .most_runs = request.most_runs,
-                                   .on_step = on_step}));
+  PatchOptions sweep{.goal = goal_of(experiment, request),
+                     .kinds = request.kinds,
+                     .most_runs = request.most_runs,
+                     .on_step = watch.on_step};
+  if (watch.on_partial) {
+    sweep.on_partial = [&](const PatchResult& part) {
+      watch.on_partial([&] { return patch_result(experiment, other, part).json; });
+    };
+  }
+  return patch_result(experiment, other, patch_sweep(experiment, other, sweep));
 }
 
 std::vector<int32_t> probed_tokens(const InspectedModel& model, const ToolRequest& request) {
@@ -88,8 +92,8 @@ Tool tool_named(const std::string& name) {
   return static_cast<Tool>(found - kTools.begin());
 }
 
-ToolResult run_tool(const InspectedModel& model, const ToolRequest& request, const OnSteps& on_step) {
-  if (request.tool == Tool::probe) return run_probe(model, request, on_step);
+ToolResult run_tool(const InspectedModel& model, const ToolRequest& request, const ToolWatch& watch) {
+  if (request.tool == Tool::probe) return run_probe(model, request, watch.on_step);
   if (request.tool == Tool::detect) {
     const Run run = capture(model, request.run);
     return detect_result(run, detect_heads(model, run, {.threshold = request.threshold}));
@@ -98,10 +102,11 @@ ToolResult run_tool(const InspectedModel& model, const ToolRequest& request, con
   if (request.tool == Tool::lens) {
     return lens_result(
         experiment,
-        lens(experiment, {.top = request.top, .first = request.first, .places = request.places, .on_step = on_step}));
+        lens(experiment,
+             {.top = request.top, .first = request.first, .places = request.places, .on_step = watch.on_step}));
   }
-  if (request.tool == Tool::attribute) return run_attribute(experiment, request, on_step);
-  return run_patch(model, experiment, request, on_step);
+  if (request.tool == Tool::attribute) return run_attribute(experiment, request, watch.on_step);
+  return run_patch(model, experiment, request, watch);
 }
 
 }  // namespace attend

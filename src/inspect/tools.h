@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,8 +56,15 @@ struct ToolResult {
   std::vector<LabelledMap> maps;
 };
 
+/// Follows the work of a tool.
+struct ToolWatch {
+  OnSteps on_step{};
+  /// patch: called after each patch, with a function that computes the JSON of the cells so far.
+  std::function<void(const std::function<Json()>& partial)> on_partial{};
+};
+
 /// Runs a tool. Throws as the tool does.
-ToolResult run_tool(const InspectedModel& model, const ToolRequest& request, const OnSteps& on_step = {});
+ToolResult run_tool(const InspectedModel& model, const ToolRequest& request, const ToolWatch& watch = {});
 
 /// The table as CSV (RFC 4180), with a header line.
 std::string tool_csv(const ToolResult& result);

@@ -53,7 +53,9 @@ void Watcher::computed(std::string_view what, const Tensor& value) {
 }
 
 Tensor Watcher::replacement(std::string_view what, const Tensor& value) {
-  return apply_changes(changes_, path(), what, value);
+  Tensor changed = apply_changes(changes_, path(), what, value);
+  if (changed) computed(std::string(what) + "_unsteered", value);
+  return changed;
 }
 
 Ablation Watcher::ablation() {

@@ -178,7 +178,9 @@ Tensor Encoder::classify(const TextInputs& inputs, const ForwardPass& pass) cons
 Tensor Encoder::masked_hidden(const TextInputs& inputs, const ForwardPass& pass) const {
   require<Error>(settings.masked, "encoder: this model has no layers for masked words");
   const Activation activation = settings.masked_gelu ? Activation::gelu : settings.activation;
-  return masked_norm->forward(activate(activation, masked_dense->forward(hidden(inputs, pass))));
+  const Tensor transformed =
+      pass.show("transformed", activate(activation, masked_dense->forward(hidden(inputs, pass))));
+  return pass.show("readout", masked_norm->forward(transformed));
 }
 
 Head Encoder::masked_head() const {

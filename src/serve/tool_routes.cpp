@@ -14,6 +14,7 @@ namespace {
 // Limits of one request: a sweep over a long text would otherwise take hours.
 constexpr int64_t kLongestTool = 1024, kMostPatches = 8192, kMostGradients = 512;
 constexpr size_t kMostWords = 64;
+constexpr std::chrono::milliseconds kBetweenSteps{200}, kBetweenParts{1000};
 
 int64_t whole(const Json& body, const char* name, int64_t otherwise, int64_t least, int64_t most) {
   const auto found = body.find(name);
@@ -87,14 +88,23 @@ ToolRequest tool_request(const std::string& name, const Json& body, RunOptions r
 void stream_tool(const InspectedModel& model, const ToolRequest& request,
                  const std::function<bool(const std::string& line)>& send) {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point next = Clock::now();
-  const OnSteps on_step = [&](int64_t done, int64_t total) {
+  Clock::time_point next = Clock::now(), next_part = next + kBetweenParts;
+  const auto send_or_leave = [&](const Json& line) {
+    if (!send(json_text(line))) throw Left();
+  };
+  ToolWatch watch;
+  watch.on_step = [&](int64_t done, int64_t total) {
     if (Clock::now() < next) return;
-    next = Clock::now() + std::chrono::milliseconds(200);
-    if (!send(json_text({{"done", done}, {"total", total}}))) throw Left();
+    next = Clock::now() + kBetweenSteps;
+    send_or_leave({{"done", done}, {"total", total}});
+  };
+  watch.on_partial = [&](const std::function<Json()>& partial) {
+    if (Clock::now() < next_part) return;
+    send_or_leave({{"partial", partial()}});
+    next_part = Clock::now() + kBetweenParts;
   };
   try {
-    send(json_text({{"result", run_tool(model, request, on_step).json}}));
+    send(json_text({{"result", run_tool(model, request, watch).json}}));
   } catch (const Left&) {  // nobody reads the result
   } catch (const std::bad_alloc&) {
     send(json_text({{"error", "out of memory for this request"}}));

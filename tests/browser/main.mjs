@@ -40,7 +40,7 @@ if (spawnSync(attend, ["view", "--help"]).status !== 0) {
   process.exit(77);
 }
 const models = await trainModels(attend, work);
-const names = ["transformer", "recurrent", "language", "classifier", "long", "rotary", "relative"];
+const names = ["transformer", "recurrent", "language", "classifier", "long", "rotary", "relative", "masked", "distant", "normed", "luong"];
 const server = await view(
   attend,
   names.map((name) => models[name]),

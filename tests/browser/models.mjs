@@ -43,6 +43,34 @@ const kPlans = {
       ...{ "scale-scores": "no", "scale-embedding": "no", "scale-output": "yes" },
     },
   ],
+  // Other equations: biases by distance, a window, gates with biases; norms of queries, partial rotation, an output bias.
+  distant: [
+    "gpt",
+    "prose.txt",
+    {
+      ...{ tokenizer: "bpe", vocabulary: 400, dim: 32, heads: 4, layers: 2, context: 256, steps: 2, batch: 1 },
+      ...{ positions: "alibi", gated: "yes", activation: "gelu", window: 3, "layer-kinds": '["full","window"]' },
+    },
+  ],
+  normed: [
+    "gpt",
+    "prose.txt",
+    {
+      ...{ tokenizer: "bpe", vocabulary: 400, dim: 32, heads: 4, "key-heads": 2, layers: 2, context: 256, steps: 2, batch: 1 },
+      ...{ positions: "rotary", "rope-dims": 4, "qk-norm": "yes", "rms-norm": "yes", "attention-bias": "inputs" },
+      ...{ activation: "relu", tied: "no", "output-bias": "yes", "scale-by-layer": "yes" },
+    },
+  ],
+  luong: [
+    "rnn-attention",
+    "dates.tsv",
+    { tokenizer: "char", dim: 24, "state-dim": 32, layers: 1, cell: "lstm", score: "general", steps: 4, "batch-tokens": 1024 },
+  ],
+  masked: [
+    "encoder",
+    "prose.txt",
+    { "masked-words": null, tokenizer: "wordpiece", vocabulary: 200, dim: 32, heads: 4, layers: 2, steps: 10 },
+  ],
   long: [
     "gpt",
     "prose.txt",
@@ -59,7 +87,7 @@ export function sharedModel(name) {
 
 /** The arguments of `attend` that train a model. */
 export function trainWords(architecture, corpus, folder, settings) {
-  const options = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const options = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, ...(value === null ? [] : [String(value)])]);
   return ["train", architecture, corpus, "-o", folder, "--overwrite", ...options];
 }
 

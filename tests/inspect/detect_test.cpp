@@ -111,7 +111,7 @@ TEST(Detect, ScoresAreMeanWeights) {
     EXPECT_NEAR(score(HeadKind::duplicate), (at(3, 0) + at(4, 1)) / 2, 1e-6);
     EXPECT_NEAR(score(HeadKind::induction), (at(3, 1) + at(4, 2)) / 2, 1e-6);
     EXPECT_NEAR(score(HeadKind::first), (at(1, 0) + at(2, 0) + at(3, 0) + at(4, 0)) / 4, 1e-6);
-    EXPECT_NEAR(score(HeadKind::separator), (at(2, 2) + at(3, 2) + at(4, 2)) / 3, 1e-6);
+    EXPECT_NEAR(score(HeadKind::separator), (at(3, 2) + at(4, 2)) / 2, 1e-6);  // not what the comma gives to itself
     EXPECT_FALSE(head.text[static_cast<size_t>(HeadKind::alignment)].has_value());
     EXPECT_GE(head.kinds.size(), 5u);
   }

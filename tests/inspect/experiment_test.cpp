@@ -121,6 +121,27 @@ TEST(Lens, LastLayerIsExactlyTheModelsOutput) {
   }
 }
 
+/// A classifier whose labels have probabilities of their own.
+TEST(Lens, ProbabilitiesAreThoseOfTheClassifier) {
+  const InspectedModel model = tiny_inspected("encoder", {{"scores", "each"}});
+  const Lens seen = lens(experiment_of(model), {.top = 3});
+  const attend::Run run = capture(*model.model, *model.tokenizer, {.text = kText});
+  const LensCell& last = seen.places[0].cells.back();
+  double entropy = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const double p = run.output.labels[i].score;
+    EXPECT_EQ(last.top[i].token.text, run.output.labels[i].name);
+    EXPECT_NEAR(last.top[i].probability, p, 1e-6);
+    entropy -= p * std::log(p) + (1 - p) * std::log(1 - p);
+  }
+  EXPECT_NEAR(last.entropy, entropy, 1e-5);
+  expect_error<ShapeError>(
+      [] {
+        lens(experiment_of(tiny_inspected("encoder", {{"scores", "values"}})));
+      },
+      "lens: the scores of this model are not probabilities");
+}
+
 TEST(Lens, NeedsAResidualStream) {
   expect_error<Error>([] { lens(experiment_of(tiny_inspected("rnn"))); },
                       "the lens needs the residual stream of a Transformer; architecture rnn has none");
@@ -238,6 +259,21 @@ TEST(Attribute, IntegratedGradientsAreCompleteToOnePercent) {
   }
 }
 
+/// A model of masked words is asked about its mask, whose word nobody knows.
+TEST(Attribute, StartsWithTheMask) {
+  const InspectedModel model = tiny_inspected("encoder", {{"labels", "[]"}});
+  const std::string mask = model.tokenizer->token(model.tokenizer->special().mask);
+  const Experiment masked = experiment_of(model, "ab" + mask + "cd"), plain = experiment_of(model, "abcd");
+  const auto text_at = [](const Experiment& experiment, int64_t place) {
+    return experiment.sides()[0].tokens[static_cast<size_t>(place)].text;
+  };
+  const int64_t place = logit_parts(masked).goal.output;
+  EXPECT_EQ(text_at(masked, place), mask);
+  EXPECT_EQ(masked.true_class(place), -1);
+  EXPECT_EQ(text_at(plain, plain.usual_output()), "d");
+  EXPECT_GE(plain.true_class(plain.usual_output()), 0);
+}
+
 TEST(Attribute, LeavesTheGradientsOfTheModelAlone) {
   const InspectedModel model = tiny_inspected("gpt");
   attribute_tokens(experiment_of(model), {.most_steps = 8});
@@ -278,6 +314,43 @@ TEST(Patch, SweepAgreesWithSinglePatches) {
     }
     EXPECT_EQ(reported, count);
   }
+}
+
+/// Before the first difference of two texts, a causal model computes the same bits: those patches need no run.
+TEST(Patch, APatchWithTheSameBitsNeedsNoRun) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const Experiment own = experiment_of(model), other = experiment_of(model, "hello theme");
+  const PatchResult result = patch_sweep(own, other, {.goal = {.wanted = 1, .contrast = 0}, .kinds = {}});
+  ASSERT_NE(result.value, result.other);
+  int64_t changed = 0;
+  for (const PatchMap& map : result.maps) {
+    if (map.kind == PatchKind::head) continue;
+    for (size_t row = 0; row < map.points.size(); ++row) {
+      for (int64_t place = 0; place < map.columns; ++place) {
+        const double value = map.values[row][static_cast<size_t>(place)];
+        const Patch patch{.point = map.points[row], .places = {place}};
+        EXPECT_EQ(value, goal_value(patched_logits(own, other, {patch}), result.goal.output, result.goal).item());
+        EXPECT_TRUE(place >= 9 || value == result.value);
+        changed += value != result.value;
+      }
+    }
+  }
+  EXPECT_GT(changed, 0);
+}
+
+TEST(Patch, ReportsTheCellsSoFar) {
+  const InspectedModel model = tiny_inspected("gpt");
+  size_t before = 0;
+  PatchOptions options{.goal = {.wanted = 1, .contrast = 0}, .kinds = {PatchKind::residual, PatchKind::head}};
+  options.on_partial = [&](const PatchResult& part) {
+    size_t cells = 0;
+    for (const PatchMap& map : part.maps) {
+      for (const auto& row : map.values) cells += row.size();
+    }
+    EXPECT_EQ(cells, ++before);
+  };
+  const PatchResult result = patch_sweep(experiment_of(model), experiment_of(model, kOther), options);
+  EXPECT_EQ(before, result.maps[0].points.size() * 11 + result.maps[1].points.size() * 2);
 }
 
 TEST(Patch, NamesWhatDoesNotFit) {
@@ -326,6 +399,26 @@ TEST(Steer, AddsTheDirectionBetweenTwoTexts) {
     EXPECT_GT(rows, 1u);
     EXPECT_GT(most, 0.01) << architecture;
     EXPECT_EQ(moved.steer.size(), 1u);
+    EXPECT_EQ(value(moved, point + "_unsteered"), before);
+  }
+}
+
+TEST(Steer, RefusesWhatTheModelOnlyReports) {
+  const auto steered = [](const char* architecture, const std::string& point) {
+    RunOptions options{.text = kText, .target = "dlrow"};
+    options.steer = {{point, "yes", "no", 3}};
+    const InspectedModel model = tiny_inspected(architecture);
+    return capture(*model.model, *model.tokenizer, options);
+  };
+  for (const char* point : {":states", "attention:queries"}) {
+    expect_error<ShapeError>([&] { steered("rnn-attention", point); },
+                             "steer: the model only reports '" + std::string(point) +
+                                 "', so a change of it has no effect; choose another activation");
+  }
+  const InspectedModel model = tiny_inspected("rnn-attention");
+  const attend::Run plain = tiny_run(model, {.text = kText, .target = "dlrow"});
+  for (const char* point : {"encoder:states", ":outputs"}) {
+    EXPECT_NE(steered("rnn-attention", point).output.rows[2][0].logit, plain.output.rows[2][0].logit) << point;
   }
 }
 

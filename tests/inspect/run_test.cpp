@@ -10,7 +10,10 @@
 #include "attend/inspect/arrays.h"
 #include "attend/inspect/heads.h"
 #include "attend/ops/reduce.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "inspect/inspect_testing.h"
+#include "inspect/json.h"
 #include "testing/gradients.h"
 
 namespace attend::testing {
@@ -177,6 +180,31 @@ TEST(Run, LabelsHaveProbabilitiesInDescendingOrder) {
   for (const ShownLabel& one : run.output.labels) sum += one.score;
   EXPECT_NEAR(sum, 1, 1e-6);
   EXPECT_GE(run.output.labels[0].score, run.output.labels[2].score);
+}
+
+/// A model of masked words predicts the token at each place.
+TEST(Run, MaskedWordsAreTheOutputOfAnEncoderWithoutLabels) {
+  const InspectedModel model = tiny_inspected("encoder", {{"labels", "[]"}});
+  const attend::Run run = run_of(model);
+  ASSERT_EQ(run.output.kind, RunOutput::Kind::tokens);
+  EXPECT_TRUE(run.output.is_masked);
+  EXPECT_EQ(run.arithmetic.masked_activation, "gelu");
+  const auto& encoder = dynamic_cast<const EncoderModel&>(*model.model);
+  std::vector<int64_t> ids;
+  for (const ShownToken& token : run.sides[0].tokens) ids.push_back(token.id);
+  const NoGrad scope;
+  const Tensor hidden = encoder.masked_hidden({.ids = tensor<int64_t>(ids, {1, std::ssize(ids)}), .lengths = {}});
+  const Tensor logits = encoder.masked_head().logits(select(hidden, 0, 0));
+  ASSERT_EQ(run.output.rows.size(), ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto all = select(logits, 0, static_cast<int64_t>(i)).to_vector<double>();
+    const ShownCandidate& best = run.output.rows[i].front();
+    EXPECT_EQ(best.logit, std::ranges::max(all));
+    EXPECT_EQ(best.logit, all[static_cast<size_t>(best.token.id)]);
+  }
+  EXPECT_EQ(json_text(run_json(run)).find("\"masked\":true") != std::string::npos, true);
+  EXPECT_EQ(tiny_run(tiny_inspected("encoder", {{"labels", "[]"}, {"masked_head", "no"}}), {.text = "ab"}).output.kind,
+            RunOutput::Kind::none);
 }
 
 TEST(Run, LogitsGiveTheProbabilities) {

@@ -31,16 +31,23 @@ export async function selectionOf(
   };
 }
 
+/** The place whose prediction a model of masked words shows first: its mask, or the last token of the text. */
+export function maskedPlace(run: Run, side: number): number {
+  const { tokens } = run.sides[side]!;
+  const mask = tokens.findIndex((token) => token.kind === "special" && /mask/i.test(token.text));
+  const texts = tokens.flatMap((token, index) => (token.kind === "special" ? [] : [index]));
+  return mask >= 0 ? mask : (texts[texts.length - 1] ?? tokens.length - 1);
+}
+
 /** The query of a state; -1 gives the last one, after which the model predicts. In a model that reads both ways, that
- * is the last token of the text; in an image model, the token of the whole image. */
+ * is its mask or the last token of the text; in an image model, the token of the whole image. */
 export function queryOf(run: Run, attention: Attention, query: number): number {
   const { tokens, picture } = run.sides[attention.querySide]!;
   if (query >= 0) return clamp(query, tokens.length);
   if (picture) return 0;
   const last = tokens.length - 1;
   if (attention.causal || attention.kind === "cross") return last;
-  const texts = tokens.flatMap((token, index) => (token.kind === "special" ? [] : [index]));
-  return texts[texts.length - 1] ?? last;
+  return maskedPlace(run, attention.querySide);
 }
 
 /** The key of a state; -1 gives the key with the largest weight. */

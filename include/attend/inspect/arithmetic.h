@@ -36,12 +36,13 @@ struct StackArithmetic {
 /// The equations of a model.
 struct Arithmetic {
   std::vector<StackArithmetic> stacks;
-  double output_scale = 1;  ///< factor of the output layer's input
-  std::string output_bias;  ///< name of the output layer's bias; empty: no bias
-  std::string pooling;      ///< of a classifier: "mean" or "first"
-  std::string pooler;       ///< activation of the layer before the classifier: "tanh", "relu" or empty
-  std::string scores;       ///< of a classifier: "shares", "each" or "values"
-  std::string cell, score;  ///< of a recurrent model: "gru", …; "additive", "dot" or "general"
+  double output_scale = 1;        ///< factor of the output layer's input
+  std::string output_bias;        ///< name of the output layer's bias; empty: no bias
+  std::string pooling;            ///< of a classifier: "mean" or "first"
+  std::string pooler;             ///< activation of the layer before the classifier: "tanh", "relu" or empty
+  std::string scores;             ///< of a classifier: "shares", "each" or "values"
+  std::string masked_activation;  ///< of the layer before the output layer for masked words; empty: no such layer
+  std::string cell, score;        ///< of a recurrent model: "gru", …; "additive", "dot" or "general"
 };
 
 /// The equations of a model of this library; empty for a model of another class.

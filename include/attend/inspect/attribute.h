@@ -11,7 +11,7 @@ namespace attend {
 
 /// A number that a model computes: the logit of a class at an output, or the difference of two logits.
 struct Goal {
-  int64_t output = -1;    ///< index of the output; -1: the last one
+  int64_t output = -1;    ///< index of the output; -1: Experiment::usual_output()
   int64_t wanted = -1;    ///< class; -1: the most likely one
   int64_t contrast = -1;  ///< class whose logit is subtracted; -1: none
 };

@@ -16,7 +16,7 @@ enum class HeadKind {
   duplicate,   ///< attends to earlier occurrences of the same token
   induction,   ///< attends to the token after an earlier occurrence of the same token (Olsson et al. 2022)
   first,       ///< attends to the first token
-  separator,   ///< attends to special tokens and punctuation other than the first token
+  separator,   ///< attends to special tokens and punctuation other than the first token and the query itself
   positional,  ///< attends to a fixed offset other than −1
   alignment    ///< cross-attention: attends to the source word that the model's word alignment links
 };

@@ -86,7 +86,9 @@ class Experiment {
   bool predicts_next() const { return predicts_next_; }  ///< the output of a place is the token after it
   int64_t output_side() const { return output_side_; }   ///< side with one output for each token
   int64_t outputs() const;                               ///< number of output rows; 1 for labels
-  int64_t classes() const;                               ///< number of labels or words
+  /// The output to study by default: the last one; of a model of masked words, that of its first mask or last word.
+  int64_t usual_output() const;
+  int64_t classes() const;  ///< number of labels or words
   /// The label or token of a class.
   ShownToken class_token(int64_t id) const;
   /// The class called `text`: a label, or the token that `text` is encoded as, with or without a leading space. Throws

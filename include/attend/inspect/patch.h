@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,15 @@ struct PatchMap {
   std::vector<std::vector<double>> values;  ///< the goal's value after the patch
 };
 
+struct PatchResult;
+
 struct PatchOptions {
-  Goal goal{};                     ///< default: the other text's best class against this text's, at the last output
+  Goal goal{};                     ///< default: the other text's best class against this text's, at the usual output
   std::vector<PatchKind> kinds{};  ///< default: all that the model has
   int64_t most_runs = 20000;       ///< maximum number of patches
   OnSteps on_step{};
+  /// Called after each patch, with the cells computed so far: the last rows of the maps are shorter, or missing.
+  std::function<void(const PatchResult&)> on_partial{};
 };
 
 struct PatchResult {
@@ -52,8 +57,9 @@ struct PatchResult {
 };
 
 /// Copies activations of `other` into `experiment`, one place or head at a time. Layers before a patch are not computed
-/// again. Both must be of the same model, with as many tokens on each side. Throws ShapeError if they are not, if there
-/// are more patches than `most_runs`, or if both runs prefer the same class and the goal names none.
+/// again, and a patch with the same bits in both runs needs no run. Both must be of the same model, with as many tokens
+/// on each side. Throws ShapeError if they are not, if there are more patches than `most_runs`, or if both runs prefer
+/// the same class and the goal names none.
 PatchResult patch_sweep(const Experiment& experiment, const Experiment& other, const PatchOptions& options = {});
 
 /// The logits of `experiment` [outputs, classes] with some activations of `other`. No patches change no bit; patching

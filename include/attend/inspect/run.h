@@ -108,6 +108,7 @@ struct RunOutput {
   Kind kind = Kind::none;
   int64_t side = 0;                               ///< index in Run::sides of the predicted tokens
   std::vector<std::vector<ShownCandidate>> rows;  ///< candidates for the next token at each position
+  bool is_masked = false;      ///< rows are candidates for the token at each position itself: a model of masked words
   std::vector<double> totals;  ///< of each position: log Σ e^logit, so that p = e^(logit − total); 0 without candidates
   std::vector<ShownLabel> labels;  ///< best first
   bool are_values = false;         ///< the labels' scores are not probabilities

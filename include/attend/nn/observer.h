@@ -50,6 +50,7 @@ class Observer {
   /// - "queries" and "keys" before their norm and rotation, "attended" (the heads' outputs, concatenated) and
   ///   "projected" of attention;
   /// - "activated" of a feed-forward network;
+  /// - "transformed" and "readout" of an encoder's head for masked words: the outputs of its layer and of its norm;
   /// - "text" and "pooled" of a classifier: the vector of the whole text, before and after the pooler;
   /// - "tokens" and "states" of a recurrent encoder; "words", "outputs", "context" (the attended memory) and "readout"
   ///   of its decoder, "states" before each step;

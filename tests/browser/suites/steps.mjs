@@ -11,11 +11,16 @@ const kCases = {
   rotary: { text: "The old man walks to the river.", has: ["rotation", "normFirst"], not: ["position", "embeddingScale"] },
   relative: { text: "3. Mai 2025", target: "2025-05-03", has: ["relative", "outputScale"], not: ["position", "rotation", "scale"] },
   classifier: { text: "I love this lamp.", has: ["position", "embeddingNorm", "text", "probability"], not: ["rotation"] },
+  distant: { text: "The old man walks to the river.", has: ["alibi", "mask"], not: ["position", "rotation"] },
+  normed: { text: "The old man walks to the river.", has: ["queryNorm", "rotation"], not: ["position"] },
+  masked: { text: "The old <mask> walks to the river.", has: ["maskedLayer", "maskedNorm", "probability"], not: ["rotation"] },
+  luong: { text: "3. Mai 2025", target: "2025-05-03", has: ["products", "nextState", "readout"], not: ["additive", "scale"] },
   recurrent: { text: "3. Mai 2025", target: "2025-05-03", has: ["additive", "nextState", "readout"], not: ["position", "projection"] },
 };
 
 export default async function steps(harness) {
   const { ids, models } = harness.world;
+  await steered(harness);
   for (const [name, { has, not, ...input }] of Object.entries(kCases))
     await harness.test(`steps: every equation holds, ${name}`, async (page, { address }) => {
       const weights = weightsOf(models[name]);
@@ -38,6 +43,40 @@ export default async function steps(harness) {
     });
 }
 
+/** Points at which a run can be steered. The chain shows what is added there, and each equation still holds. */
+const kSteered = {
+  language: [":embedded", "stack.layers.0:output", "stack.layers.2:output", "stack.layers.1.feed_forward:branch"],
+  transformer: ["encoder:embedded", "decoder:embedded", "decoder.layers.0:output", "decoder.layers.1:output"],
+  classifier: [":embedded", "stack.layers.1:output"],
+  masked: ["stack.layers.1:output"],
+  recurrent: [":outputs"],
+  luong: [":outputs"],
+};
+
+export async function steered(harness) {
+  const { ids, models } = harness.world;
+  for (const [name, points] of Object.entries(kSteered))
+    await harness.test(`steps: every equation holds in a steered run, ${name}`, async (page, { address }) => {
+      const weights = weightsOf(models[name]);
+      const { text, target } = kCases[name];
+      const state = { view: "steps", model: ids[name], text, ...(target ? { target } : {}), query: 2, strength: 3 };
+      for (const steerAt of points) {
+        let shown = 0;
+        const steer = text.startsWith("3") ? "Mai" : text.split(" ")[1];
+        await open(page, address, { ...state, steer, steerAt });
+        const layers = await page.locator("#layer option").count();
+        for (let layer = 0; layer < layers; ++layer) {
+          await open(page, address, { ...state, steer, steerAt, layer });
+          const data = await exported(page);
+          check(data, weights);
+          shown += data.steps.filter((step) => step.name === "steering").length;
+        }
+        assert.ok(shown > 0, `${name}: no step shows the direction at ${steerAt}`);
+        assert.match(await page.textContent("main .note >> nth=0"), /This run is steered at/);
+      }
+    });
+}
+
 const kTolerance = 2e-4; // of f32 sums, relative to the largest number
 
 function close(actual, expected, what) {
@@ -45,6 +84,7 @@ function close(actual, expected, what) {
   near(actual, expected, kTolerance * most, what);
 }
 
+const same = (a, b) => Array.isArray(a) && a.length === b.length && a.every((value, i) => Math.abs(value - b[i]) < 1e-6);
 const plus = (a, b) => a.map((value, i) => value + (b?.[i] ?? 0));
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const logSum = (values) => {
@@ -64,8 +104,25 @@ const kActivations = {
   gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
 };
 
+/** The vector after the rotation of a step. */
+function turned(vector, { "θ": angles, interleaved }) {
+  const result = [...vector];
+  angles.forEach((angle, i) => {
+    const [a, b] = interleaved ? [2 * i, 2 * i + 1] : [i, i + angles.length];
+    result[a] = vector[a] * Math.cos(angle) - vector[b] * Math.sin(angle);
+    result[b] = vector[a] * Math.sin(angle) + vector[b] * Math.cos(angle);
+  });
+  return result;
+}
+
+/** RMSNorm within a head. */
+function headNorm(vector, gamma, eps) {
+  const size = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0) / vector.length + eps);
+  return vector.map((value, i) => (value / size) * gamma[i]);
+}
+
 /** Checks every step of an exported view, and that each begins with the numbers with which the one before ended. */
-function check({ attention, head, query, steps, weights: shown }, weights) {
+export function check({ attention, head, query, steps, weights: shown }, weights) {
   const layer = attention.replace(/\.[^.]*$/, "");
   const stack = attention.split(".")[0];
   const table =
@@ -75,11 +132,12 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
   const head_dim = named("query").q.length;
   let x = null; // the vector that the chain has reached
   let q = named("query").q;
-  for (const step of steps) {
+  for (const [index, step] of steps.entries()) {
+    const before = steps[index - 1];
     const what = `${attention} head ${head}, ${step.name}`;
     const biased = (matrix, input, bias, first = 0, count = undefined) =>
       plus(times(parameter(matrix), input, first, count), bias);
-    if (step.x && x && !["embeddingScale", "position", "types", "text", "logits"].includes(step.name)) close(step.x, x, `${what}: its input`);
+    if (step.x && x && !["embeddingScale", "position", "types", "text", "logits", "steering"].includes(step.name)) close(step.x, x, `${what}: its input`);
     switch (step.name) {
       case "embedding":
         close(step.e, rowOf(parameter(table), step.token), what);
@@ -96,6 +154,21 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
         if (parameter("positions.weight")) close(step.p, rowOf(parameter("positions.weight"), query), `${what}, p`);
         x = step.x;
         break;
+      case "steering":
+        assert.ok(step["δ"].some((value) => Math.abs(value) > 1e-6), `${what}: nothing was added`);
+        close(step["x′"], plus(step.x, step["δ"]), what);
+        assert.ok(Object.values(before).some((value) => same(value, step.x)), `${what}: not the result of ${before.name}`);
+        if (x && same(x, step.x)) x = step["x′"];
+        break;
+      case "patch":
+        if (step.patch === 0) close(step.e, Array.from(parameter("whole").data), what);
+        x = step.e;
+        break;
+      case "maskedLayer":
+        close(step.h, biased("masked_dense.weight", step.x, step.bM).map(kActivations[step.activation]), what);
+        x = step.h;
+        break;
+      case "maskedNorm":
       case "embeddingNorm":
       case "normFirst":
       case "norm":
@@ -119,23 +192,34 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
       case "query":
         if (step.x) close(step.q, biased(`${attention}.query.weight`, step.x, step.bQ, head * head_dim, head_dim), what);
         if (step.s) close(step.q, times(parameter("additive.query.weight"), step.s), what);
+        if (step["s′"]) {
+          const matrix = parameter("multiplicative.projection.weight");
+          close(step.q, matrix ? times(matrix, step["s′"]) : step["s′"], what);
+        }
+        break;
+      case "queryNorm":
+        close(step["q′"], headNorm(step.q, step["γ"], step.eps), what);
+        q = step["q′"];
         break;
       case "rotation": {
-        const pairs = step["θ"].length;
         close(step["θ"][0], query, `${what}: the first angle is the position`);
-        const turned = [...step.q];
-        step["θ"].forEach((angle, i) => {
-          const [a, b] = step.interleaved ? [2 * i, 2 * i + 1] : [i, i + pairs];
-          turned[a] = step.q[a] * Math.cos(angle) - step.q[b] * Math.sin(angle);
-          turned[b] = step.q[a] * Math.sin(angle) + step.q[b] * Math.cos(angle);
-        });
-        close(step["q′"], turned, what);
+        close(step["q′"], turned(step.q, step), what);
         q = step["q′"];
         break;
       }
-      case "keys":
-        step.rows = step.k;
+      case "keys": {
+        const matrix = parameter(`${attention}.key.weight`);
+        const input = named("query").x;
+        if (!matrix || !input || attention.endsWith("cross_attention")) break;
+        const heads = parameter(`${attention}.query.weight`).shape[0] / head_dim;
+        const shared = Math.floor(head / (heads / (matrix.shape[0] / head_dim)));
+        let own = plus(times(matrix, input, shared * head_dim, head_dim), step.bK);
+        const norm = named("queryNorm");
+        if (norm) own = headNorm(own, Array.from(parameter(`${attention}.key_norm.weight`).data), norm.eps);
+        if (named("rotation")) own = turned(own, named("rotation"));
+        close(step.k[query], own, `${what} of the query's token`);
         break;
+      }
       case "values": {
         const matrix = parameter(`${attention}.value.weight`);
         const input = named("query").x;
@@ -181,6 +265,9 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
         close(step.c.slice(head * part.length, (head + 1) * part.length), part, what);
         break;
       }
+      case "text":
+        if (!step.mean && query === 0) close(step.t, step.x, what);
+        break;
       case "projection":
         close(step.o, biased(`${attention}.output.weight`, step.c, step.bO), what);
         x = null; // the residual begins with the attention's input
@@ -192,7 +279,7 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
       case "activation": {
         const act = kActivations[step.activation];
         const up = biased(`${layer}.feed_forward.up.weight`, step.x, step.b1);
-        const gate = step.gated && times(parameter(`${layer}.feed_forward.gate.weight`), step.x);
+        const gate = step.gated && biased(`${layer}.feed_forward.gate.weight`, step.x, parameter(`${layer}.feed_forward.gate.bias`)?.data);
         close(step.h, step.gated ? gate.map((value, i) => act(value) * up[i]) : up.map(act), what);
         break;
       }
@@ -220,6 +307,9 @@ function check({ attention, head, query, steps, weights: shown }, weights) {
         step.all = all;
         break;
       }
+      case "sigmoid":
+        close(step.p, step.z.map((value) => 1 / (1 + Math.exp(-value))), what);
+        break;
       case "probability": {
         const total = logSum(named("logits").all);
         near(step.total, total, 1e-3, `${what}: the sum of all logits`);
@@ -237,6 +327,7 @@ function outputs(step, weights, table) {
   const matrix = step.labels
     ? weights.get("classifier.weight")
     : (weights.get("output.weight") ?? weights.get("output_weight") ?? weights.get(table));
-  const bias = step.labels ? weights.get("classifier.bias") : (weights.get("output_bias") ?? weights.get("output.bias"));
+  const names = step.labels ? ["classifier.bias"] : ["output_bias", "output.bias", "masked_bias"];
+  const bias = names.map((name) => weights.get(name)).find((one) => one);
   return plus(times(matrix, step.x), bias?.data);
 }

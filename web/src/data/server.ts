@@ -1,6 +1,6 @@
 import { Grid } from "./grid";
 import { SourceError, Unreachable, type Feature, type Part, type Source } from "./source";
-import type { OnSteps, ToolName, ToolRequest, ToolResults } from "./tools";
+import type { ToolName, ToolRequest, ToolResults, ToolWatch } from "./tools";
 import type {
   Alignment,
   Embeddings,
@@ -115,15 +115,17 @@ export class ServerSource implements Source {
   async tool<N extends ToolName>(
     name: N,
     request: ToolRequest,
-    progress: OnSteps,
+    watch: ToolWatch<N>,
     signal: AbortSignal,
   ): Promise<ToolResults[N]> {
     const response = await this.fetch(`/api/tools/${name}`, { ...postOf(request), signal });
     let result: ToolResults[N] | undefined;
     await readLines(response, (text) => {
-      const line = checked(JSON.parse(text) as { done?: number; total?: number; result?: ToolResults[N]; error?: string });
+      type Line = { done?: number; total?: number; partial?: ToolResults[N]; result?: ToolResults[N]; error?: string };
+      const line = checked(JSON.parse(text) as Line);
       if (line.result) result = line.result;
-      else progress(line.done ?? 0, line.total ?? 0);
+      else if (line.partial) watch.partial?.(line.partial);
+      else watch.step(line.done ?? 0, line.total ?? 0);
     });
     if (!result) throw new SourceError("the tool ended without a result", 500);
     this.tools.set(toolKey(name, request), result);

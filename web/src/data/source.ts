@@ -16,7 +16,7 @@ import type {
 } from "./types";
 import type { Grid } from "./grid";
 import type { WriteRequest, WrittenPiece } from "./write";
-import type { OnSteps, ToolName, ToolRequest, ToolResults } from "./tools";
+import type { ToolName, ToolRequest, ToolResults, ToolWatch } from "./tools";
 
 /** Features a source may lack: a file written by `attend inspect` holds one run and little else. */
 export type Feature =
@@ -64,7 +64,7 @@ export interface Source {
   tool<N extends ToolName>(
     name: N,
     request: ToolRequest,
-    progress: OnSteps,
+    watch: ToolWatch<N>,
     signal: AbortSignal,
   ): Promise<ToolResults[N]>;
   toolResult<N extends ToolName>(name: N, request: ToolRequest): ToolResults[N] | null;

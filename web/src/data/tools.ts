@@ -70,7 +70,8 @@ export interface PatchMap {
   stack: string;
   side: number;
   points: string[];
-  values: number[][];
+  columns: number;
+  values: number[][]; // while the tool works, the last rows are shorter or missing
   shares: number[][];
 }
 
@@ -123,4 +124,8 @@ export interface ToolResults {
   probe: Circuits;
 }
 
-export type OnSteps = (done: number, total: number) => void;
+/** Follows the work of a tool. */
+export interface ToolWatch<N extends ToolName> {
+  step: (done: number, total: number) => void;
+  partial?: (result: ToolResults[N]) => void; // as much of the result as is known
+}

@@ -103,7 +103,8 @@ export interface Candidate {
 }
 
 export type Output =
-  | { kind: "tokens"; side: number; rows: Candidate[][]; totals?: number[] } // totals: log Σ e^logit of each row
+  // totals: log Σ e^logit of each row; masked: a row predicts the token at its place instead of the next one
+  | { kind: "tokens"; side: number; rows: Candidate[][]; totals?: number[]; masked?: boolean }
   | { kind: "labels"; items: { label: string; p: number; logit?: number }[]; values?: boolean }
   | { kind: "none" };
 
@@ -131,6 +132,7 @@ export interface Arithmetic {
   pooling: "" | "mean" | "first";
   pooler: "" | "tanh" | "relu";
   scores: "" | "shares" | "each" | "values";
+  maskedActivation: string; // "": no layer before the output layer for masked words
   cell: string;
   score: "" | "additive" | "dot" | "general";
 }

@@ -221,6 +221,15 @@ export const en = {
       ? `Sum ${n.sum.toFixed(4)}, but masked: the weight is 0.`
       : `Sum ${n.sum.toFixed(4)}${scaled} = score ${n.score.toFixed(4)}; after the softmax the weight is ${n.weight.toFixed(4)}.`;
   },
+  stepsSteered: (points: string) =>
+    `This run is steered at: ${points}. The step “Steering” shows the added direction where this computation passes that point; steps that stand for whole layers include it.`,
+  recurrentSteps: {
+    projectedQuery: "A learned matrix turns the decoder’s state into a query: what the decoder is looking for in the source.",
+    plainQuery: "The decoder’s state itself is the query: what the decoder is looking for in the source.",
+    projectedKeys: "A learned matrix turns the encoder’s state of each source token into a key, which the query is compared with.",
+    plainKeys: "The encoder’s state of each source token is its key, which the query is compared with.",
+    values: "The encoder’s state of each source token is also its value: what the token passes on when the query looks at it.",
+  },
   stepsHelp: "The table below each picture lists its numbers. Save this view as JSON to get all of them.",
   ifWord: "if",
   orWord: "or",
@@ -350,6 +359,7 @@ export const en = {
   after: "After",
   label: "Label",
   afterToken: "After token",
+  atToken: "At token",
   noOutput: "This model has no output to compare.",
   ablateHelp:
     "Click a head to switch it off: its output becomes 0. Click a token to hide it: no token can look at it.",

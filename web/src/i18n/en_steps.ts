@@ -20,6 +20,10 @@ export const enSteps = {
     text: "A learned vector u for the first or the second sentence of a pair is added to the embedding.",
   },
   embeddingNorm: { title: "Norm of the embedding", text: "The sum is normalized before the first layer." },
+  steering: {
+    title: "Steering",
+    text: "In this run, the direction δ is added to x, the result of the step above, at every place. The steps below continue with x′. The view “Steer” sets the direction.",
+  },
   layersBefore: {
     title: "Layers before",
     text: "The layers before this one have changed the vector. Select an earlier layer to follow their steps.",
@@ -72,7 +76,7 @@ export const enSteps = {
   },
   mask: {
     title: "Mask",
-    text: "Hidden keys get a score of minus infinity. In a language model these are the later tokens, elsewhere padding.",
+    text: "Keys that the query may not see get a score of minus infinity: later tokens if the mask is causal, tokens outside the window if there is one, and tokens that you have hidden.",
   },
   softmax: {
     title: "Softmax",
@@ -100,7 +104,7 @@ export const enSteps = {
   },
   activation: {
     title: "Feed-forward network",
-    text: "Every token passes by itself through a small network: a matrix makes the vector longer, and a non-linear function keeps some of its numbers and suppresses others.",
+    text: "Every token passes by itself through a small network: a matrix turns the vector into another one, usually longer, and a non-linear function keeps some of its numbers and suppresses others.",
   },
   feedForward: { title: "Feed-forward network, output", text: "A second matrix brings the vector back to the model’s size." },
   layersAfter: { title: "Layers after", text: "The remaining layers do the same, each with its own learned matrices." },
@@ -120,6 +124,8 @@ export const enSteps = {
   },
   pooler: { title: "Pooler", text: "One more layer before the classifier." },
   outputScale: { title: "Scale of the output", text: "This model divides by the square root of the size before its output layer." },
+  maskedLayer: { title: "Layer for masked words", text: "The part of the model that predicts masked words begins with one more layer." },
+  maskedNorm: { title: "Norm", text: "The result is normalized before the output layer." },
   logits: {
     title: "Logits",
     text: "The dot product with the row of the output matrix for a token, or label, is its logit. A larger logit means a more likely token.",

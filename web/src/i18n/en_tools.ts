@@ -96,6 +96,7 @@ export const enTools = {
   contrast: "Against",
   contrastHint: "nothing",
   afterPlace: "After",
+  atPlace: "At",
   lastPlace: "the last token",
   goal: (wanted: string, contrast: string | null, value: number) =>
     contrast === null
@@ -123,7 +124,7 @@ export const enTools = {
   thisPicture: "This picture",
   otherPicture: "Other picture",
   chooseOther: "Choose the other picture",
-  patchExplain: "The model runs once for each layer and place, and once for each head.",
+  patchExplain: "The model runs once for each layer and place, and once for each head, unless both texts have the same activation there. The maps fill while it works.",
   patchLabel: (rows: number, columns: number) =>
     `The effect of ${rows} × ${columns} patches. Arrow keys move between cells.`,
   patchTexts: {
@@ -146,7 +147,7 @@ export const enTools = {
   words: "Words",
   wordsHint: "the tokens of the text",
   copying: (share: number, sampled: number) =>
-    `For ${(share * 100).toFixed(0)} % of ${sampled} words of the vocabulary, this head raises the word it attends to: ${share > 0.5 ? "it copies." : share > 0.15 ? "it copies at times." : "it does not copy."}`,
+    `For ${(share * 100).toFixed(0)} % of ${sampled} words of the vocabulary, the word itself is among the ten that this head raises most when it attends to it: ${share > 0.5 ? "it copies." : share > 0.15 ? "it copies at times." : "it does not copy."}`,
   noCopying: "The words that this head reads and those that the model writes are not the same, so copying cannot be measured.",
   ovTitle: "What the head writes (OV)",
   ovHelp: "If the head attends to a token, these words become more likely, and those less likely.",
@@ -167,7 +168,7 @@ export const enTools = {
   strength: "Strength",
   steerStart: "Enter a word or a sentence to steer toward, such as “love” and away from “hate”.",
   steerHelp:
-    "The direction is the mean activation of the first text minus that of the second, at this layer. It is added to the residual stream at every place, times the strength. All views show the steered run until you reset it. The address of the page holds the direction, so that it can be shared.",
+    "The direction is the mean activation of the first text minus that of the second, at this layer. It is added to the residual stream at every place, times the strength. The views of this text show the steered run until you reset it; Generation, Chat, Lens, Attribute, Patch and Probe show the model as it is. The address of the page holds the direction, so that it can be shared.",
 };
 
 export const enFlow = {
@@ -180,6 +181,7 @@ export const enFlow = {
   leads: {
     labels: "The text on its way through the model: tokens, vectors, each layer, and the scores of the labels.",
     image: "The picture on its way through the model: patches, vectors, each layer, and the scores of the labels.",
+    masked: "The text on its way through the model: tokens, vectors, each layer, and the probabilities of the word at the selected place.",
     none: "The text on its way through the model: tokens, vectors, and each layer.",
   },
   tokens: {
@@ -193,7 +195,15 @@ export const enFlow = {
   vectors: {
     title: "Vectors",
     patches: "The colours of a patch become a vector by a learned matrix; the position is added to it. From here on, each place is a vector.",
-    text: "Each token’s number selects a learned vector, its embedding; the position is added to it, or enters later as a rotation. From here on, each place is a vector.",
+    embedding: "Each token’s number selects a learned vector, its embedding. From here on, each place is a vector.",
+    positions: {
+      learned: "A learned vector for its position is added.",
+      sinusoidal: "A vector of sines and cosines for its position is added.",
+      rotary: "The position enters later: the layers rotate queries and keys.",
+      alibi: "The position enters later: the layers lower the scores of distant tokens.",
+      relative: "The position enters later: the layers add a learned number for each distance to the scores.",
+      none: "This model adds no positions.",
+    },
   },
   vectorsLabel: (rows: number, width: number) => `${rows} vectors of ${width} numbers as colours`,
   vectorOf: (token: string, width: number) => `The vector of “${token}”: ${width} numbers. Orange is positive, blue is negative.`,
@@ -211,10 +221,21 @@ export const enFlow = {
   output: {
     title: "Probabilities",
     text: "The last vector is compared with the vector of each word of the vocabulary; softmax turns the results into probabilities. Temperature, top-k and top-p decide which words can be drawn.",
+    masked: "This model predicts the word at each place, also where it is not masked. The vector of the place passes one more layer and is compared with the vector of each word of the vocabulary; softmax turns the results into probabilities.",
+  },
+  recurrent: {
+    encoder: {
+      title: "Encoder",
+      text: "A recurrent network reads the source token by token. Its state at each token is a vector that knows the tokens before it, and those after it if the network reads both ways.",
+    },
+    attention:
+      "At each step, the decoder compares its state with the encoder’s states and attends to those that fit: the map shows who looks at which source token. State, attended vector and last token give the read-out, from which the probabilities follow.",
+    state: "state",
+    readout: "read-out",
   },
   labels: "Labels",
   labelsText: "The last vectors are turned into one score for each label.",
-  noOutput: "This model has no output layer: its result are the vectors themselves.",
+  noOutput: "This model has no output layer: the vectors themselves are its result.",
   fileOnly: "The sliders need “attend view”: this file holds only the most likely words.",
   topK: "Top-k",
   topP: "Top-p",

@@ -33,7 +33,7 @@ const views: Record<ViewName, ViewText> = {
   lens: { name: "透镜", text: "模型若在某一层停下会说什么：每层、每个位置最可能的词。" },
   attribute: { name: "归因", text: "把一个预测分摊到模型的各部分和输入的各词元。" },
   patch: { name: "补丁", text: "把另一文本的激活逐一放进本文本的运行，看哪一处决定预测。" },
-  probe: { name: "探头", text: "一个头在找什么、写什么，用词表示。" },
+  probe: { name: "探查", text: "一个头在找什么、写什么，用词表示。" },
   steer: { name: "引导", text: "把一个方向加到一层的残差流上，看预测怎样变化。" },
 };
 const missing: Record<Feature, string> = {
@@ -93,7 +93,7 @@ export const zh: Messages = {
   attentionFull: (one: Place) =>
     one.stack === "rnn"
       ? "注意力"
-      : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自" : "交叉"}`}`,
+      : `${one.stack === "stack" ? "" : stack(one.stack)}第 ${one.layer} 层${one.stack === "stack" ? "" : ` · ${one.kind === "self" ? "自注意力" : "交叉注意力"}`}`,
   side: (name) => ({ source: "源文", target: "译文", text: "文本", image: "图像" })[name],
   layer: "层",
   heads: "头",
@@ -164,6 +164,15 @@ export const zh: Messages = {
     return n.score === -Infinity
       ? `和为 ${n.sum.toFixed(4)}，但已被掩码遮住：权重为 0。`
       : `和 ${n.sum.toFixed(4)}${scaled} = 得分 ${n.score.toFixed(4)}；经 softmax 后权重为 ${n.weight.toFixed(4)}。`;
+  },
+  stepsSteered: (points) =>
+    `这次运行在以下位置受到引导：${points}。计算经过该位置时，“引导”一步显示所加的方向；代表整层的步骤已包含它。`,
+  recurrentSteps: {
+    projectedQuery: "一个学到的矩阵把解码器的状态变成查询：解码器在源文中找什么。",
+    plainQuery: "解码器的状态本身就是查询：解码器在源文中找什么。",
+    projectedKeys: "一个学到的矩阵把编码器在每个源文词元处的状态变成键，与查询比较。",
+    plainKeys: "编码器在每个源文词元处的状态就是它的键，与查询比较。",
+    values: "编码器在每个源文词元处的状态也是它的值：被查询看到时所传递的内容。",
   },
   stepsHelp: "每张图下方的表格列出其中的数字。把此视图存为 JSON，可得到全部数字。",
   ifWord: "若",
@@ -264,7 +273,7 @@ export const zh: Messages = {
   follow: "跟踪",
   chartLabel: (name) => `${name}随步数的变化。用方向键移动。`,
   mattersMost: (layer, head, loss) =>
-    `${layer}的${head}在这里最重要，所以先把它关闭：没有它，模型所预测内容的对数概率平均下降 ${loss.toFixed(3)}。`,
+    `${layer}的${head} 在这里最重要，所以先把它关闭：没有它，模型所预测内容的对数概率平均下降 ${loss.toFixed(3)}。`,
   switchHeads: "头",
   holdTokens: "隐藏的词元",
   reset: "全部恢复",
@@ -276,6 +285,7 @@ export const zh: Messages = {
   after: "之后",
   label: "标签",
   afterToken: "此词元之后",
+  atToken: "此词元处",
   noOutput: "这个模型没有可比较的输出。",
   ablateHelp: "点击一个头可将其关闭：它的输出变为 0。点击一个词元可将其隐藏：其他词元都不能再看它。",
 };

@@ -11,6 +11,7 @@ export const zhSteps = {
   },
   types: { title: "句子", text: "在嵌入上加一个学到的向量 u，表示句对中的第一句或第二句。" },
   embeddingNorm: { title: "嵌入的归一化", text: "进入第一层之前，先把和归一化。" },
+  steering: { title: "引导", text: "在这次运行里，每个位置都把方向 δ 加到上一步的结果 x 上，下面的步骤使用 x′。方向在“引导”视图中设定。" },
   layersBefore: { title: "前面的层", text: "前面的各层已经改变了这个向量。选择更前面的层，可以看它们的步骤。" },
   otherAttention: {
     title: "本层的另一个注意力",
@@ -46,7 +47,7 @@ export const zhSteps = {
     text: "这个模型没有位置向量。每个头在得分上加一个学到的数字，它只取决于查询与键之间的距离。",
   },
   alibi: { title: "距离", text: "这个模型没有位置向量。每个头按查询与键之间的距离成比例地降低得分（ALiBi）。" },
-  mask: { title: "掩码", text: "不可见的键，得分设为负无穷。在语言模型里是后面的词元，在其他模型里是填充。" },
+  mask: { title: "掩码", text: "查询看不到的键，得分设为负无穷：因果掩码下是后面的词元，有窗口时是窗口以外的词元，还有你隐藏的词元。" },
   softmax: {
     title: "softmax",
     text: "指数使每个得分为正，再除以总和，使它们加起来等于 1。这就是其他视图所画的注意力权重。",
@@ -61,7 +62,7 @@ export const zhSteps = {
   },
   activation: {
     title: "前馈网络",
-    text: "每个词元各自通过一个小网络：一个矩阵把向量变长，再由一个非线性函数保留一部分数字、压低另一部分。",
+    text: "每个词元各自通过一个小网络：一个矩阵把向量变成另一个（通常更长的）向量，再由一个非线性函数保留一部分数字、压低另一部分。",
   },
   feedForward: { title: "前馈网络的输出", text: "第二个矩阵把向量变回模型的宽度。" },
   layersAfter: { title: "后面的层", text: "后面的各层做同样的事，各有自己学到的矩阵。" },
@@ -78,6 +79,8 @@ export const zhSteps = {
   text: { title: "整个文本的向量", text: "分类器读入一个向量：所有词元向量的平均，或第一个词元的向量。" },
   pooler: { title: "池化层", text: "分类器之前的又一层。" },
   outputScale: { title: "输出的缩放", text: "这个模型在输出层之前除以维数的平方根。" },
+  maskedLayer: { title: "预测掩码词的层", text: "模型预测掩码词的部分，先再经过一层。" },
+  maskedNorm: { title: "归一化", text: "进入输出层之前，先把结果归一化。" },
   logits: { title: "logit", text: "向量与输出矩阵中某个词元（或标签）那一行的点积，就是它的 logit。logit 越大，越有可能。" },
   probability: {
     title: "概率",

@@ -76,7 +76,7 @@ export const zhTools: typeof enTools = {
   saysAt: (layer, place) => `${layer}，“${place}”处`,
   entropyOf: (entropy) => `熵：${entropy.toFixed(2)} 奈特`,
   rising: (word, isTrue) => (isTrue ? `正确的词“${word}”在各层的概率` : `模型的选择“${word}”在各层的概率`),
-  rank: (rank) => `第 ${rank}`,
+  rank: (rank) => `第 ${rank} 名`,
 
   wanted: "支持",
   wantedHint: "最可能的词",
@@ -86,6 +86,7 @@ export const zhTools: typeof enTools = {
   contrast: "对比",
   contrastHint: "无",
   afterPlace: "位置",
+  atPlace: "位置",
   lastPlace: "最后一个词元之后",
   goal: (wanted, contrast, value) =>
     contrast === null
@@ -113,7 +114,7 @@ export const zhTools: typeof enTools = {
   thisPicture: "本图片",
   otherPicture: "另一图片",
   chooseOther: "选择另一张图片",
-  patchExplain: "每层每个位置、每个头都要运行一次模型。",
+  patchExplain: "每层每个位置、每个头都要运行一次模型，两边激活相同的除外。计算过程中图会逐步填满。",
   patchLabel: (rows, columns) => `${rows} × ${columns} 个补丁的效果。用方向键在格子间移动。`,
   patchTexts: {
     lead: undefined,
@@ -134,7 +135,7 @@ export const zhTools: typeof enTools = {
   words: "词",
   wordsHint: "文本的词元",
   copying: (share, sampled) =>
-    `在词表的 ${sampled} 个词中，有 ${(share * 100).toFixed(0)} % 会被这个头在看到时提高概率：${share > 0.5 ? "它在复制。" : share > 0.15 ? "它有时复制。" : "它不复制。"}`,
+    `从词表抽取 ${sampled} 个词，这个头看到其中 ${(share * 100).toFixed(0)} % 时，提高最多的十个词里有这个词自身：${share > 0.5 ? "它在复制。" : share > 0.15 ? "它有时复制。" : "它不复制。"}`,
   noCopying: "这个头读的词与模型写的词不同，无法衡量复制。",
   ovTitle: "这个头写什么（OV）",
   ovHelp: "如果这个头看着一个词元，前一列的词变得更可能，后一列的词变得更不可能。",
@@ -155,7 +156,7 @@ export const zhTools: typeof enTools = {
   strength: "强度",
   steerStart: "输入要引导到的词或句子，例如朝向“爱”、远离“恨”。",
   steerHelp:
-    "方向是这一层上前一文本的平均激活减去后一文本的平均激活，乘以强度后加到每个位置的残差流上。在重置之前，所有视图都显示被引导的运行。网页地址包含这个方向，可以分享。",
+    "方向是这一层上前一文本的平均激活减去后一文本的平均激活，乘以强度后加到每个位置的残差流上。在重置之前，显示这段文本的视图都显示被引导的运行；生成、对话、透镜、归因、补丁和探查显示未经引导的模型。网页地址包含这个方向，可以分享。",
 };
 
 export const zhFlow: typeof enFlow = {
@@ -168,6 +169,7 @@ export const zhFlow: typeof enFlow = {
   leads: {
     labels: "一个文本如何穿过模型：词元、向量、每一层，直到各标签的得分。",
     image: "一张图片如何穿过模型：图块、向量、每一层，直到各标签的得分。",
+    masked: "一个文本如何穿过模型：词元、向量、每一层，直到所选位置上各个词的概率。",
     none: "一个文本如何穿过模型：词元、向量和每一层。",
   },
   tokens: { title: "词元", text: "文本被切成词元，每个词元在词表中有一个编号。模型只读这些编号。" },
@@ -178,7 +180,15 @@ export const zhFlow: typeof enFlow = {
   vectors: {
     title: "向量",
     patches: "图块的颜色经学到的矩阵变成一个向量，再加上位置。从这里起，每个位置都是一个向量。",
-    text: "每个词元的编号选出一个学到的向量，即嵌入；位置加在它上面，或在后面以旋转的方式加入。从这里起，每个位置都是一个向量。",
+    embedding: "每个词元的编号选出一个学到的向量，即嵌入。从这里起，每个位置都是一个向量。",
+    positions: {
+      learned: "再加上这个位置的学到的向量。",
+      sinusoidal: "再加上由正弦和余弦构成的位置向量。",
+      rotary: "位置信息在后面加入：各层旋转查询和键。",
+      alibi: "位置信息在后面加入：各层降低较远词元的得分。",
+      relative: "位置信息在后面加入：各层按距离给得分加上一个学到的数。",
+      none: "这个模型不加入位置信息。",
+    },
   },
   vectorsLabel: (rows, width) => `${rows} 个向量，每个 ${width} 个数，用颜色表示`,
   vectorOf: (token, width) => `“${token}”的向量：${width} 个数。橙色为正，蓝色为负。`,
@@ -195,6 +205,17 @@ export const zhFlow: typeof enFlow = {
   output: {
     title: "概率",
     text: "最后的向量与词表中每个词的向量比较，softmax 把结果变成概率。温度、top-k 和 top-p 决定哪些词可以被抽到。",
+    masked: "这个模型预测每个位置上的词，没有被掩码的位置也预测。该位置的向量再经过一层，与词表中每个词的向量比较，softmax 把结果变成概率。",
+  },
+  recurrent: {
+    encoder: {
+      title: "编码器",
+      text: "循环网络逐个词元读入源文。它在每个词元处的状态是一个向量，包含前面词元的信息；如果网络双向读取，也包含后面词元的信息。",
+    },
+    attention:
+      "每一步，解码器把自己的状态与编码器的各个状态比较，看向匹配的那些：图中表示谁看哪个源词元。状态、看到的向量和上一个词元合成读出向量，再由它得到概率。",
+    state: "状态",
+    readout: "读出",
   },
   labels: "标签",
   labelsText: "最后的向量变成每个标签的得分。",

@@ -153,7 +153,7 @@ export function outputTable(context: Context, before: Output, after: Output): HT
   ];
   return comparison(
     context,
-    [t.afterToken, t.before, t.after],
+    [before.masked ? t.atToken : t.afterToken, t.before, t.after],
     before.rows.flatMap((row, i) =>
       row.length === 0 // long texts have candidates only at the end
         ? []

@@ -6,6 +6,7 @@ import { labels, visible, type Label } from "../data/words";
 import { el } from "../dom";
 import type { Picture } from "../draw/picture";
 import { signedColour } from "../draw/theme";
+import { maskedPlace } from "../selection";
 import { cellMap } from "./cell_map";
 import { note, section } from "./common";
 import { moduleName } from "./points";
@@ -48,16 +49,25 @@ export async function attributeView(context: Context): Promise<View> {
 }
 
 /** The part of a request that selects the prediction. */
-export function goalRequest({ state }: Context): { output?: number; wanted?: string; contrast?: string } {
+export function goalRequest(context: Context): { output?: number; wanted?: string; contrast?: string } {
+  const { state } = context;
+  const place = placeOf(context);
   return {
-    ...(state.place >= 0 ? { output: state.place } : {}),
+    ...(place >= 0 ? { output: place } : {}),
     ...(state.wanted ? { wanted: state.wanted } : {}),
     ...(state.contrast ? { contrast: state.contrast } : {}),
   };
 }
 
+/** The place of the prediction; -1: after the last token. */
+function placeOf({ run, state }: Context): number {
+  const { output } = run;
+  return state.place < 0 && output.kind === "tokens" && output.masked ? maskedPlace(run, output.side) : state.place;
+}
+
 /** The fields that select the prediction. `hints` say what empty fields stand for. */
-export function goalControls({ run, state, t, update }: Context, hints: { wanted: string; contrast: string }): HTMLElement[] {
+export function goalControls(context: Context, hints: { wanted: string; contrast: string }): HTMLElement[] {
+  const { run, state, t, update } = context;
   const output = run.output;
   if (output.kind === "labels") {
     const names = output.items
@@ -73,10 +83,11 @@ export function goalControls({ run, state, t, update }: Context, hints: { wanted
   ];
   if (output.kind !== "tokens") return fields;
   const options = [
-    { value: "-1", text: t.tools.lastPlace },
+    ...(output.masked ? [] : [{ value: "-1", text: t.tools.lastPlace }]),
     ...labels(run.sides[output.side]!, false).map((label, i) => ({ value: String(i), text: `${i + 1} · ${label.text}` })),
   ];
-  return [select("place", t.tools.afterPlace, options, String(state.place), (value) => update({ place: Number(value) })), ...fields];
+  const name = output.masked ? t.tools.atPlace : t.tools.afterPlace;
+  return [select("place", name, options, String(placeOf(context)), (value) => update({ place: Number(value) })), ...fields];
 }
 
 export function goalSentence({ t }: Context, found: { goal: Attribution["goal"]; value: number; sides: Attribution["sides"] }): string {

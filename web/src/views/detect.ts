@@ -16,7 +16,7 @@ export function whenDetected(context: Context, show: (found: Detection) => void)
   const key = JSON.stringify(wanted);
   const found =
     pending.get(key) ??
-    source.tool("detect", wanted, () => undefined, new AbortController().signal).finally(() => pending.delete(key));
+    source.tool("detect", wanted, { step: () => undefined }, new AbortController().signal).finally(() => pending.delete(key));
   pending.set(key, found);
   found.then(show, () => undefined); // badges are an extra: the view is complete without them
 }

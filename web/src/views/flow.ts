@@ -3,7 +3,7 @@ import { button, controls } from "../controls";
 import type { Grid } from "../data/grid";
 import { Unavailable } from "../data/source";
 import type { Attention } from "../data/types";
-import { labels, visible } from "../data/words";
+import { labels, visible, type Label } from "../data/words";
 import { el, languageOf } from "../dom";
 import { signedLegend, weightLegend } from "../draw/legend";
 import type { Picture } from "../draw/picture";
@@ -12,6 +12,7 @@ import { note } from "./common";
 import { kindNames, whenDetected } from "./detect";
 import { mapsPicture, vectorsPicture, type FlowHead } from "./flow_pictures";
 import { probabilities } from "./flow_probabilities";
+import { maskedPlace } from "../selection";
 import { patchesPicture } from "./patches";
 
 /** A part of the way: its explanation, its contents, and the view that shows more of it. */
@@ -32,7 +33,9 @@ export async function flowView(context: Context): Promise<View> {
   const { run, state, t, theme } = context;
   const side = run.output.kind === "tokens" ? run.output.side : run.sides.length - 1;
   const { tokens, picture } = run.sides[side]!;
-  const place = clamp(state.query >= 0 ? state.query : picture ? 0 : tokens.length - 1, tokens.length);
+  const masked = run.output.kind === "tokens" && run.output.masked === true;
+  const usual = picture ? 0 : masked ? maskedPlace(run, side) : tokens.length - 1;
+  const place = clamp(state.query >= 0 ? state.query : usual, tokens.length);
   const pictures: Picture[] = [];
   const explain = el("p", { class: "flow-explain", attributes: { id: "flow-explain", "aria-live": "polite" } }, t.flow.start);
   const stations = await allStations(context, side, place, pictures, explain);
@@ -40,7 +43,13 @@ export async function flowView(context: Context): Promise<View> {
   const { kind } = run.output;
   stations.push(
     kind === "tokens"
-      ? { id: "output", ...t.flow.output, content: [chance.element], opens: { view: "generation" } }
+      ? {
+          id: "output",
+          title: t.flow.output.title,
+          text: masked ? t.flow.output.masked : t.flow.output.text,
+          content: [chance.element],
+          ...(masked ? {} : { opens: { view: "generation" } }),
+        }
       : { id: "output", title: t.flow.labels, text: kind === "none" ? t.flow.noOutput : t.flow.labelsText, content: [chance.element] },
   );
   const items = stations.map((station) => stationElement(context, station, explain));
@@ -57,7 +66,7 @@ export async function flowView(context: Context): Promise<View> {
   return {
     element,
     pictures,
-    ...(kind === "tokens" ? {} : { lead: t.flow.leads[picture ? "image" : kind] }),
+    ...(kind === "tokens" && !masked ? {} : { lead: t.flow.leads[picture ? "image" : masked ? "masked" : (kind as "labels")] }),
     data: () => ({ place, output: chance.data() }),
     close: () => walk.stop(),
   };
@@ -145,6 +154,10 @@ async function allStations(
   for (const stack of [...new Set(run.attention.map((one) => one.stack))]) {
     const own = run.attention.filter((one) => one.stack === stack);
     const rows = own[0]!.stack === "encoder" ? 0 : side;
+    if (stack === "rnn") {
+      stations.push(...(await recurrentStations(context, own, place, pictures, explain)));
+      continue;
+    }
     const name = ["", stack].map((path) => `${path}:embedded`).find((one) => run.values.includes(one));
     const all = labels(run.sides[rows]!, false);
     const selected = rows === side ? place : -1;
@@ -163,7 +176,7 @@ async function allStations(
       stations.push({
         id: `vectors-${stack}`,
         title: own.length > 0 && stack !== "stack" ? `${t.stack(stack)} · ${t.flow.vectors.title}` : t.flow.vectors.title,
-        text: picture ? t.flow.vectors.patches : t.flow.vectors.text,
+        text: picture ? t.flow.vectors.patches : vectorsText(context, stack),
         content: [vectors.element],
         opens: { view: "steps", layer: own[0]!.index },
       });
@@ -173,6 +186,43 @@ async function allStations(
     }
   }
   return stations;
+}
+
+/** How this model's embeddings know their positions. */
+function vectorsText({ run, t }: Context, stack: Attention["stack"]): string {
+  const { embedding, positions } = t.flow.vectors;
+  const kind = run.arithmetic?.stacks.find((one) => one.name === stack)?.positions ?? "none";
+  return `${embedding} ${positions[kind]}`;
+}
+
+/** A recurrent encoder and a decoder that attends to it: the encoder's states, then the decoder's way at the place. */
+async function recurrentStations(
+  context: Context,
+  modules: Attention[],
+  place: number,
+  pictures: Picture[],
+  explain: HTMLElement,
+): Promise<Station[]> {
+  const { run, t } = context;
+  const station = await layerStation(context, modules, place, pictures, explain);
+  const say = (text: string) => (explain.textContent = text);
+  const strip = async (name: string, rows: [number, number], shown: Label[], id: string) => {
+    const values = run.values.includes(name) ? await arrayOrNull(context, `values/${name}`, rows) : null;
+    if (!values) return null;
+    const picture = vectorsPicture(context, { id, values, labels: shown, selected: -1, explain: say });
+    pictures.push(picture);
+    return picture.element;
+  };
+  const source = labels(run.sides[0]!, false).slice(0, kMostVectors);
+  const states = await strip("encoder:states", [0, source.length], source, "flow-map-states");
+  const named = (label: string): Label[] => [{ text: label, plain: label, kind: "text", space: false, tokens: [place] }];
+  const at = (name: string, label: string) => strip(name, [place, place + 1], named(label), `flow-${name.slice(1)}`);
+  const { recurrent } = t.flow;
+  const own = [await at(":outputs", recurrent.state), await at(":readout", recurrent.readout)];
+  return [
+    ...(states ? [{ id: "states", ...recurrent.encoder, content: [states] }] : []),
+    { ...station, text: recurrent.attention, content: [...station.content, ...own] },
+  ];
 }
 
 /** Some rows of an array; null if a file does not hold it. */

@@ -3,7 +3,7 @@ import { controls, select } from "../controls";
 import type { PatchMap, PatchResult, ToolRequest } from "../data/tools";
 import type { Run } from "../data/types";
 import { labels, visible, type Label } from "../data/words";
-import { el } from "../dom";
+import { el, replaceChildren } from "../dom";
 import type { Picture } from "../draw/picture";
 import { signedColour } from "../draw/theme";
 import { goalControls, goalRequest } from "./attribute";
@@ -42,17 +42,21 @@ export async function patchView(context: Context): Promise<View> {
   const nothing = { lead: texts.lead, pictures: [], data: () => null };
   if (!other.other && !other.otherPicture) return { element: el("div", {}, bar, note(texts.start), images), ...nothing };
   const kinds = state.show in t.tools.kinds ? { kinds: [state.show, ...(state.show === "attention" ? ["cross"] : [])] } : {};
+  const soFar = el("div", { attributes: { id: "patch-so-far" } });
   const tool = useTool(
     context,
     "patch",
     { ...other, ...goalRequest(context), ...kinds },
-    { waits: true, explanation: t.tools.patchExplain },
+    {
+      waits: true,
+      explanation: t.tools.patchExplain,
+      partial: (part) => replaceChildren(soFar, ...sectionsOf(context, part).sections),
+    },
   );
   if (!tool.result)
-    return { element: el("div", {}, bar, tool.pending, note(texts.help), images), ...nothing, close: tool.close };
+    return { element: el("div", {}, bar, tool.pending, soFar, note(texts.help), images), ...nothing, close: tool.close };
   const found = tool.result;
-  const pictures = found.maps.map((map, i) => mapPicture(context, found, map, i));
-  const stacks = new Set(found.maps.map((map) => map.stack));
+  const { pictures, sections } = sectionsOf(context, found);
   const element = el(
     "div",
     {},
@@ -68,15 +72,21 @@ export async function patchView(context: Context): Promise<View> {
       ),
     ),
     images,
-    ...found.maps.map((map, i) =>
-      section(
-        stacks.size > 1 ? `${t.stack(map.stack as "encoder")} · ${t.tools.kinds[map.kind]}` : t.tools.kinds[map.kind],
-        pictures[i]!.element,
-      ),
-    ),
+    ...sections,
     note(texts.help),
   );
   return { ...nothing, element, pictures, data: () => found };
+}
+
+/** The maps of a result that have cells, each with its title. */
+function sectionsOf(context: Context, found: PatchResult): { pictures: Picture[]; sections: HTMLElement[] } {
+  const { t } = context;
+  const maps = found.maps.filter((map) => map.shares.length > 0);
+  const pictures = maps.map((map, i) => mapPicture(context, found, map, i));
+  const stacks = new Set(found.maps.map((map) => map.stack));
+  const title = (map: PatchMap) =>
+    stacks.size > 1 ? `${t.stack(map.stack as "encoder")} · ${t.tools.kinds[map.kind]}` : t.tools.kinds[map.kind];
+  return { pictures, sections: maps.map((map, i) => section(title(map), pictures[i]!.element)) };
 }
 
 /** Chooses the other image of an image model. */
@@ -112,7 +122,7 @@ async function bothPictures({ source, model, run, state, t }: Context): Promise<
 /** The column of a place: its token, and the other text's token if it differs. */
 function columnsOf({ t }: Context, found: PatchResult, map: PatchMap): Label[] {
   if (map.kind === "head")
-    return (map.values[0] ?? []).map((_, h) => ({ text: t.head(h), plain: t.head(h), kind: "text", space: false, tokens: [] }));
+    return Array.from({ length: map.columns }, (_, h) => ({ text: t.head(h), plain: t.head(h), kind: "text", space: false, tokens: [] }));
   const own = labels(found.sides[map.side]!, false);
   const other = labels(found.other[map.side]!, false);
   return own.map((label, i) =>
@@ -124,7 +134,8 @@ function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: 
   const { t, theme } = context;
   const columns = columnsOf(context, found, map);
   const rows = map.points.map((point) => pointName(t, point));
-  const share = (r: number, c: number) => map.shares[r]![c]!;
+  const share = (r: number, c: number) => map.shares[r]?.[c] ?? NaN; // NaN: not computed yet
+  const number = (r: number, c: number, digits: number) => (Number.isNaN(share(r, c)) ? "—" : share(r, c).toFixed(digits));
   return cellMap({
     id: `patch-${index}`,
     title: t.tools.kinds[map.kind],
@@ -134,14 +145,14 @@ function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: 
     columns,
     width: columns.length > 24 ? 30 : 46,
     height: 24,
-    colour: (r, c) => signedColour(theme, share(r, c), 1),
-    text: (r, c) => (Math.abs(share(r, c)) < 0.005 ? "" : share(r, c).toFixed(2)),
+    colour: (r, c) => signedColour(theme, share(r, c) || 0, 1),
+    text: (r, c) => (Math.abs(share(r, c)) < 0.005 ? "" : number(r, c, 2)),
     signedScale: 1,
     select: () => undefined,
-    speak: (r, c) => `${rows[r]}, ${columns[c]!.plain}: ${share(r, c).toFixed(3)}`,
+    speak: (r, c) => `${rows[r]}, ${columns[c]!.plain}: ${number(r, c, 3)}`,
     table: () => ({
       columns: [t.layer, ...columns.map((one) => one.text)],
-      rows: rows.map((name, r) => [name, ...map.shares[r]!]),
+      rows: rows.map((name, r) => [name, ...columns.map((_, c) => map.shares[r]?.[c] ?? "")]),
     }),
     summary: t.asTable,
   });

@@ -13,7 +13,7 @@ const kStrongest = 20;
 export async function steerView(context: Context): Promise<View> {
   const { source, model, run, state, t, update } = context;
   if (!source.has("runs")) return { element: note(t.missing("runs")), pictures: [], data: () => null };
-  const points = run.values.filter((name) => /(layers\.\d+:output|:embedded|:states|:outputs)$/.test(name));
+  const points = run.values.filter((name) => /(layers\.\d+:output|:embedded|encoder:states|:outputs)$/.test(name));
   if (model.kind === "image" || points.length === 0)
     return { element: note(t.tools.steerNone), pictures: [], data: () => null };
   const stackOf = (point: string) => point.split(/[.:]/)[0] ?? "";

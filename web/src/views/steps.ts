@@ -1,15 +1,13 @@
 import type { Context, View } from "../context";
 import { controls } from "../controls";
 import { el } from "../dom";
-import { sub } from "../draw/math";
 import { attentionSelect, axes, headSelect, note, selectedNames, tokenSelect } from "./common";
 import { patchesPicture } from "./patches";
+import { pointName } from "./points";
 import type { Pairing } from "./pairing";
-import { addInput, addProjections, addScores, loadChain, rowsOf, type Chain, type Step } from "./steps_chain";
-import { addOutput, addProjected, addRecurrentInput, addRecurrentOutput, addRestOfLayer } from "./steps_end";
-import { formulas } from "./steps_formulas";
-import { weightedSum } from "./steps_numbers";
-import { mapPicture } from "./steps_pictures";
+import { addInput, addProjections, addScores, loadChain, type Chain, type Step } from "./steps_chain";
+import { addOutput, addProjected, addRestOfLayer } from "./steps_end";
+import { addRecurrent } from "./steps_recurrent";
 
 /** The computation of the selected query, step by step, with the model's own equations and numbers. */
 export async function stepsView(context: Context): Promise<View> {
@@ -31,9 +29,10 @@ export async function stepsView(context: Context): Promise<View> {
     press: (token) => update({ query: token, key: -1 }),
     move: (token) => update({ query: token, key: -1 }),
   });
+  const steered = run.interventions.steer.map((one) => pointName(t, one.point));
   const list = el("ol", { class: "steps" }, ...chain.steps.map((step) => stepElement(context, step)));
   return {
-    element: el("div", {}, bar, patches?.element, list, note(t.stepsHelp)),
+    element: el("div", {}, bar, steered.length ? note(t.stepsSteered(steered.join(", "))) : null, patches?.element, list, note(t.stepsHelp)),
     pictures: [patches, ...chain.steps.map((step) => step.picture)].filter((picture) => picture !== null),
     caption: () => [...selectedNames(context), rows[query]!.plain],
     data: () => ({
@@ -63,21 +62,6 @@ async function addAll(chain: Chain, pairing: Pairing): Promise<void> {
   await addOutput(chain, await addRestOfLayer(chain, attended));
 }
 
-/** The attention of a recurrent decoder (Bahdanau et al. 2015, Luong et al. 2015). */
-async function addRecurrent(chain: Chain, pairing: Pairing): Promise<void> {
-  const { attention, context, labels, head } = chain;
-  const additive = attention.score === "additive";
-  await addRecurrentInput(chain, additive, pairing.q);
-  const h = () => sub("h", "j");
-  const formula = additive ? formulas.keys(h(), false, false, false) : formulas.same("k", h());
-  chain.add("keys", formula, { k: rowsOf(pairing) }, mapPicture(context, "keys", labels, pairing.k));
-  const v = await context.source.array(context.run.id, `v/${attention.index}/${head}`);
-  const values = Array.from({ length: v.rows }, (_, j) => v.row(j));
-  chain.add("values", formulas.same("v", h()), { v: values }, mapPicture(context, "values", labels, v));
-  await addScores(chain, pairing);
-  await addRecurrentOutput(chain, additive, weightedSum(pairing.weights, v.rows, v.columns, (j, d) => v.at(j, d)));
-}
-
 function stepElement({ t }: Context, step: Step): HTMLElement {
   const text = t.steps[step.name];
   const formula = el("div", { class: "formula" });
@@ -87,7 +71,7 @@ function stepElement({ t }: Context, step: Step): HTMLElement {
     { attributes: { id: `step-${step.id}`, "data-step": step.name } },
     el("h3", {}, text.title),
     formula,
-    el("p", {}, text.text),
+    el("p", {}, step.text ?? text.text),
     step.picture?.element ?? null,
     step.check ? el("p", { class: "check" }, step.check) : null,
   );

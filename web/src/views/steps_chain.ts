@@ -16,6 +16,7 @@ export interface Step {
   formula: Element;
   picture: Picture | null;
   check?: string;
+  text?: string; // default: the text of the step's name
   numbers: Record<string, unknown>;
 }
 
@@ -40,6 +41,11 @@ export class Chain {
 
   add(name: StepName, formula: Element, numbers: Step["numbers"], picture: Picture | null, check?: string): void {
     this.steps.push({ id: this.id(name), name, formula, numbers, picture, check });
+  }
+
+  /** Replaces the usual text of the last step. */
+  describe(text: string): void {
+    this.steps.at(-1)!.text = text;
   }
 
   /** Vectors below each other; the numbers are exported under the strips' names. */
@@ -75,6 +81,16 @@ export class Chain {
     );
   }
 
+  /** If a direction was added to a value of this run, a step that shows it. Returns the value with it. */
+  async steered(path: string, what: string, value: Vector): Promise<Vector> {
+    const before = await this.numbers.value(path, `${what}_unsteered`);
+    if (!before) return value;
+    const after = (await this.numbers.value(path, what))!;
+    const direction = after.map((one, i) => one - before[i]!);
+    this.strips("steering", formulas.steering(), [["x", before], ["δ", direction], ["x′", after]]);
+    return after;
+  }
+
   /** Of several steps with one name, such as the norms, each has its own id. */
   private id(name: StepName): string {
     const before = this.steps.filter((step) => step.name === name).length;
@@ -99,12 +115,12 @@ export async function addInput(chain: Chain): Promise<Vector | null> {
     const strips: Strips = [["e", tokens], ["x", scaled]];
     chain.strips("embeddingScale", formulas.embeddingScale(factor), strips, { factor }, t.equalCheck(off));
   }
-  const [position, types, embedded] = await Promise.all([
+  const [position, types, computed] = await Promise.all([
     numbers.embedding("positions"),
     numbers.embedding("types"),
     numbers.embedding("embedded"),
   ]);
-  const summed = (await numbers.embedding("summed")) ?? embedded!;
+  const summed = (await numbers.embedding("summed")) ?? computed!;
   if (position || types) {
     const off = difference(added(scaled ?? tokens, position, types), summed);
     chain.strips(
@@ -115,12 +131,16 @@ export async function addInput(chain: Chain): Promise<Vector | null> {
       t.equalCheck(off),
     );
   }
-  if (stack.embeddingNorm) await chain.norm("embeddingNorm", summed, embedded!, stack.embeddingNorm);
+  if (stack.embeddingNorm) await chain.norm("embeddingNorm", summed, computed!, stack.embeddingNorm);
+  const embedded = await chain.steered(numbers.embeddings, "embedded", computed!);
   const input = (await numbers.value(numbers.layer, "input"))!;
-  if (attention.layer > 0)
-    chain.strips("layersBefore", formulas.layersBefore(attention.layer), [["x", embedded], [`x(${attention.layer})`, input]], {
-      layer: attention.layer,
-    });
+  const { layer } = attention;
+  if (layer > 0) {
+    const before = `${stack.name}.layers.${layer - 1}`;
+    const result = (await numbers.computed(before, "output"))!;
+    chain.strips("layersBefore", formulas.layersBefore(layer), [["x", embedded], [`x(${layer})`, result]], { layer });
+    await chain.steered(before, "output", result);
+  }
   if (!attention.path.endsWith("cross_attention")) return input;
   return addOther(chain, "attention", input);
 }
@@ -165,7 +185,9 @@ export async function addProjections(chain: Chain, pairing: Pairing, x: Vector |
     const gamma = await numbers.parameter(`${path}.query_norm.weight`);
     const size = Math.sqrt(q.reduce((sum, value) => sum + value * value, 0) / q.length + stack.queryNormEps);
     const normed = q.map((value, d) => (value / size) * (gamma?.[d] ?? 1));
-    chain.strips("queryNorm", formulas.queryNorm(stack.queryNormEps), [["q", q], ["γ", gamma], ["q′", normed]]);
+    chain.strips("queryNorm", formulas.queryNorm(stack.queryNormEps), [["q", q], ["γ", gamma], ["q′", normed]], {
+      eps: stack.queryNormEps,
+    });
     q = normed;
   }
   const rotary = attention.kind === "self" ? stack?.rotary : undefined;

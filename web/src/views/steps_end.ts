@@ -26,9 +26,10 @@ export async function addProjected(chain: Chain, sum: Vector, x: Vector): Promis
 /** A residual connection and, in a post-norm model, the norm after it. */
 async function addResidual(chain: Chain, path: string, branch: string, x: Vector, value: Vector): Promise<Vector> {
   const { numbers, context } = chain;
+  const part = await chain.steered(path, "branch", value);
   const residual = (await numbers.value(path, "residual"))!;
-  const check = context.t.equalCheck(difference(added(x, value), residual));
-  chain.strips("residual", formulas.residual(branch), [["x", x], [branch, value], ["y", residual]], {}, check);
+  const check = context.t.equalCheck(difference(added(x, part), residual));
+  chain.strips("residual", formulas.residual(branch), [["x", x], [branch, part], ["y", residual]], {}, check);
   if (numbers.stack!.normFirst) return residual;
   const normed = (await numbers.value(path, "normed"))!;
   await chain.norm("norm", residual, normed, `${path}_norm`);
@@ -47,7 +48,7 @@ export async function addRestOfLayer(chain: Chain, x: Vector): Promise<Vector> {
     input = (await numbers.value(path, "normed"))!;
     await chain.norm("normFirst", y, input, `${path}_norm`);
   }
-  const [activated, branch] = [(await numbers.value(path, "activated"))!, (await numbers.value(path, "branch"))!];
+  const [activated, branch] = [(await numbers.value(path, "activated"))!, (await numbers.computed(path, "branch"))!];
   const up = await numbers.parameter(`${path}.up.bias`);
   const down = await numbers.parameter(`${path}.down.bias`);
   chain.strips("activation", formulas.activation(stack.activation, stack.gated, up !== null), [["x", input], ["b1", up], ["h", activated]], {
@@ -63,20 +64,36 @@ export async function addOutput(chain: Chain, x: Vector): Promise<void> {
   const { numbers, attention, context } = chain;
   const stack = numbers.stack!;
   const last = stack.layers - 1;
-  let y = x;
+  let y = await chain.steered(numbers.layer, "output", x);
   if (attention.layer < last) {
-    y = (await numbers.value(`${stack.name}.layers.${last}`, "output"))!;
-    chain.strips("layersAfter", formulas.layersAfter(attention.layer, last), [["x", x], [`x(${last + 1})`, y]], { last });
+    const path = `${stack.name}.layers.${last}`;
+    const result = (await numbers.computed(path, "output"))!;
+    chain.strips("layersAfter", formulas.layersAfter(attention.layer, last), [["x", y], [`x(${last + 1})`, result]], { last });
+    y = await chain.steered(path, "output", result);
   }
   if (stack.finalNorm) {
-    const final = (await numbers.value(stack.name, "final"))!;
+    const final = (await numbers.computed(stack.name, "final"))!;
     await chain.norm("finalNorm", y, final, `${stack.name}.norm`);
     y = final;
   }
+  y = await chain.steered(stack.name, "final", y);
   const { output } = context.run;
   if (context.run.sides.length > 1 && attention.stack === "encoder") chain.strips("memory", formulas.memory(), [["m", y]]);
-  else if (output.kind === "tokens") await addPrediction(chain, y);
+  else if (output.kind === "tokens") await addPrediction(chain, output.masked ? await addMaskedLayer(chain, y) : y);
   else if (output.kind === "labels") await addLabels(chain, y);
+}
+
+/** The layer and the norm of a head for masked words. Returns the output layer's input. */
+async function addMaskedLayer(chain: Chain, x: Vector): Promise<Vector> {
+  const { numbers, context } = chain;
+  const activation = context.run.arithmetic!.maskedActivation;
+  const bias = await numbers.parameter("masked_dense.bias");
+  const hidden = (await numbers.computed("", "transformed"))!;
+  chain.strips("maskedLayer", formulas.maskedLayer(activation), [["x", x], ["bM", bias], ["h", hidden]], { activation });
+  const input = await chain.steered("", "transformed", hidden);
+  const normed = (await numbers.computed("", "readout"))!;
+  await chain.norm("maskedNorm", input, normed, "masked_norm");
+  return chain.steered("", "readout", normed);
 }
 
 /** The output layer of a model that predicts tokens. */
@@ -128,38 +145,3 @@ async function addLabels(chain: Chain, x: Vector): Promise<void> {
   const numbers = { labels: names, z: logits, p, ...(each ? {} : { total }) };
   chain.add(each ? "sigmoid" : "probability", each ? formulas.sigmoid() : formulas.probability(total), numbers, picture, t.equalCheck(off));
 }
-
-/** A recurrent decoder: state, attention and read-out. */
-export async function addRecurrentInput(chain: Chain, additive: boolean, q: Vector): Promise<void> {
-  const { numbers } = chain;
-  const words = await numbers.value("", "words");
-  const side = chain.context.run.sides[chain.attention.querySide]!;
-  const id = side.tokens[chain.query]!.id;
-  if (words) chain.strips("embedding", formulas.embedding(id), [["e", words]], { token: id });
-  if (additive) chain.strips("query", formulas.query("s", false), [["s", await numbers.value("", "states")], ["q", q]]);
-  else {
-    const state = await numbers.value("", "outputs");
-    chain.strips("nextState", formulas.nextState(cellName(chain), false), [["e", words], ["s′", state]]);
-    const general = chain.context.run.arithmetic?.score === "general";
-    const formula = general ? formulas.query("s′", false) : formulas.same("q", "s′");
-    chain.strips("query", formula, [["s′", state], ["q", q]]);
-  }
-}
-
-export async function addRecurrentOutput(chain: Chain, additive: boolean, sum: Vector): Promise<void> {
-  const { numbers, context } = chain;
-  const [words, state, seen, readout] = await Promise.all(
-    ["words", "outputs", "context", "readout"].map((what) => numbers.value("", what)),
-  );
-  const check = seen ? context.t.equalCheck(difference(sum, seen)) : undefined;
-  chain.strips("sum", formulas.sum(), [["c", sum]], { weightedSum: sum }, check);
-  if (!words || !state || !readout) return;
-  if (additive) chain.strips("nextState", formulas.nextState(cellName(chain), true), [["e", words], ["c", sum], ["s′", state]]);
-  chain.strips("readout", formulas.readout(true), [["s′", state], ["c", sum], ["e", words], ["r", readout]]);
-  await addPrediction(chain, readout);
-}
-
-function cellName(chain: Chain): string {
-  return (chain.context.run.arithmetic?.cell ?? "rnn").toUpperCase();
-}
-

@@ -9,6 +9,7 @@ export const kStepNames = [
   "position",
   "types",
   "embeddingNorm",
+  "steering",
   "layersBefore",
   "otherAttention",
   "normFirst",
@@ -40,6 +41,8 @@ export const kStepNames = [
   "text",
   "pooler",
   "outputScale",
+  "maskedLayer",
+  "maskedNorm",
   "logits",
   "probability",
   "sigmoid",
@@ -88,6 +91,7 @@ export const formulas = {
       "=",
       ...(layer > 1 ? [sub("layer", String(layer - 1)), bracketed("…", sub("layer", "0"), bracketed("x"))] : [sub("layer", "0"), bracketed("x")]),
     ),
+  steering: () => math(sup("x", "′"), "=", "x", "+", "δ"),
   layersAfter: (layer: number, last: number) =>
     math(
       "x",
@@ -186,6 +190,7 @@ export const formulas = {
   text: (mean: boolean) =>
     mean ? math("t", "=", fraction("1", "n"), sum("i"), of("x", "i")) : math("t", "=", of("x", "0")),
   pooler: (activation: string) => math("r", "=", activation, bracketed(...linear("T", "t", true))),
+  maskedLayer: (activation: string) => math("h", "=", activation, bracketed(...linear("M", "x", true))),
   outputScale: (scale: number) => math("h", "=", fraction("x", root("d")), "=", number(scale), "·", "x"),
   logits: (x: Maths, bias: boolean) => math(of("z", "v"), "=", of("w", "v"), "·", x, ...(bias ? ["+", of("b", "v")] : [])),
   probability: (total: number | null) => {

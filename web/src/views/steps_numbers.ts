@@ -23,9 +23,19 @@ export class StepNumbers {
     return (await source.array(run.id, `values/${name}`, { rows: [row, row + 1] })).data;
   }
 
-  /** A value of the stack's embeddings, which models of one stack compute outside the stack. */
-  async embedding(what: string): Promise<Float32Array | null> {
-    return (await this.value(this.attention.stack, what)) ?? (await this.value("", what));
+  /** The same, before a direction was added to it. */
+  async computed(path: string, what: string): Promise<Float32Array | null> {
+    return (await this.value(path, `${what}_unsteered`)) ?? (await this.value(path, what));
+  }
+
+  /** Where the stack's embeddings are computed: models of one stack do so outside the stack. */
+  get embeddings(): string {
+    const { stack } = this.attention;
+    return this.context.run.values.includes(`${stack}:embedded`) ? stack : "";
+  }
+
+  embedding(what: string): Promise<Float32Array | null> {
+    return this.computed(this.embeddings, what);
   }
 
   /** A bias or a norm's weight; null if the model has none. */

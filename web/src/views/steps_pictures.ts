@@ -12,7 +12,7 @@ import type { StepName } from "./steps_formulas";
 /** A symbol as it is drawn: b_Q, c₁. */
 function symbol(name: string): string {
   const low = "₀₁₂₃₄₅₆₇₈₉";
-  return name.replace(/^b([QKVO])$/, "b_$1").replace(/^([bc])(\d+)$/, (_, letter: string, digits: string) =>
+  return name.replace(/^b([QKVOM])$/, "b_$1").replace(/^([bc])(\d+)$/, (_, letter: string, digits: string) =>
     letter + [...digits].map((digit) => low[Number(digit)]).join(""),
   );
 }

@@ -9,10 +9,12 @@ export type ToolState<N extends ToolName> =
   | { result: ToolResults[N]; pending: null; close: () => void }
   | { result: null; pending: HTMLElement; close: () => void };
 
-export interface ToolStart {
+export interface ToolStart<N extends ToolName> {
   /** Whether to wait for a click, because the tool is slow. */
   waits?: boolean;
   explanation?: string;
+  /** Draws the part of the result that is known while the tool works. */
+  partial?: (result: ToolResults[N]) => void;
 }
 
 /** Runs a tool on the page's input. Leaving the view cancels it. */
@@ -20,7 +22,7 @@ export function useTool<N extends ToolName>(
   context: Context,
   name: N,
   more: Partial<ToolRequest>,
-  start: ToolStart = {},
+  start: ToolStart<N> = {},
 ): ToolState<N> {
   const { source, run, state, model, t, update, fail } = context;
   const request: ToolRequest = { ...withTarget(requestOf(state, model)!, run), ...more };
@@ -33,11 +35,12 @@ export function useTool<N extends ToolName>(
   const box = el("div", { class: "tool-pending" });
   const idle = () =>
     replaceChildren(box, start.explanation ? el("p", {}, start.explanation) : null, button("tool-start", t.tools.start, begin, "primary"));
+  const step = (done: number, total: number) => (bar.value = total > 0 ? done / total : 0);
   const begin = () => {
     bar.removeAttribute("value");
     replaceChildren(box, el("span", {}, t.tools.computing), bar, button("tool-stop", t.stop, () => abort.abort()));
     source
-      .tool(name, request, (done, total) => (bar.value = total > 0 ? done / total : 0), abort.signal)
+      .tool(name, request, { step, partial: start.partial }, abort.signal)
       .then(() => update({}))
       .catch((error: unknown) => {
         idle();
