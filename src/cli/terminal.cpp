@@ -114,6 +114,9 @@ std::string rendered(const Terminal& terminal, const Cell& cell, int width) {
   return cell.faint ? faint(terminal, text) : text;
 }
 
+/// A line without the spaces at its end.
+std::string_view without_end(std::string_view line) { return line.substr(0, line.find_last_not_of(' ') + 1); }
+
 }  // namespace
 
 Terminal standard_terminal(const std::string& when) {
@@ -150,17 +153,15 @@ void print_table(const Terminal& terminal, const Table& table, int indent) {
       used += column_width(table, end++);
     }
     if (begin > 0) terminal.out << '\n';
-    terminal.out << margin << std::string(static_cast<size_t>(label_width) + 1, ' ');
+    std::string line = margin + std::string(static_cast<size_t>(label_width) + 1, ' ');
     for (size_t c = begin; c < end; ++c) {
-      terminal.out << faint(terminal, padded(table.columns[c], column_width(table, c) - 1)) << ' ';
+      line += faint(terminal, padded(table.columns[c], column_width(table, c) - 1)) + ' ';
     }
-    terminal.out << '\n';
+    terminal.out << without_end(line) << '\n';
     for (size_t r = 0; r < table.rows.size(); ++r) {
-      terminal.out << margin << label(table.rows[r], label_width) << ' ';
-      for (size_t c = begin; c < end; ++c) {
-        terminal.out << rendered(terminal, table.cells[r][c], column_width(table, c));
-      }
-      terminal.out << '\n';
+      line = margin + label(table.rows[r], label_width) + ' ';
+      for (size_t c = begin; c < end; ++c) line += rendered(terminal, table.cells[r][c], column_width(table, c));
+      terminal.out << without_end(line) << '\n';
     }
     begin = end;
   } while (begin < table.columns.size());

@@ -24,7 +24,7 @@ is_same() { [ "$1" = "$2" ] || { [[ "$2" == *… ]] && [[ "$1" == "${2%…}"* ]]
 # Compares the lines of `block` with all of `printed`, or with any consecutive part of it.
 compare() {
   local lines=() start i
-  mapfile -t lines < <(sed 's/ *$//' printed)
+  mapfile -t lines < printed
   for ((start = 0; start == 0 || start + ${#block[@]} <= ${#lines[@]}; ++start)); do
     for ((i = 0; i < ${#block[@]}; ++i)); do is_same "${lines[start + i]:-}" "${block[i]}" || break; done
     ((i == ${#block[@]})) && { [ "$1" = part ] || ((i == ${#lines[@]})); } && { compared=$((compared + 1)); return; }

@@ -6,7 +6,9 @@ import { pathToFileURL } from "node:url";
 import { exported, near, open, settled, viewsOf } from "../harness.mjs";
 import { sharedModel } from "../models.mjs";
 import { scene } from "../picture.mjs";
+import { times, weightsOf } from "../safetensors.mjs";
 import { inspect, view } from "../server.mjs";
+import { check } from "./steps.mjs";
 
 /** An image model: pictures from the command, the file dialog and by drop; patches as tokens; attention as shading. */
 export default async function pictures(harness) {
@@ -110,6 +112,19 @@ async function withPicture(harness, address, file, label) {
     const { before, after } = await exported(page);
     assert.notEqual(before.items[0].p, after.items[0].p);
   });
+  await harness.test("pictures: every equation of Steps holds", async (page) => {
+    const weights = ownNames(weightsOf(sharedModel("vit")));
+    for (const layer of [0, 1])
+      for (const query of [0, 6]) {
+        await open(page, address, { view: "steps", layer, query, head: layer });
+        const data = await exported(page);
+        check(data, weights);
+        if (query > 0) near(data.steps[0].e, await patchVector(page, weights, query - 1), 1e-3, "a patch’s vector");
+        const names = data.steps.map((step) => step.name);
+        for (const name of ["patch", "position", "activation", "text", "logits", "probability"])
+          assert.ok(names.includes(name), `no step ${name}: ${names}`);
+      }
+  });
   await harness.test("pictures: activations of another picture are patched in", async (page) => {
     await open(page, address, { view: "patch", wanted: "LABEL_1", contrast: "LABEL_3" });
     await page.setInputFiles("#other-picture", { name: "night.png", mimeType: "image/png", buffer: scene(0.2) });
@@ -168,6 +183,50 @@ async function withoutPicture(harness, address, picture, label) {
     },
     { allowed: ["400", "404"] },
   );
+}
+
+/** The weights of a Hugging Face folder under the names of attend. */
+function ownNames(weights) {
+  const parts = [
+    [/^vit\./, ""],
+    [/^embeddings\.cls_token$/, "whole"],
+    [/^embeddings\.position_embeddings$/, "positions.weight"],
+    [/^embeddings\.patch_embeddings\.projection/, "patches"],
+    [/^encoder\.layer\./, "stack.layers."],
+    [/attention\.attention\./, "attention."],
+    [/attention\.output\.dense/, "attention.output"],
+    [/intermediate\.dense/, "feed_forward.up"],
+    [/(\d)\.output\.dense/, "$1.feed_forward.down"],
+  ];
+  return new Map(
+    [...weights].map(([name, { shape, data }]) => [
+      parts.reduce((text, [from, to]) => text.replace(from, to), name),
+      { shape: shape.length > 2 && shape[0] === 1 ? shape.slice(1) : shape, data },
+    ]),
+  );
+}
+
+/** W a + b of a patch, from the pixels of the picture that the page shows; the model maps 0 … 255 to −1 … 1. */
+async function patchVector(page, weights, patch) {
+  const { shape, data } = weights.get("patches.weight"); // [dim, channels, size, size]
+  const [dim, channels, size] = shape;
+  const pixels = await page.evaluate(async () => {
+    const run = await (await fetch(`/api/runs`, { method: "POST", body: JSON.stringify({ model: "m0" }) })).json();
+    const image = new Image();
+    image.src = run.sides[0].picture.data;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    canvas.getContext("2d").drawImage(image, 0, 0);
+    return { width: image.width, data: [...canvas.getContext("2d").getImageData(0, 0, image.width, image.height).data] };
+  });
+  const across = pixels.width / size;
+  const [top, left] = [Math.floor(patch / across) * size, (patch % across) * size];
+  const a = [];
+  for (let c = 0; c < channels; ++c)
+    for (let y = 0; y < size; ++y)
+      for (let x = 0; x < size; ++x) a.push(pixels.data[((top + y) * pixels.width + left + x) * 4 + c] / 127.5 - 1);
+  const bias = weights.get("patches.bias").data;
+  return times({ shape: [dim, a.length], data }, a).map((value, i) => value + bias[i]);
 }
 
 async function drop(page, name, bytes) {

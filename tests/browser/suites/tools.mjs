@@ -189,6 +189,59 @@ export default async function tools(harness) {
     await open(page, address, { view: "alignment", model: ids.transformer, unit: "tokens" });
     assert.equal((await exported(page)).target.at(-1), "(end)");
   });
+  await harness.test("tools: a model of masked words predicts the word at its mask", async (page, { address }) => {
+    const state = { model: ids.masked, text: "The old <mask> walks to the river." };
+    await open(page, address, { ...state, view: "flow" });
+    assert.match(await page.textContent("main .lead"), /the word at the selected place/);
+    assert.equal(await page.locator("#flow-open-output").count(), 0, "no Generation");
+    assert.equal(await page.textContent(".token[aria-pressed=true]"), "<mask>4");
+    const { place, output } = await exported(page);
+    await open(page, address, { ...state, view: "lens" });
+    await page.waitForSelector("#lens-picture");
+    const lens = await exported(page);
+    assert.ok(Math.abs(lens.places[place].cells.at(-1).top[0].p - output.probabilities[0].p) < 1e-5);
+    assert.equal(lens.places[place].isTrue, false, "a mask is not the correct word");
+    assert.equal(lens.places[place - 1].isTrue, true);
+    await open(page, address, { ...state, view: "attribute" });
+    await page.waitForSelector("#attribute-goal");
+    assert.equal((await exported(page)).goal.output, place);
+    assert.equal(await page.inputValue("#place"), String(place));
+    await open(page, address, { ...state, view: "ablate" });
+    assert.match(await page.textContent("main table thead"), /At token/);
+    assert.match(await page.textContent("main .note"), /matters most/);
+  });
+  await harness.test("tools: Flow tells how this model works", async (page, { address }) => {
+    const told = async (model, part) => {
+      await open(page, address, { model: ids[model], view: "flow" });
+      await page.hover(part);
+      return page.textContent("#flow-explain");
+    };
+    for (const [model, text] of [
+      ["language", /learned vector for its position is added/],
+      ["rotary", /rotate queries and keys/],
+      ["distant", /lower the scores of distant tokens/],
+    ])
+      assert.match(await told(model, "#flow-vectors-stack"), text);
+    assert.match(await told("relative", "#flow-vectors-encoder"), /a learned number for each distance/);
+    assert.match(await told("recurrent", "#flow-layer-rnn-0"), /compares its state with the encoder’s states/);
+    assert.doesNotMatch(await page.textContent("main"), /feed-forward/);
+    assert.match(await told("luong", "#flow-states"), /recurrent network reads the source/);
+  });
+  await harness.test("tools: Steer offers only points that change the run", async (page, { address }) => {
+    for (const name of ["recurrent", "luong", "language", "transformer", "classifier"]) {
+      const { models } = await (await page.request.get(`${address}api/info`)).json();
+      const { example } = models.find((model) => model.id === ids[name]);
+      const state = { model: ids[name], view: "steer", text: example.text, steer: example.text.slice(0, 4), strength: 9 };
+      await open(page, address, state);
+      const points = await page.$$eval("#steer-at option", (list) => list.map((one) => one.value));
+      assert.ok(points.length >= 2, name);
+      for (const steerAt of points) {
+        await open(page, address, { ...state, steerAt });
+        const { before, after } = await exported(page);
+        assert.notDeepEqual(before, after, `${name} at ${steerAt}`);
+      }
+    }
+  });
   await harness.test("tools: both rows of an attribution have the colours of one scale", async (page, { address }) => {
     await open(page, address, { view: "attribute", model: ids.transformer });
     await page.waitForSelector("#attribute-goal");

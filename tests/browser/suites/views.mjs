@@ -5,11 +5,12 @@ import { downloaded, exported, open, savedAs, settled, viewsOf } from "../harnes
 export default async function views(harness) {
   const { ids } = harness.world;
   for (const [name, id] of Object.entries(ids)) {
-    if (name === "long" || name === "rotary") continue; // as the language model
+    if (["long", "rotary", "distant", "normed"].includes(name)) continue; // as the language model
     await harness.test(`views: all open for the ${name} model`, async (page, { address }) => {
       const offered = await viewsOf(harness.browser, address, { model: id });
-      assert.equal(offered.includes("alignment"), name === "transformer" || name === "recurrent" || name === "relative");
-      assert.equal(offered.includes("generation"), name !== "classifier");
+      assert.equal(offered.includes("alignment"), ["transformer", "recurrent", "relative", "luong"].includes(name));
+      assert.equal(offered.includes("generation"), name !== "classifier" && name !== "masked");
+      assert.equal(offered.includes("lens"), name !== "recurrent" && name !== "luong");
       for (const view of offered) {
         await open(page, address, { view, model: id });
         await page.waitForSelector("#tool-progress", { state: "detached" });
