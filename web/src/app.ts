@@ -3,7 +3,7 @@ import { Chrome } from "./chrome";
 import { attentionOf, type Context, type View } from "./context";
 import { SourceError, Unavailable, Unreachable, type Source } from "./data/source";
 import type { Info, Model, Run, RunRequest } from "./data/types";
-import { el, replaceChildren } from "./dom";
+import { el, keepingFocus, replaceChildren } from "./dom";
 import { themeOf, type Theme } from "./draw/theme";
 import { exportButtons } from "./exports";
 import { kLanguages, languageFor, type Messages } from "./i18n";
@@ -30,7 +30,9 @@ export class App {
   start(): void {
     window.addEventListener("hashchange", () => this.follow());
     window.addEventListener("popstate", () => this.follow());
-    if (this.source.kind === "server") this.source.changed = () => void this.draw();
+    this.source.changed = () => {
+      if (!this.view?.follows?.()) void this.draw();
+    };
     this.systemDark.addEventListener("change", () => void this.draw());
     void this.draw();
   }
@@ -166,21 +168,15 @@ export class App {
 
   /** Replaces the old view by the new one, and restores the focus. */
   private swap(view: View, run: Run, model: Model, t: Messages, theme: Theme): void {
-    const focused = document.activeElement?.id;
     this.view?.close?.();
     this.view = view;
     const { name, text } = t.views[this.state.view];
     const title = el("h2", { attributes: { id: "view-title", tabindex: -1 } }, name);
     this.chrome!.settle(run, t);
-    replaceChildren(
-      this.chrome!.main,
-      title,
-      el("p", { class: "lead" }, view.lead ?? text),
-      view.element,
-      exportButtons({ view, state: this.state, info: this.info!, model, run, t, theme }, (error) => this.fail(error)),
-    );
+    const saving = exportButtons({ view, state: this.state, info: this.info!, model, run, t, theme }, (error) => this.fail(error));
+    const lead = el("p", { class: "lead" }, view.lead ?? text);
+    keepingFocus(() => replaceChildren(this.chrome!.main, title, lead, view.element, saving));
     this.chrome!.main.dataset.view = this.state.view;
-    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   }
 
   private furnish(): Chrome {

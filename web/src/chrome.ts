@@ -1,7 +1,7 @@
 import { select } from "./controls";
 import type { Source } from "./data/source";
 import type { Info, Model, Run } from "./data/types";
-import { el, replaceChildren } from "./dom";
+import { el, keepingFocus, replaceChildren } from "./dom";
 import type { Messages } from "./i18n";
 import { Inputs } from "./inputs";
 import { formatState, kUnselected, type State, type ViewName } from "./state";
@@ -95,10 +95,10 @@ export class Chrome {
     ]);
     if (key !== this.shown) {
       this.shown = key;
-      const focused = document.activeElement?.id;
-      this.drawHeader(now);
-      this.inputs.show(now);
-      if (focused) document.getElementById(focused)?.focus();
+      keepingFocus(() => {
+        this.drawHeader(now);
+        this.inputs.show(now);
+      });
     }
     this.folded.hidden = state.view === "chat"; // it has its own
     if (state.view === "chat") this.status.textContent = "";

@@ -27,6 +27,8 @@ export interface Context {
 /** The result of a view. */
 export interface View {
   element: HTMLElement;
+  /** Whether the view shows a training's changes by itself. */
+  follows?(): boolean;
   pictures: Picture[];
   /** The sentence below the view's name, if the view's usual one does not fit this model. */
   lead?: string;

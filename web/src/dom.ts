@@ -40,3 +40,18 @@ export function languageOf(text: string): string {
   if (/[\u3040-\u30ff]/.test(text)) return "ja";
   return /[\u3400-\u9fff\uf900-\ufaff]/.test(text) ? "zh-Hans" : "";
 }
+
+/** Replaces elements. The focus stays on the element with the same id, and so does a text that is being typed there. */
+export function keepingFocus(replace: () => void): void {
+  const before = document.activeElement;
+  replace();
+  const after = before?.id ? document.getElementById(before.id) : null;
+  if (!after || after === document.activeElement) return;
+  after.focus({ preventScroll: true });
+  const isText = (one: Element | null) => one instanceof HTMLInputElement && one.type === "text";
+  if (!isText(before) || !isText(after)) return;
+  const [old, now] = [before as HTMLInputElement, after as HTMLInputElement];
+  if (old.defaultValue !== now.defaultValue || old.value === now.value) return; // the text has been taken
+  now.value = old.value;
+  now.setSelectionRange(old.selectionStart, old.selectionEnd);
+}

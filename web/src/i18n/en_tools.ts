@@ -205,6 +205,7 @@ export const enFlow = {
       none: "This model adds no positions.",
     },
   },
+  shownOf: (shown: number, all: number) => `${shown} of ${all.toLocaleString("en")} places are drawn.`,
   vectorsLabel: (rows: number, width: number) => `${rows} vectors of ${width} numbers as colours`,
   vectorOf: (token: string, width: number) => `The vector of “${token}”: ${width} numbers. Orange is positive, blue is negative.`,
   layer:

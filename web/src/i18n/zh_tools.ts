@@ -156,7 +156,7 @@ export const zhTools: typeof enTools = {
   strength: "强度",
   steerStart: "输入要引导到的词或句子，例如朝向“爱”、远离“恨”。",
   steerHelp:
-    "方向是这一层上前一文本的平均激活减去后一文本的平均激活，乘以强度后加到每个位置的残差流上。在重置之前，显示这段文本的视图都显示被引导的运行；生成、对话、透镜、归因、补丁和探查显示未经引导的模型。网页地址包含这个方向，可以分享。",
+    "方向是这一层上前一文本的平均激活减去后一文本的平均激活，乘以强度后加到每个位置的残差流上。点击“全部恢复”之前，显示这段文本的视图都显示被引导的运行；生成、对话、透镜、归因、补丁和探查显示未经引导的模型。网页地址包含这个方向，可以分享。",
 };
 
 export const zhFlow: typeof enFlow = {
@@ -190,6 +190,7 @@ export const zhFlow: typeof enFlow = {
       none: "这个模型不加入位置信息。",
     },
   },
+  shownOf: (shown, all) => `共 ${all.toLocaleString("en")} 个位置，只画出 ${shown} 个。`,
   vectorsLabel: (rows, width) => `${rows} 个向量，每个 ${width} 个数，用颜色表示`,
   vectorOf: (token, width) => `“${token}”的向量：${width} 个数。橙色为正，蓝色为负。`,
   layer:

@@ -177,7 +177,7 @@ async function allStations(
         id: `vectors-${stack}`,
         title: own.length > 0 && stack !== "stack" ? `${t.stack(stack)} · ${t.flow.vectors.title}` : t.flow.vectors.title,
         text: picture ? t.flow.vectors.patches : vectorsText(context, stack),
-        content: [vectors.element],
+        content: [vectors.element, cutNote(context, end - first, all.length)],
         opens: { view: "steps", layer: own[0]!.index },
       });
     }
@@ -186,6 +186,11 @@ async function allStations(
     }
   }
   return stations;
+}
+
+/** Says that only some of the places are drawn. */
+function cutNote({ t }: Context, shown: number, all: number): HTMLElement | null {
+  return shown < all ? note(t.flow.shownOf(shown, all)) : null;
 }
 
 /** How this model's embeddings know their positions. */
@@ -220,7 +225,7 @@ async function recurrentStations(
   const { recurrent } = t.flow;
   const own = [await at(":outputs", recurrent.state), await at(":readout", recurrent.readout)];
   return [
-    ...(states ? [{ id: "states", ...recurrent.encoder, content: [states] }] : []),
+    ...(states ? [{ id: "states", ...recurrent.encoder, content: [states, cutNote(context, source.length, run.sides[0]!.tokens.length)] }] : []),
     { ...station, text: recurrent.attention, content: [...station.content, ...own] },
   ];
 }

@@ -1,8 +1,8 @@
 import type { Context, View } from "../context";
-import { button, controls, select, slider } from "../controls";
+import { button, controls, select } from "../controls";
 import { grouped } from "../data/words";
 import type { Training, TrainingEvent } from "../data/types";
-import { el, replaceChildren } from "../dom";
+import { el, keepingFocus, replaceChildren } from "../dom";
 import { drawChart, nearestTo, stepAt, type ChartOptions, type Series } from "../draw/chart";
 import { drawHeatmap, drawLegend, heatmapLayout } from "../draw/heatmap";
 import { legend } from "../draw/legend";
@@ -32,14 +32,16 @@ export async function trainingView(context: Context): Promise<View> {
     },
   );
   const history = el("div", {});
+  const time = timeSlider(context, training, () => showSnapshot().catch(context.fail));
   const maps: Picture[] = [];
   let shows = 0; // number of the latest call: the result of an older one that finishes late is dropped
   const showSnapshot = async () => {
     const turn = ++shows;
     const made = await snapshotOf(context, training, showSnapshot);
     if (turn !== shows) return;
+    time.show();
     maps.splice(0, maps.length, ...made.pictures);
-    replaceChildren(history, made.element);
+    keepingFocus(() => replaceChildren(history, made.element));
   };
   say();
   await showSnapshot();
@@ -49,8 +51,10 @@ export async function trainingView(context: Context): Promise<View> {
         take(training, event);
         say();
         charts.forEach((chart) => chart.redraw());
+        if (event.type === "sentence") context.note({ step: (state.step = -1) }); // the old steps are of another sentence
         if (event.type === "sentence" || (event.type === "snapshot" && state.step < 0))
           void showSnapshot().catch(context.fail);
+        else time.show();
       })
     : () => {};
   const element = el(
@@ -67,7 +71,7 @@ export async function trainingView(context: Context): Promise<View> {
       training.labelSmoothing ? note(t.smoothed(training.labelSmoothing)) : null,
     ),
     el("div", { class: "columns" }, section(t.learningRate, charts[1]!.element), section(t.speed, charts[2]!.element)),
-    section(t.throughTime, history, form),
+    section(t.throughTime, time.element, history, form),
     note(t.trainingHelp),
   );
   return {
@@ -76,6 +80,7 @@ export async function trainingView(context: Context): Promise<View> {
       return [...charts, ...maps];
     },
     data: () => training,
+    follows: () => training.running,
     close: unfollow,
   };
 }
@@ -188,7 +193,39 @@ function chartsOf(
   return made;
 }
 
-/** The sentence's attention at a training step, chosen by the slider. */
+/** The index of the chosen snapshot; without a choice, the last one. */
+function chosenSnapshot({ state }: Context, { snapshots }: Training): number {
+  if (state.step < 0) return snapshots.length - 1;
+  return Math.max(0, snapshots.findIndex((one) => one.step >= state.step));
+}
+
+/** The slider over the snapshots. It stays the same element while it is dragged and while snapshots are added. */
+function timeSlider(context: Context, training: Training, chosen: () => void): { element: HTMLElement; show(): void } {
+  const { state, t, note: remember } = context;
+  const shown = el("output", { attributes: { for: "snapshot" } });
+  const box = el("input", {
+    attributes: { id: "snapshot", type: "range", min: 0, max: 0, step: 1, value: 0 },
+    on: {
+      input: () => {
+        const index = Number(box.value);
+        const isLast = index === training.snapshots.length - 1;
+        remember({ step: (state.step = isLast ? -1 : training.snapshots[index]!.step) });
+        chosen();
+      },
+    },
+  });
+  const element = controls(el("label", { class: "control slider" }, el("span", {}, t.step), box, shown));
+  const show = () => {
+    const index = chosenSnapshot(context, training);
+    element.style.display = index < 0 ? "none" : "";
+    box.max = String(Math.max(0, training.snapshots.length - 1));
+    box.value = String(index);
+    shown.textContent = training.snapshots[index]?.step.toLocaleString("en") ?? "";
+  };
+  return { element, show };
+}
+
+/** The sentence's attention at the chosen training step. */
 async function snapshotOf(
   context: Context,
   training: Training,
@@ -197,15 +234,8 @@ async function snapshotOf(
   const { source, state, t, theme, note: remember } = context;
   if (training.snapshots.length === 0)
     return { element: note(training.running ? t.noSnapshotYet : t.noSnapshots), pictures: [] };
-  const steps = training.snapshots.map((one) => one.step);
-  const index =
-    state.step < 0
-      ? steps.length - 1
-      : Math.max(
-          0,
-          steps.findIndex((step) => step >= state.step),
-        );
-  const run = await source.runById(training.snapshots[index]!.run);
+  const { run: id, step } = training.snapshots[chosenSnapshot(context, training)]!;
+  const run = await source.runById(id);
   const chosen = await selectionOf(source, run, state);
   if (!chosen) return { element: el("div", {}), pictures: [] };
   const { attention, head } = chosen;
@@ -220,7 +250,7 @@ async function snapshotOf(
   };
   const picture: Picture = new Picture({
     id: "snapshot-picture",
-    title: `${t.stepNumber(steps[index]!)} · ${t.attentionFull(attention)} · ${t.head(head)}`,
+    title: `${t.stepNumber(step)} · ${t.attentionFull(attention)} · ${t.head(head)}`,
     label: t.matrixLabel(rows.length, columns.length),
     size: (available) => ({ width: layout(available).width, height: layout(available).height + 36 }),
     draw: (pen, sight) => {
@@ -235,15 +265,6 @@ async function snapshotOf(
     summary: t.asTable,
   });
   const bar = controls(
-    slider("snapshot", t.step, {
-      min: 0,
-      max: steps.length - 1,
-      step: 1,
-      value: index,
-      format: (i) => steps[i]!.toLocaleString("en"),
-      input: (i) => change({ step: i === steps.length - 1 ? -1 : steps[i]! }),
-      change: () => {},
-    }),
     select("layer", t.layer, attentionOptions(run, t), String(attention.index), (value) =>
       change({ layer: Number(value) }),
     ),
