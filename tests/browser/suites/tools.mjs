@@ -84,6 +84,18 @@ export default async function tools(harness) {
     await page.waitForSelector("#error:not([hidden])");
     assert.match(await page.textContent("#error"), /same number of tokens/);
   });
+  await harness.test("tools: a long sweep of patches shows its maps while it works", async (page, { address }) => {
+    const text = "The old man walks to the river. ".repeat(28);
+    await open(page, address, { view: "patch", model: ids.long, text, other: text.toLowerCase(), wanted: "e", contrast: "a" });
+    await page.click("#tool-start");
+    await page.waitForSelector("#patch-so-far canvas");
+    await page.click("#patch-so-far .behind summary");
+    await page.waitForSelector("#patch-so-far .behind table");
+    await page.click("#tool-stop");
+    await page.waitForSelector("#tool-start");
+    assert.equal(await page.isVisible("#error"), false);
+    assert.ok((await page.locator("#patch-so-far canvas").count()) > 0, "what was computed stays");
+  });
   await harness.test("tools: the circuits of a head are words", async (page, { address }) => {
     await open(page, address, { view: "probe", model: ids.language, text: kText, layer: 1, head: 2 });
     await page.waitForSelector("#ov-table tbody tr");

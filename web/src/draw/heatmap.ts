@@ -123,7 +123,7 @@ function drawNumbers(
       const text = options.signed
         ? Math.abs(value) < 0.005
           ? ""
-          : value.toFixed(2).replace("0.", ".")
+          : value.toFixed(2).replace("0.", ".").replace("-", "−")
         : String(Math.round(value * 100));
       pen.text(text, at.left + (c + 0.5) * at.cell, at.top + (r + 0.5) * at.cell + 4, {
         colour: inkOn(colour(r, c)),

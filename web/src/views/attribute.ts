@@ -8,7 +8,7 @@ import type { Picture } from "../draw/picture";
 import { signedColour } from "../draw/theme";
 import { maskedPlace } from "../selection";
 import { cellMap } from "./cell_map";
-import { note, section } from "./common";
+import { note, section, signed } from "./common";
 import { moduleName } from "./points";
 import { textField, useTool } from "./tool";
 
@@ -110,7 +110,7 @@ function tokenMap({ t, theme }: Context, found: Attribution, side: number): Pict
     columns,
     width: 46,
     colour: (r, c) => signedColour(theme, lists[r]![c]!, most),
-    text: (r, c) => lists[r]![c]!.toFixed(2),
+    text: (r, c) => signed(lists[r]![c]!),
     signedScale: most,
     table: () => ({
       columns: [t.key, ...names],
@@ -151,7 +151,7 @@ function partsMap({ t, theme }: Context, found: Attribution): Picture {
     width: 58,
     height: 24,
     colour: (r, c) => signedColour(theme, value(r, c), most),
-    text: (r, c) => (Number.isFinite(value(r, c)) ? value(r, c).toFixed(2) : ""),
+    text: (r, c) => (Number.isFinite(value(r, c)) ? signed(value(r, c)) : ""),
     signedScale: most,
     table: () => ({
       columns: [t.tools.part, ...columns.map((one) => one.text)],
@@ -185,7 +185,7 @@ function largestParts({ t, theme }: Context, found: Attribution): HTMLElement {
         { class: "candidate wide" },
         el("span", { class: "word" }, named(part)),
         el("span", { class: "track" }, bar),
-        el("span", { class: "number" }, (part.value > 0 ? "+" : "−") + Math.abs(part.value).toFixed(2)),
+        el("span", { class: "number" }, (part.value > 0 ? "+" : "") + signed(part.value)),
       );
     }),
   );

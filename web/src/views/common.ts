@@ -75,6 +75,12 @@ export function labelNumber(output: { values?: boolean }, p: number): string {
   return output.values ? p.toFixed(3) : percent(p);
 }
 
+/** A number with a minus sign, and without a sign if it is rounded to 0. */
+export function signed(value: number, digits = 2): string {
+  const text = Math.abs(value).toFixed(digits);
+  return value < 0 && Number(text) !== 0 ? `−${text}` : text;
+}
+
 export function percent(value: number): string {
   const part = value * 100;
   return part >= 9.95 ? `${part.toFixed(0)} %` : part >= 0.095 ? `${part.toFixed(1)} %` : part > 0 ? "< 0.1 %" : "0 %";

@@ -3,12 +3,12 @@ import { controls, select } from "../controls";
 import type { PatchMap, PatchResult, ToolRequest } from "../data/tools";
 import type { Run } from "../data/types";
 import { labels, visible, type Label } from "../data/words";
-import { el, replaceChildren } from "../dom";
+import { el } from "../dom";
 import type { Picture } from "../draw/picture";
 import { signedColour } from "../draw/theme";
 import { goalControls, goalRequest } from "./attribute";
 import { cellMap } from "./cell_map";
-import { note, percent, section } from "./common";
+import { note, percent, section, signed } from "./common";
 import { pointName } from "./points";
 import { textField, useTool } from "./tool";
 
@@ -42,7 +42,7 @@ export async function patchView(context: Context): Promise<View> {
   const nothing = { lead: texts.lead, pictures: [], data: () => null };
   if (!other.other && !other.otherPicture) return { element: el("div", {}, bar, note(texts.start), images), ...nothing };
   const kinds = state.show in t.tools.kinds ? { kinds: [state.show, ...(state.show === "attention" ? ["cross"] : [])] } : {};
-  const soFar = el("div", { attributes: { id: "patch-so-far" } });
+  const soFar = new Maps(context, "patch-so-far");
   const tool = useTool(
     context,
     "patch",
@@ -50,13 +50,14 @@ export async function patchView(context: Context): Promise<View> {
     {
       waits: true,
       explanation: t.tools.patchExplain,
-      partial: (part) => replaceChildren(soFar, ...sectionsOf(context, part).sections),
+      partial: (part) => soFar.show(part),
     },
   );
   if (!tool.result)
-    return { element: el("div", {}, bar, tool.pending, soFar, note(texts.help), images), ...nothing, close: tool.close };
+    return { element: el("div", {}, bar, tool.pending, soFar.element, note(texts.help), images), ...nothing, close: tool.close };
   const found = tool.result;
-  const { pictures, sections } = sectionsOf(context, found);
+  const maps = new Maps(context, "patch-maps");
+  maps.show(found);
   const element = el(
     "div",
     {},
@@ -72,21 +73,41 @@ export async function patchView(context: Context): Promise<View> {
       ),
     ),
     images,
-    ...sections,
+    maps.element,
     note(texts.help),
   );
-  return { ...nothing, element, pictures, data: () => found };
+  return { ...nothing, element, pictures: maps.pictures, data: () => found };
 }
 
-/** The maps of a result that have cells, each with its title. */
-function sectionsOf(context: Context, found: PatchResult): { pictures: Picture[]; sections: HTMLElement[] } {
-  const { t } = context;
-  const maps = found.maps.filter((map) => map.shares.length > 0);
-  const pictures = maps.map((map, i) => mapPicture(context, found, map, i));
-  const stacks = new Set(found.maps.map((map) => map.stack));
-  const title = (map: PatchMap) =>
-    stacks.size > 1 ? `${t.stack(map.stack as "encoder")} · ${t.tools.kinds[map.kind]}` : t.tools.kinds[map.kind];
-  return { pictures, sections: maps.map((map, i) => section(title(map), pictures[i]!.element)) };
+/** The maps of a result, each with its title. While the tool works, maps are added and filled. */
+class Maps {
+  readonly element: HTMLElement;
+  readonly pictures: Picture[] = [];
+  private found!: PatchResult;
+
+  constructor(
+    private readonly context: Context,
+    id: string,
+  ) {
+    this.element = el("div", { attributes: { id } });
+  }
+
+  show(found: PatchResult): void {
+    this.found = found;
+    const begun = found.maps.filter((map) => map.shares.length > 0); // in the order of the maps
+    for (let i = this.pictures.length; i < begun.length; ++i) this.add(i);
+    this.pictures.forEach((picture) => picture.redraw());
+  }
+
+  private add(index: number): void {
+    const { t } = this.context;
+    const map = this.found.maps[index]!;
+    const several = new Set(this.found.maps.map((one) => one.stack)).size > 1;
+    const kind = t.tools.kinds[map.kind];
+    const picture = mapPicture(this.context, () => this.found, index);
+    this.pictures.push(picture);
+    this.element.append(section(several ? `${t.stack(map.stack as "encoder")} · ${kind}` : kind, picture.element));
+  }
 }
 
 /** Chooses the other image of an image model. */
@@ -130,12 +151,13 @@ function columnsOf({ t }: Context, found: PatchResult, map: PatchMap): Label[] {
   );
 }
 
-function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: number): Picture {
+function mapPicture(context: Context, found: () => PatchResult, index: number): Picture {
   const { t, theme } = context;
-  const columns = columnsOf(context, found, map);
+  const map = found().maps[index]!;
+  const columns = columnsOf(context, found(), map);
   const rows = map.points.map((point) => pointName(t, point));
-  const share = (r: number, c: number) => map.shares[r]?.[c] ?? NaN; // NaN: not computed yet
-  const number = (r: number, c: number, digits: number) => (Number.isNaN(share(r, c)) ? "—" : share(r, c).toFixed(digits));
+  const share = (r: number, c: number) => found().maps[index]!.shares[r]?.[c] ?? NaN; // NaN: not computed yet
+  const number = (r: number, c: number, digits: number) => (Number.isNaN(share(r, c)) ? "—" : signed(share(r, c), digits));
   return cellMap({
     id: `patch-${index}`,
     title: t.tools.kinds[map.kind],
@@ -143,7 +165,7 @@ function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: 
     theme,
     rows,
     columns,
-    width: columns.length > 24 ? 30 : 46,
+    width: columns.length > 24 ? 38 : 46,
     height: 24,
     colour: (r, c) => signedColour(theme, share(r, c) || 0, 1),
     text: (r, c) => (Math.abs(share(r, c)) < 0.005 ? "" : number(r, c, 2)),
@@ -152,7 +174,7 @@ function mapPicture(context: Context, found: PatchResult, map: PatchMap, index: 
     speak: (r, c) => `${rows[r]}, ${columns[c]!.plain}: ${number(r, c, 3)}`,
     table: () => ({
       columns: [t.layer, ...columns.map((one) => one.text)],
-      rows: rows.map((name, r) => [name, ...columns.map((_, c) => map.shares[r]?.[c] ?? "")]),
+      rows: rows.map((name, r) => [name, ...columns.map((_, c) => (Number.isNaN(share(r, c)) ? "" : share(r, c)))]),
     }),
     summary: t.asTable,
   });
