@@ -191,6 +191,37 @@ export default async function input(harness) {
     },
     { viewport: { width: 390, height: 844 }, context: { hasTouch: true } },
   );
+  await harness.test(
+    "input: a finger scrolls the page over a picture that can be zoomed, two fingers zoom it",
+    async (page, { address }) => {
+      const fingers = await page.context().newCDPSession(page);
+      const touch = (type, ...points) => fingers.send("Input.dispatchTouchEvent", { type, touchPoints: points });
+      for (const [view, id] of [
+        ["matrix", "#matrix-picture"],
+        ["embeddings", "#embeddings-picture"],
+      ]) {
+        await open(page, address, { ...state, view });
+        await page.waitForFunction((name) => document.querySelector(name).dataset.drawn, id);
+        const box = await page.locator(id).boundingBox();
+        const [x, y] = [box.x + box.width / 2, Math.min(box.y + box.height / 2, 700)];
+        await touch("touchStart", { x, y });
+        for (let i = 1; i <= 10; ++i) await touch("touchMove", { x, y: y - 20 * i });
+        await touch("touchEnd");
+        await page.waitForFunction(() => window.scrollY > 50);
+        assert.equal(await page.locator(`${id}.zoomed`).count(), 0);
+        await page.evaluate(() => window.scrollTo(0, 0));
+        await touch("touchStart", { x: x - 20, y, id: 0 }, { x: x + 20, y, id: 1 });
+        for (let i = 1; i <= 10; ++i) await touch("touchMove", { x: x - 20 - 6 * i, y, id: 0 }, { x: x + 20 + 6 * i, y, id: 1 });
+        await touch("touchEnd");
+        await page.waitForSelector(`${id}.zoomed`);
+      }
+    },
+    {
+      viewport: { width: 390, height: 844 },
+      context: { hasTouch: true, isMobile: true },
+      allowed: ["Ignored attempt to cancel a touchmove"], // if the page is still scrolling
+    },
+  );
   await harness.test("input: an embedding found by search shows its neighbours", async (page, { address }) => {
     await open(page, address, { ...state, view: "embeddings" });
     await page.fill("#search", "5");

@@ -106,18 +106,20 @@ export const enTools = {
   tokensLabel: (count: number) => `Attribution to ${count} tokens by two methods`,
   integrated: "Integrated gradients",
   gradientTimesInput: "Gradient × input",
-  completeness: (value: number, baseline: number, error: number, steps: number) =>
-    `Integrated gradients add up to the value minus its value for average embeddings: ${value.toFixed(3)} − ${baseline.toFixed(3)}. Error: ${(error * 100).toFixed(2)} % with ${steps} steps.`,
+  averageWord: "if every token had the average embedding of the vocabulary",
+  averagePatch: "if every patch had the average vector of this picture",
+  completeness: (value: number, baseline: number, average: string, error: number, steps: number) =>
+    `Integrated gradients add up to the value minus its value ${average}: ${value.toFixed(3)} − ${baseline.toFixed(3)}. Error: ${(error * 100).toFixed(2)} % with ${steps} steps.`,
   partsTitle: "Parts of the model",
   partsLabel: (rows: number) => `Direct contributions of ${rows} parts of the model`,
   biases: "Biases",
   partsSum: (value: number, remainder: number) =>
     `The parts add up to ${value.toFixed(4)}; the difference, by rounding, is ${Math.abs(remainder).toExponential(1)}.`,
   partsNone: "This model has no residual stream, so its prediction cannot be shared out over its parts.",
-  attributeHelp:
-    "Orange parts raise the value, blue ones lower it. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run. What a part changes in later layers counts for those. Most logits share a common part; choose a word in “Against” to cancel it.",
-  attributeContrastHelp:
-    "Orange parts speak for the first word, blue ones for the second. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run.",
+  attributeHelp: (labels: boolean) =>
+    `Orange parts raise the value, blue ones lower it. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run. What a part changes in later layers counts for those. Most logits share a common part; choose a ${labels ? "label" : "word"} in “Against” to cancel it.`,
+  attributeContrastHelp: (labels: boolean) =>
+    `Orange parts speak for the first ${labels ? "label" : "word"}, blue ones for the second. The parts of the model are direct contributions: what a head or a feed-forward network writes into the residual stream, read by the output layer, with the scale of every norm as it was in this run.`,
 
   otherText: "Other text",
   otherHint: "with as many tokens",

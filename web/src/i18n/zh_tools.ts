@@ -96,18 +96,20 @@ export const zhTools: typeof enTools = {
   tokensLabel: (count) => `用两种方法归因到 ${count} 个词元`,
   integrated: "积分梯度",
   gradientTimesInput: "梯度 × 输入",
-  completeness: (value, baseline, error, steps) =>
-    `积分梯度之和等于该值减去平均嵌入时的值：${value.toFixed(3)} − ${baseline.toFixed(3)}。误差 ${(error * 100).toFixed(2)} %，共 ${steps} 步。`,
+  averageWord: "每个词元都取词表平均嵌入时",
+  averagePatch: "每个图块都取这张图片的平均向量时",
+  completeness: (value, baseline, average, error, steps) =>
+    `积分梯度之和等于该值减去${average}的值：${value.toFixed(3)} − ${baseline.toFixed(3)}。误差 ${(error * 100).toFixed(2)} %，共 ${steps} 步。`,
   partsTitle: "模型的各部分",
   partsLabel: (rows) => `模型 ${rows} 个部分的直接贡献`,
   biases: "偏置",
   partsSum: (value, remainder) =>
     `各部分之和为 ${value.toFixed(4)}；舍入造成的差为 ${Math.abs(remainder).toExponential(1)}。`,
   partsNone: "这个模型没有残差流，无法把预测分到各部分。",
-  attributeHelp:
-    "橙色的部分提高该值，蓝色的降低它。模型各部分是直接贡献：一个头或前馈网络写入残差流、由输出层读出的量，各归一化的尺度取本次运行中的值。一个部分通过后面各层产生的影响算在那些层上。多数 logit 有共同的部分；在“对比”中填一个词可以消去它。",
-  attributeContrastHelp:
-    "橙色的部分支持前一个词，蓝色的支持后一个词。模型各部分是直接贡献：一个头或前馈网络写入残差流、由输出层读出的量，各归一化的尺度取本次运行中的值。",
+  attributeHelp: (labels) =>
+    `橙色的部分提高该值，蓝色的降低它。模型各部分是直接贡献：一个头或前馈网络写入残差流、由输出层读出的量，各归一化的尺度取本次运行中的值。一个部分通过后面各层产生的影响算在那些层上。多数 logit 有共同的部分；在“对比”中${labels ? "选一个标签" : "填一个词"}可以消去它。`,
+  attributeContrastHelp: (labels) =>
+    `橙色的部分支持前一个${labels ? "标签" : "词"}，蓝色的支持后一个。模型各部分是直接贡献：一个头或前馈网络写入残差流、由输出层读出的量，各归一化的尺度取本次运行中的值。`,
 
   otherText: "另一文本",
   otherHint: "词元数相同",

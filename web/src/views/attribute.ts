@@ -30,6 +30,8 @@ export async function attributeView(context: Context): Promise<View> {
   const found = tool.result;
   const tokens = found.sides.map((_, side) => tokenMap(context, found, side));
   const parts = found.parts.length > 0 ? partsMap(context, found) : null;
+  const labelled = context.run.output.kind === "labels";
+  const average = context.run.sides[0]!.picture ? t.tools.averagePatch : t.tools.averageWord;
   const element = el(
     "div",
     {},
@@ -38,12 +40,12 @@ export async function attributeView(context: Context): Promise<View> {
     section(
       t.tools.tokensTitle,
       ...tokens.map((picture) => picture.element),
-      note(t.tools.completeness(found.value, found.baseline, found.error, found.steps)),
+      note(t.tools.completeness(found.value, found.baseline, average, found.error, found.steps)),
     ),
     parts
       ? section(t.tools.partsTitle, parts.element, largestParts(context, found), note(t.tools.partsSum(found.value, found.remainder!)))
       : note(t.tools.partsNone),
-    note(state.contrast ? t.tools.attributeContrastHelp : t.tools.attributeHelp),
+    parts ? note((state.contrast ? t.tools.attributeContrastHelp : t.tools.attributeHelp)(labelled)) : null,
   );
   return { element, pictures: parts ? [...tokens, parts] : tokens, data: () => found };
 }
@@ -84,7 +86,7 @@ export function goalControls(context: Context, hints: { wanted: string; contrast
   if (output.kind !== "tokens") return fields;
   const options = [
     ...(output.masked ? [] : [{ value: "-1", text: t.tools.lastPlace }]),
-    ...labels(run.sides[output.side]!, false).map((label, i) => ({ value: String(i), text: `${i + 1} · ${label.text}` })),
+    ...labels(run.sides[output.side]!, false).map((label, i) => ({ value: String(i), text: `${i} · ${label.text}` })),
   ];
   const name = output.masked ? t.tools.atPlace : t.tools.afterPlace;
   return [select("place", name, options, String(placeOf(context)), (value) => update({ place: Number(value) })), ...fields];

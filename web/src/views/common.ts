@@ -58,7 +58,7 @@ export function tokenSelect(
   value: number,
   changed: (value: number) => void,
 ): HTMLElement {
-  const options = list.map((one, i) => ({ value: String(i), text: `${i + 1} · ${one.text}` }));
+  const options = list.map((one, i) => ({ value: String(i), text: `${i} · ${one.text}` }));
   return select(id, label, options, String(value), (text) => changed(Number(text)));
 }
 

@@ -9,6 +9,7 @@ import { el, languageOf, replaceChildren } from "../dom";
 import { Picture } from "../draw/picture";
 import { textWidth, type Pen } from "../draw/pen";
 import type { Theme } from "../draw/theme";
+import { zoomFilter } from "../draw/zoom";
 import { note, section } from "./common";
 
 const kMargin = 30;
@@ -93,6 +94,7 @@ export async function embeddingsView(context: Context): Promise<View> {
     return best;
   };
   const behaviour = zoom<HTMLCanvasElement, unknown>()
+    .filter(zoomFilter(() => transform.k !== 1))
     .scaleExtent([0.8, 60])
     .on("zoom", (event: { transform: ZoomTransform }) => {
       transform = event.transform;

@@ -12,6 +12,7 @@ import { el } from "../dom";
 import { Picture } from "../draw/picture";
 import { scaleFor, type WeightScale } from "../draw/theme";
 import { Tiles } from "../draw/tiles";
+import { zoomFilter } from "../draw/zoom";
 import type { Messages } from "../i18n";
 import { keyOf } from "../selection";
 import { attentionSelect, axes, headSelect, note, selectedNames, wordsToggle, type Axes } from "./common";
@@ -67,6 +68,7 @@ export async function matrixView(context: Context): Promise<View> {
     context.note({ query: all.rows[focus[0]]!.tokens[0]!, key: all.columns[focus[1]]!.tokens[0]! });
   };
   const behaviour = zoom<HTMLCanvasElement, unknown>()
+    .filter(zoomFilter(() => transform.k > 1))
     .on("zoom", (event: { transform: ZoomTransform }) => {
       transform = event.transform;
       picture.canvas.classList.toggle("zoomed", transform.k > 1); // before that, a finger scrolls the page
