@@ -67,6 +67,8 @@ class CircuitWork {
 
  private:
   void find_module() {
+    require<ShapeError>(stacks_of(*model_.model).back().layers > 0, "circuits need a Transformer; architecture ",
+                        model_.model->architecture(), " is none");
     for (const StackPlace& stack : stacks_of(*model_.model)) {
       const std::vector<LayerPlace> layers = layers_of(*model_.model, stack);
       for (size_t i = 0; i < layers.size(); ++i) {

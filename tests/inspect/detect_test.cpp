@@ -196,6 +196,8 @@ TEST(Circuits, NameWhatDoesNotExist) {
                            "circuits: there is no head 2; the module has 2, counted from 0");
   expect_error<Error>([&] { head_circuits(tiny_vision(), {.module = "stack.layers.0.attention"}); },
                       "circuits: the model does not read words");
+  expect_error<ShapeError>([&] { head_circuits(tiny_inspected("rnn-attention"), {.module = "attention"}); },
+                           "circuits need a Transformer; architecture rnn-attention is none");
 }
 
 }  // namespace

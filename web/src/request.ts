@@ -19,17 +19,19 @@ export function requestOf(state: State, model: Model): RunRequest | null {
     if (!state.picture && !model.example.text) return null;
     return { model: model.id, ...(state.picture ? { picture: state.picture } : {}) };
   }
-  const ids = state.ids.split(",").filter((id) => /^\d+$/.test(id)).map(Number);
-  if (model.kind === "language" && ids.length > 0) return { model: model.id, ids };
+  const ids = state.ids.split(",").filter((id) => /^\d+$/.test(id)).map(Number).filter((id) => id < model.vocab_size);
   const own = state.text !== "";
-  const request: RunRequest = { model: model.id, text: own ? state.text : model.example.text };
+  const request: RunRequest =
+    model.kind === "language" && ids.length > 0
+      ? { model: model.id, ids }
+      : { model: model.id, text: own ? state.text : model.example.text };
   const target = state.target || (own ? "" : (model.example.target ?? ""));
   if (model.kind === "translation") {
     if (ids.length > 0) request.target_ids = ids;
     else if (target) request.target = target;
     else Object.assign(request, decodingOf(state, model));
   }
-  if (state.second) request.second = state.second;
+  if (state.second && model.kind === "classification") request.second = state.second;
   if (state.steer && state.steerAt)
     request.steer = [{ point: state.steerAt, toward: state.steer, away: state.away, strength: state.strength }];
   return request;

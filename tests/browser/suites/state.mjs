@@ -136,6 +136,20 @@ export default async function state(harness) {
       assert.equal(await page.isVisible("#error"), false);
     }
   });
+  await harness.test("state: values of another model in the address are ignored", async (page, { address }) => {
+    for (const [name, bad] of [
+      ["transformer", "second=x&ids=999999&steerAt=nowhere"],
+      ["language", "second=x&ids=999999&place=99"],
+      ["classifier", "wanted=river&contrast=x&place=99"],
+    ])
+      for (const view of ["flow", "heads", "attribute"]) {
+        await page.goto("about:blank");
+        await page.goto(`${address}#view=${view}&model=${ids[name]}&${bad}`);
+        await settled(page, view);
+        await page.waitForSelector("#tool-progress", { state: "detached" });
+        assert.equal(await page.isVisible("#error"), false, `${name} ${view}: ${await page.textContent("#error")}`);
+      }
+  });
   await harness.test("state: the page starts with the model's example and draws at once", async (page, { address }) => {
     await page.goto(address);
     await settled(page, "flow");

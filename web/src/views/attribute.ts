@@ -52,19 +52,23 @@ export async function attributeView(context: Context): Promise<View> {
 
 /** The part of a request that selects the prediction. */
 export function goalRequest(context: Context): { output?: number; wanted?: string; contrast?: string } {
-  const { state } = context;
+  const { state, run } = context;
   const place = placeOf(context);
+  const { output } = run;
+  const exists = (name: string) => name !== "" && (output.kind !== "labels" || output.items.some((one) => one.label === name));
   return {
     ...(place >= 0 ? { output: place } : {}),
-    ...(state.wanted ? { wanted: state.wanted } : {}),
-    ...(state.contrast ? { contrast: state.contrast } : {}),
+    ...(exists(state.wanted) ? { wanted: state.wanted } : {}),
+    ...(exists(state.contrast) ? { contrast: state.contrast } : {}),
   };
 }
 
 /** The place of the prediction; -1: after the last token. */
 function placeOf({ run, state }: Context): number {
   const { output } = run;
-  return state.place < 0 && output.kind === "tokens" && output.masked ? maskedPlace(run, output.side) : state.place;
+  if (output.kind !== "tokens") return -1;
+  if (state.place >= 0 && state.place < run.sides[output.side]!.tokens.length) return state.place;
+  return output.masked ? maskedPlace(run, output.side) : -1;
 }
 
 /** The fields that select the prediction. `hints` say what empty fields stand for. */
