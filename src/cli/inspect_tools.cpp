@@ -14,6 +14,7 @@
 #include "cli/status_line.h"
 #include "cli/text_files.h"
 #include "inspect/json.h"
+#include "inspect/logits.h"
 #include "io/npy.h"
 
 namespace attend::cli {
@@ -168,15 +169,17 @@ void write_activations(const InspectedModel& model, const ToolArguments& argumen
   const Run run = capture(model, options);
   std::vector<NamedTensor> all = run.values;
   if (std::ranges::find(arguments.activations, "logits") != arguments.activations.end()) {
-    all.emplace_back("logits", Experiment(model, options).logits().detach());
+    all.emplace_back("logits", run_logits(*model.model, run));
   }
   for (const std::string& pattern : arguments.activations) {
-    const size_t before = found.size();
+    bool is_known = false;
     for (const auto& [name, value] : all) {
+      if (!matches(pattern == "all" ? "*" : pattern, name)) continue;
+      is_known = true;
       const bool is_new = std::ranges::find(found, name, &NamedTensor::first) == found.end();
-      if (matches(pattern == "all" ? "*" : pattern, name) && is_new) found.emplace_back(name, to(value, kCpu).clone());
+      if (is_new) found.emplace_back(name, to(value, kCpu).clone());
     }
-    if (found.size() > before) continue;
+    if (is_known) continue;
     std::string known;
     for (const auto& [name, value] : run.values) known += " " + name;
     throw UsageError("--activations: the model has no activation '" + pattern + "'; it has logits" + known);

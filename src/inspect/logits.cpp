@@ -10,6 +10,7 @@
 #include "attend/models/transformer_model.h"
 #include "attend/ops/arithmetic.h"
 #include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
 #include "inspect/structure.h"
 #include "io/base64.h"
 
@@ -31,7 +32,24 @@ Tensor head_input(const Model& model, const Run& run) {
   throw ShapeError("logits: the run has no activation " + name);
 }
 
+/// The logits of a classifier, in the order of its labels: [1, labels].
+Tensor label_logits(const Model& model, const Run& run) {
+  std::vector<float> logits;
+  for (const std::string& name : labels_of(model)) {
+    const auto found = std::ranges::find(run.output.labels, name, &ShownLabel::name);
+    logits.push_back(static_cast<float>(found->logit));
+  }
+  return tensor<float>(logits, {1, std::ssize(logits)});
+}
+
 }  // namespace
+
+Tensor run_logits(const Model& model, const Run& run) {
+  require<ShapeError>(run.output.kind != RunOutput::Kind::none, "logits: the model has no output layer");
+  if (run.output.kind == RunOutput::Kind::labels) return label_logits(model, run);
+  const NoGrad scope;
+  return head_of(model).logits(head_input(model, run));
+}
 
 Json logits_json(const InspectedModel& model, const Run& run, int64_t place) {
   require<ShapeError>(run.output.kind == RunOutput::Kind::tokens, "logits: the model does not predict words");

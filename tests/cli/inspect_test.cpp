@@ -218,6 +218,19 @@ TEST(InspectTools, WriteActivations) {
   const auto file = SafetensorsFile::open(folder.file("a.safetensors"));
   EXPECT_EQ(file.tensor("encoder.layers.0:output").shape(), (Shape{6, 16}));
   EXPECT_EQ(file.tensor("logits").dim(0), 3);
+  const auto all = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"inspect", model(), "hello", "--target", "今天"};
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--activations", "all", "logits", "-o", folder.file("all.safetensors")});
+    const Finished result = attend_command(std::move(words));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return SafetensorsFile::open(folder.file("all.safetensors")).tensor("logits").to_vector<float>();
+  };
+  const std::vector<float> plain = all({}),
+                           steered =
+                               all({"--steer", "world", "--steer-at", "encoder.layers.0:output", "--strength", "5"});
+  EXPECT_EQ(plain, file.tensor("logits").to_vector<float>());
+  EXPECT_NE(plain, steered) << "logits of a steered run";
 }
 
 TEST(InspectTools, SteeringIsPartOfTheJson) {

@@ -16,6 +16,7 @@
 #include "attend/ops/softmax.h"
 #include "attend/tensor/creation.h"
 #include "inspect/inspect_testing.h"
+#include "inspect/logits.h"
 #include "testing/gradients.h"
 
 namespace attend::testing {
@@ -68,6 +69,16 @@ TEST(Experiment, ObservingAndReplacingByTheSameValueChangesNoBit) {
     for (const auto& [name, value] : seen.values)
       changer.changes.push_back({.point = name, .value = select(value, 0, 0)});
     EXPECT_EQ(logits_of(experiment, &changer), plain) << name_of(model);
+  }
+}
+
+TEST(Experiment, LogitsOfARunHaveTheSameBits) {
+  for (const InspectedModel& model : all_models()) {
+    RunOptions options{.text = kText, .target = "dlrow olleh"};
+    if (model.model->kind() != ModelKind::translation) options.target.reset();
+    if (model.model->kind() == ModelKind::pictures) options.picture = motley_picture(9, 12);
+    const attend::Run run = capture(model, options);
+    EXPECT_EQ(run_logits(*model.model, run).to_vector<float>(), logits_of(experiment_of(model))) << name_of(model);
   }
 }
 
