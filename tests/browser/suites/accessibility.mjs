@@ -97,6 +97,10 @@ export default async function accessibility(harness) {
       );
       for (const [wide, high] of sizes) assert.ok(wide <= 1 && high < 900, `${view}: ${wide} too wide, ${high} high`);
     }
+    const pair = { text: "3. Mai 2025 ".repeat(34).slice(0, 400), target: "2025-05-03 ".repeat(37).slice(0, 400) };
+    await open(page, address, { view: "alignment", model: ids.relative, unit: "tokens", ...pair });
+    const [wide, high] = await page.$eval("main .scroller", (one) => [one.scrollWidth - one.clientWidth, one.clientHeight]);
+    assert.ok(wide <= 1 && high < 800, `alignment: ${wide} too wide, ${high} high`);
   });
   await harness.test(
     "accessibility: no view is wider than a phone",

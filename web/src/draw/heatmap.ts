@@ -33,7 +33,7 @@ export function heatmapLayout(width: number, { rows, columns, cell = 30, tallest
   const left = widest(rows, 24, Math.min(150, width * 0.3)) + 8;
   const room = (width - left - 2) / Math.max(1, columns.length);
   const down = (tallest ?? Math.max(360, window.innerHeight - 180)) / Math.max(1, rows.length);
-  const fitting = Math.min(cell, room, Math.max(down, 4));
+  const fitting = Math.min(cell, room, Math.max(down, 1.5)); // 400 rows fit a window
   const size = fitting >= 4 ? Math.floor(fitting) : fitting;
   const top = size >= kNamed ? widest(columns, 18, 110) + 8 : 18;
   const box = { width: left + size * columns.length + 2, height: top + size * rows.length + 2 };
@@ -53,7 +53,7 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
   rows.forEach((label, r) => {
     if (r % step !== 0) return;
     if (step > 2)
-      pen.text(String(r + 1), at.left - 6, at.top + (r + 0.5) * at.cell + 4, { colour: theme.soft, size: 10, align: "end" });
+      pen.text(String(r), at.left - 6, at.top + (r + 0.5) * at.cell + 4, { colour: theme.soft, size: 10, align: "end" });
     else
       drawLabel(
         pen,
@@ -67,7 +67,7 @@ export function drawHeatmap(pen: Pen, at: HeatmapLayout, values: Grid, options: 
   if (at.cell < kNamed) {
     const apart = Math.max(1, Math.ceil(34 / at.cell));
     for (let c = 0; c < columns.length; c += apart)
-      pen.text(String(c + 1), at.left + (c + 0.5) * at.cell, at.top - 6, { colour: theme.soft, size: 10, align: "middle" });
+      pen.text(String(c), at.left + (c + 0.5) * at.cell, at.top - 6, { colour: theme.soft, size: 10, align: "middle" });
   } else
     columns.forEach((label, c) =>
       drawColumnLabel(pen, label, {

@@ -157,7 +157,7 @@ export function outputTable(context: Context, before: Output, after: Output): HT
     before.rows.flatMap((row, i) =>
       row.length === 0 // long texts have candidates only at the end
         ? []
-        : [{ name: tokens[i]?.text ?? String(i + 1), before: first(before, i), after: first(after, i) }],
+        : [{ name: tokens[i]?.text ?? String(i), before: first(before, i), after: first(after, i) }],
     ),
   );
 }

@@ -116,7 +116,7 @@ function drawRowLabels(
         size,
         r === focus[0],
       );
-    else pen.text(String(r + 1), plot.x - 6, at + 4, { colour: theme.soft, size: 10, align: "end" });
+    else pen.text(String(r), plot.x - 6, at + 4, { colour: theme.soft, size: 10, align: "end" });
   }
 }
 
@@ -143,7 +143,7 @@ function drawColumnLabels(
         theme,
         strong: c === focus[1],
       });
-    else pen.text(String(c + 1), at, plot.y - 6, { colour: theme.soft, size: 10, align: "middle" });
+    else pen.text(String(c), at, plot.y - 6, { colour: theme.soft, size: 10, align: "middle" });
   }
 }
 
