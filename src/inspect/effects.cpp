@@ -3,28 +3,48 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attend/ops/shape.h"
+#include "inspect/logits.h"
+
 namespace attend {
 namespace {
 
 constexpr int64_t kCandidates = 20;
 
-/// The log-probability of a token among the candidates; a token that is not listed is at most as likely as the last.
-double log_share(const std::vector<ShownCandidate>& candidates, int32_t id) {
-  const auto found = std::ranges::find(candidates, id, [](const ShownCandidate& one) { return one.token.id; });
-  return std::log(std::max((found == candidates.end() ? candidates.back() : *found).probability, 1e-30));
-}
+/// The log-probabilities of a run's predictions.
+class Shares {
+ public:
+  Shares(const Model& model, const Run& run) : model_(model), run_(run) {}
 
-double loss_of(const RunOutput& before, const RunOutput& after) {
+  /// All logits are computed only if a token is not among the candidates.
+  double log_share(size_t place, int32_t id) {
+    const auto& candidates = run_.output.rows[place];
+    const auto found = std::ranges::find(candidates, id, [](const ShownCandidate& one) { return one.token.id; });
+    if (found != candidates.end()) return found->logit - run_.output.totals[place];
+    if (!logits_) logits_ = run_logits(model_, run_);
+    const Tensor own = slice(select(logits_, 0, static_cast<int64_t>(place)), 0, id, id + 1);
+    return to(to(own, DType::f32), kCpu).to_vector<double>()[0] - run_.output.totals[place];
+  }
+
+ private:
+  const Model& model_;
+  const Run& run_;
+  Tensor logits_;
+};
+
+double loss_of(const Model& model, const RunOutput& before, const Run& run) {
+  const RunOutput& after = run.output;
   if (before.kind == RunOutput::Kind::labels) {
     const auto now = std::ranges::find(after.labels, before.labels.front().name, &ShownLabel::name);
     if (before.are_values) return std::abs(before.labels.front().score - now->score);
     return std::log(std::max(before.labels.front().score, 1e-30)) - std::log(std::max(now->score, 1e-30));
   }
   double sum = 0, rows = 0;
+  Shares shares(model, run);
   for (size_t i = 0; i < before.rows.size(); ++i) {
     if (before.rows[i].empty()) continue;
     const ShownCandidate& best = before.rows[i].front();
-    sum += std::log(best.probability) - log_share(after.rows[i], best.token.id);
+    sum += best.logit - before.totals[i] - shares.log_share(i, best.token.id);
     ++rows;
   }
   return sum / std::max(rows, 1.0);
@@ -45,7 +65,7 @@ std::vector<HeadEffect> head_effects(const InspectedModel& model, RunOptions opt
       if (std::chrono::steady_clock::now() > end) return {};
       RunOptions without = options;
       without.heads.push_back({.attention = static_cast<int64_t>(a), .head = head});
-      const double loss = loss_of(before.output, capture(model, without).output);
+      const double loss = loss_of(*model.model, before.output, capture(model, without));
       effects.push_back({.attention = static_cast<int64_t>(a), .head = head, .loss = loss});
     }
   }
