@@ -341,7 +341,7 @@ export const en = {
   throughTime: "Attention over time",
   noSnapshots: "There are no snapshots. Use “attend train … --watch” to keep them.",
   smoothed: (smoothing: number) =>
-    `The training loss includes label smoothing of ${smoothing}, and dropout; the validation loss includes neither. It can therefore be lower than the training loss.`,
+    `The training loss includes label smoothing of ${smoothing}, and dropout if the model has any; the validation loss includes neither. It can therefore be lower than the training loss.`,
   noSnapshotYet: "The next step of the training will show this sentence.",
   followSentence: "Sentence to follow",
   follow: "Follow",

@@ -267,7 +267,7 @@ export const zh: Messages = {
   throughTime: "注意力随时间的变化",
   noSnapshots: "没有快照；用“attend train … --watch”训练时会保存快照。",
   smoothed: (smoothing) =>
-    `训练损失包含标签平滑（${smoothing}）和 dropout，验证损失两者都不包含，因此可能比训练损失低。`,
+    `训练损失包含标签平滑（${smoothing}），模型若有 dropout 也包含在内；验证损失两者都不包含，因此可能比训练损失低。`,
   noSnapshotYet: "训练的下一步将显示这个句子。",
   followSentence: "跟踪的句子",
   follow: "跟踪",
