@@ -23,6 +23,24 @@ export default async function chat(harness) {
   } finally {
     await server.stop();
   }
+  await harness.test("chat: the stop button keeps what was written", async (page) => {
+    const slow = await serve(attend, [`talker=${talker}`, "--draft", "0"]); // with drafts, 900 tokens take no time
+    await start(page, slow.address, "m0", { length: 900, temperature: 0 }); // does not end by itself
+    await page.evaluate(() =>
+      new MutationObserver((_, observer) => {
+        if (document.querySelectorAll(".words .word").length < 4) return;
+        observer.disconnect();
+        document.querySelector("#chat-stop").click();
+      }).observe(document.querySelector("#talk"), { childList: true, subtree: true }),
+    );
+    await say(page, "Go on and on");
+    await page.waitForFunction(() => document.querySelector(".message.assistant .facts"));
+    assert.match(await page.textContent(".message.assistant .facts"), / · Stopped\.$/);
+    const count = await page.locator(".words .word").count();
+    assert.ok(count >= 4 && count < 900, `${count} words`);
+    await page.waitForFunction(async () => /attend_running\{model="talker"\} 0\n/.test(await (await fetch("/metrics")).text()));
+    await slow.stop();
+  });
   await harness.test("chat: the end of the server is said in words", async (page) => {
     const short = await serve(attend, [`talker=${talker}`]);
     await open(page, short.address, { view: "chat" });
@@ -226,22 +244,6 @@ async function suite(harness, address, ids) {
     assert.equal(prompt.text, "<user>One\n<assistant>My own words.\n<user>Four\n<assistant>");
     await page.click("#chat-new");
     assert.equal(await page.locator(".message").count(), 0);
-  });
-  await harness.test("chat: the stop button keeps what was written", async (page) => {
-    await start(page, address, ids.talker, { length: 900 });
-    await page.evaluate(() =>
-      new MutationObserver((_, observer) => {
-        if (document.querySelectorAll(".words .word").length < 4) return;
-        observer.disconnect();
-        document.querySelector("#chat-stop").click();
-      }).observe(document.querySelector("#talk"), { childList: true, subtree: true }),
-    );
-    await say(page, "Go on and on");
-    await page.waitForFunction(() => document.querySelector(".message.assistant .facts"));
-    assert.match(await page.textContent(".message.assistant .facts"), / · Stopped\.$/);
-    const count = await page.locator(".words .word").count();
-    assert.ok(count >= 4 && count < 900, `${count} words`);
-    await page.waitForFunction(async () => /attend_running\{model="talker"\} 0\n/.test(await (await fetch("/metrics")).text()));
   });
   await harness.test("chat: an answer goes on while the page changes its language", async (page) => {
     await start(page, address, ids.talker, { length: 300 });

@@ -84,7 +84,8 @@ class ChatView {
       form,
       tools,
     );
-    talk.watch = (change) => (change === "text" ? this.grow() : this.draw());
+    const watch: typeof talk.watch = (change) => (change === "text" ? this.grow() : this.draw());
+    talk.watch = watch;
     const outside = (event: MouseEvent) => {
       const target = event.target instanceof Element ? event.target : null;
       if (this.card.isPinned && !target?.closest(".word, .card")) this.card.hide();
@@ -98,7 +99,7 @@ class ChatView {
       data: () => talk.data(),
       close: () => {
         document.removeEventListener("click", outside);
-        talk.watch = () => {};
+        if (talk.watch === watch) talk.watch = () => {}; // a newer view of the conversation may be watching already
       },
     };
   }
