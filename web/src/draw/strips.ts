@@ -42,7 +42,8 @@ function drawVector(
   if (cell >= 30) {
     for (let i = 0; i < count; ++i) {
       const colour = signedColour(theme, strip.values[i]!, most);
-      pen.text(strip.values[i]!.toFixed(2), box.x + (i + 0.5) * cell, box.y + 16, {
+      const text = strip.values[i]!.toFixed(2);
+      pen.text(Number(text) === 0 ? "0.00" : text.replace("-", "−"), box.x + (i + 0.5) * cell, box.y + 16, {
         colour: inkOn(colour),
         size: 10,
         align: "middle",
