@@ -46,8 +46,8 @@ struct Rng {
 /// A uniform float in [0, 1), from the upper 24 bits of `bits`.
 constexpr float uniform_from_bits(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Dropout takes 15 bits for each element, so that a block of Philox serves eight elements, and the fewest rounds whose
-/// words pass the tests of BigCrush.
+/// Dropout uses 15 random bits per element, so that one block of Philox serves eight elements, and seven rounds, the
+/// smallest number that passes the tests of BigCrush (Salmon et al. 2011).
 constexpr int kDropRounds = 7, kDropGroup = 8;
 /// An element is dropped if its 15 bits are below this threshold: P(drop) = p to within 2^-16, and > 0 if p > 0.
 constexpr uint32_t drop_threshold(double p) {

@@ -52,7 +52,7 @@ struct TrainingOutcome {
   /// Of several processes: seconds in which this one exchanged gradients, and those of them in which its computation
   /// waited for the exchange.
   double exchange_seconds = 0, exposed_seconds = 0;
-  double waited_seconds = 0;  ///< in which it waited for the gradients of slower processes
+  double waited_seconds = 0;  ///< seconds in which this process waited for the gradients of slower ones
   /// The same for the keys and values of divided sequences: see TrainingOptions::context_parallel.
   double ring_seconds = 0, ring_exposed_seconds = 0;
   Evaluation result;      ///< evaluation of the saved model

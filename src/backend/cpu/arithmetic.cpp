@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/strided.h"
+#include "backend/with_bits.h"
 
 // Copies and arithmetic on strided views. All of them are limited by memory bandwidth, so plain loops that the compiler
 // vectorises are fast enough.
@@ -66,21 +67,6 @@ void combine(const ConstView& a, const ConstView& b, const View& y, F f) {
   });
 }
 
-/// Calls f with an unsigned integer as wide as one element of `dtype`, to move elements without looking at them.
-template <class F>
-void with_bits(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 void move(const ConstView& x, const View& y) {
   with_bits(y.dtype, [&](auto bits) {
     using T = decltype(bits);
@@ -93,7 +79,7 @@ void convert_directly(const ConstView& x, const View& y) {
   map<From, To>(x, y, [](const From& value, To& result) { result = convert<To>(value); });
 }
 
-/// The conversions of weights and activations; null: not one of these.
+/// The conversion between two types of weights and activations; null for all other pairs.
 auto direct_conversion(DType from, DType to) -> void (*)(const ConstView&, const View&) {
   if (from == DType::f32 && to == DType::bf16) return convert_directly<float, BFloat16>;
   if (from == DType::bf16 && to == DType::f32) return convert_directly<BFloat16, float>;
@@ -104,7 +90,7 @@ auto direct_conversion(DType from, DType to) -> void (*)(const ConstView&, const
   return nullptr;
 }
 
-/// A piece of a row.
+/// Elements of one row: `count` of them, `step` apart, the first at data[begin].
 template <class Data>
 struct Piece {
   Data* data;
@@ -131,7 +117,7 @@ void narrow(DType dtype, const W* from, const Piece<void>& to) {
   });
 }
 
-/// All other conversions, by way of W: a function for each type instead of one for each pair.
+/// Converts any other pair of types through W, which needs a function for each type instead of one for each pair.
 template <class W>
 void convert_through(const ConstView& x, const View& y) {
   constexpr int64_t kChunk = 512;

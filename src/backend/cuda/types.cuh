@@ -6,6 +6,7 @@
 
 #include "attend/base/view.h"
 #include "backend/cuda/runtime.h"
+#include "backend/with_bits.h"
 
 // Element types on the device, dispatch by dtype, and 16-byte packs of elements.
 namespace attend::cuda {
@@ -24,21 +25,6 @@ void with_float(DType dtype, const char* kernel, F&& f) {
       return f(BFloat16{});
     default:
       throw_error<ShapeError>(kernel, ": expected a float type, got ", dtype);
-  }
-}
-
-/// Calls f with an unsigned integer as wide as one element of `dtype`, for kernels that only move elements.
-template <class F>
-void with_bits(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
   }
 }
 

@@ -21,8 +21,9 @@ void call(const char* name, Function function, Arguments... arguments) {
   check(function(arguments...), name);
 }
 
-/// How a waiting thread polls. MPI moves the bytes of a message only inside its calls, a small part in each, so a
-/// message under way needs a poll as soon as possible; processes that may come late need only one now and then.
+/// How a waiting thread polls. MPI moves the bytes of a message only inside its own calls, a small part in each call.
+/// `busy` polls without a pause, for messages that all processes have started; `relaxed` sleeps between polls, for
+/// processes that may be late.
 enum class Polling { busy, relaxed };
 /// Returns when all requests are complete. Ends the job if that takes longer than ATTEND_PATIENCE seconds (default:
 /// 3600): then another process hangs although its heart beats.
