@@ -234,7 +234,10 @@ void add_tool_options(Command& command, ToolArguments& a) {
             command.add_option("--against", a.contrast, "Token or label whose logit is subtracted")->type_name("TEXT"),
             {Tool::attribute, Tool::patch});
   limit("--at",
-        command.add_option("--at", a.at, "Output place that is studied, from 0 (default: the last)")
+        command
+            .add_option(
+                "--at", a.at,
+                "Output place that is studied, from 0 (default: the last; --patch: the last where the texts differ)")
             ->check(whole_number(0, 1000000))
             ->type_name("N"),
         {Tool::attribute, Tool::patch});

@@ -67,17 +67,25 @@ class Sweep {
   Goal goal_of(const Tensor& own, const Tensor& theirs) const {
     Goal goal = options_.goal;
     if (goal.wanted >= 0) return resolved(experiment_, goal);
-    if (goal.output < 0) goal.output = experiment_.usual_output();
     require<ShapeError>(goal.output < experiment_.outputs(), "patch: there is no output ", goal.output, "; there are ",
                         experiment_.outputs(), ", counted from 0");
-    const auto best = [&](const Tensor& logits) {
+    const auto best = [&](const Tensor& logits, int64_t output) {
       std::vector<Continuation> top;
-      top_values(select(logits, 0, goal.output).to_vector<float>(), 1, top);
+      top_values(select(logits, 0, output).to_vector<float>(), 1, top);
       require<Error>(!top.empty(), "patch: the model computed no numbers");
       return top[0].id;
     };
-    goal.wanted = best(theirs);
-    if (goal.contrast < 0) goal.contrast = best(own);
+    if (goal.output < 0) {
+      // Both texts may end alike: go back to where the runs differ.
+      goal.output = experiment_.usual_output();
+      for (int64_t output = goal.output; output >= 0; --output) {
+        if (best(theirs, output) == (goal.contrast < 0 ? best(own, output) : goal.contrast)) continue;
+        goal.output = output;
+        break;
+      }
+    }
+    goal.wanted = best(theirs, goal.output);
+    if (goal.contrast < 0) goal.contrast = best(own, goal.output);
     require<ShapeError>(goal.wanted != goal.contrast, "patch: both runs prefer ",
                         experiment_.class_token(goal.wanted).text, " at output ", goal.output,
                         "; name two classes to compare");

@@ -364,6 +364,24 @@ TEST(Patch, ReportsTheCellsSoFar) {
   EXPECT_EQ(before, result.maps[0].points.size() * 11 + result.maps[1].points.size() * 2);
 }
 
+/// Texts that end alike are compared at the last output whose best words differ.
+TEST(Patch, StudiesTheLastDifferenceByDefault) {
+  const InspectedModel model = tiny_inspected("gpt");
+  const Experiment own = experiment_of(model), other = experiment_of(model, "jello there");
+  const Tensor mine = own.logits(), theirs = other.logits();
+  const auto best = [](const Tensor& logits, int64_t output) {
+    const auto row = select(logits, 0, output).to_vector<float>();
+    return std::ranges::max_element(row) - row.begin();
+  };
+  const Goal goal = patch_sweep(own, other, {.goal = {}, .kinds = {PatchKind::head}}).goal;
+  ASSERT_LT(goal.output, own.usual_output());
+  EXPECT_NE(goal.wanted, goal.contrast);
+  EXPECT_EQ(goal.wanted, best(theirs, goal.output));
+  EXPECT_EQ(goal.contrast, best(mine, goal.output));
+  for (int64_t output = goal.output + 1; output < own.outputs(); ++output)
+    EXPECT_EQ(best(mine, output), best(theirs, output)) << output;
+}
+
 TEST(Patch, NamesWhatDoesNotFit) {
   const InspectedModel model = tiny_inspected("gpt");
   expect_error<ShapeError>([&] { patch_sweep(experiment_of(model), experiment_of(model, "short")); },

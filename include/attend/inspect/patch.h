@@ -39,7 +39,7 @@ struct PatchMap {
 struct PatchResult;
 
 struct PatchOptions {
-  Goal goal{};                     ///< default: the other text's best class against this text's, at the usual output
+  Goal goal{};  ///< default: the other text's best class against this text's, at the last output where these differ
   std::vector<PatchKind> kinds{};  ///< default: all that the model has
   int64_t most_runs = 20000;       ///< maximum number of patches
   OnSteps on_step{};
