@@ -272,8 +272,8 @@ struct AttentionProblem {
   bool batch_invariant = false;
   /// Only in a forward pass on the CPU, in f32 and with q_offsets: pages[s] holds the addresses of the pages of
   /// sequence s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise.
-  /// Of k and v only shapes are used, [1, key heads, longest length, dim].
-  const float* const* const* pages = nullptr;
+  /// Of k and v only their dtype, f32 or bf16, and shapes are used, [1, key heads, longest length, dim].
+  const void* const* const* pages = nullptr;
   /// Only in a forward pass on a GPU, with one query per batch entry and `lengths`: keys and values in pages. Entry b
   /// uses the pages page_table[table_rows[b]][…]; page n is the rows n · kPageKeys … of k and v, whose batch stride is
   /// 0. Both i64, [tables, pages] and [batch]. Entries of one run have one table, and their lengths do not decrease:

@@ -47,6 +47,7 @@ constexpr int64_t kLargestConversation = int64_t{1} << 28;
 
 struct ChatArguments {
   CommonOptions common;
+  CacheOptions cache;
   DraftOptions draft;
   GenerateOptions options{.sampling = {.temperature = 0.8}};
   std::string system, template_file;
@@ -217,6 +218,7 @@ ChatTemplate template_of(const ChatArguments& arguments, const ModelFolder& fold
 void run_chat(ChatArguments& arguments) {
   const Device device = use(arguments.common.compute);
   arguments.options.draft_tokens = arguments.draft.tokens(device);
+  arguments.options.cache_type = arguments.cache.dtype();
   if (arguments.greedy && arguments.is_sampling_given()) {
     throw UsageError("--greedy cannot be combined with --temperature and other sampling options");
   }
@@ -272,6 +274,7 @@ void add_chat(Command& app) {
       ->type_name("TEXT")
       ->expected(1)
       ->take_all();
+  add_cache_type(*command, arguments->cache);
   add_draft(*command, arguments->draft);
   command->footer(kChatExamples);
   command->callback([arguments] { run_chat(*arguments); });

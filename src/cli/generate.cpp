@@ -214,7 +214,7 @@ void run_generate(GenerateArguments& arguments) {
   const bool is_greedy = arguments.greedy || (arguments.beam == 1 && !arguments.is_sampling_given());
   if (is_greedy) options.sampling.temperature = 0;
   options.use_cache = !arguments.cache.is_off;
-  options.cache_type = arguments.cache.dtype(device);
+  options.cache_type = arguments.cache.dtype();
   options.draft_tokens = arguments.draft.tokens(device, arguments.cache);
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const PrecisionScope precision(arguments.common.weights.precision(device), device);

@@ -40,6 +40,7 @@ struct ServeArguments {
   std::string key_file;
   WeightOptions weights;
   ComputeOptions compute;
+  CacheOptions cache;
   DraftOptions draft;
   bool no_page = false;
   Option *port_option = nullptr, *prompt_option = nullptr;
@@ -77,6 +78,7 @@ void run_serve(ServeArguments& arguments) {
   const Device device = use(arguments.compute);
   arguments.weights.packs = true;
   arguments.api.draft_tokens = arguments.draft.tokens(device);
+  arguments.api.cache_type = arguments.cache.dtype();
   if (!arguments.key_file.empty()) arguments.server.api_keys = read_keys(arguments.key_file);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;
@@ -162,6 +164,7 @@ void add_serve(Command& app) {
                    "read at once (default: 80; 0: no limit)")
       ->check(whole_number(0, 1000000))
       ->type_name("N");
+  add_cache_type(*command, arguments->cache);
   add_draft(*command, arguments->draft);
   command
       ->add_option("--max-waiting", arguments->api.most_waiting,

@@ -104,19 +104,23 @@ void add_task(Command& command, std::string& task) {
       ->type_name("NAME");
 }
 
-std::optional<DType> CacheOptions::dtype(Device device) const {
+std::optional<DType> CacheOptions::dtype() const {
   if (type.empty()) return std::nullopt;
   if (is_off) throw UsageError("--cache cannot be combined with --no-cache");
-  if (device == kCpu) throw UsageError("--cache needs a GPU: on the CPU, cached keys and values are f32");
   return type == "bf16" ? DType::bf16 : DType::f32;
 }
 
 void add_cache_options(Command& command, CacheOptions& options) {
   command.add_flag("--no-cache", options.is_off,
                    "Recompute all keys and values for each token instead of caching them");
+  add_cache_type(command, options);
+}
+
+void add_cache_type(Command& command, CacheOptions& options) {
   command
       .add_option("--cache", options.type,
-                  "Type of cached keys and values on a GPU: f32 or bf16 (default: bf16 with --dtype bf16, else f32)")
+                  "Type of cached keys and values, f32 or bf16: bf16 takes half the memory and is faster for long or "
+                  "many texts (default: bf16 if products round to bf16, as with --dtype bf16, else f32)")
       ->check(one_of({"f32", "bf16"}))
       ->type_name("NAME");
 }

@@ -47,11 +47,13 @@ void add_task(Command& command, std::string& task);
 struct CacheOptions {
   bool is_off = false;
   std::string type;  ///< "": the default
-  /// The type of the cache on the device; empty: the default. Throws a usage error if the option has no effect.
-  std::optional<DType> dtype(Device device) const;
+  /// The type of the cache; empty: the default. Throws a usage error if the option has no effect.
+  std::optional<DType> dtype() const;
 };
 /// --no-cache, --cache.
 void add_cache_options(Command& command, CacheOptions& options);
+/// --cache alone.
+void add_cache_type(Command& command, CacheOptions& options);
 /// Guesses of the next tokens in generation.
 struct DraftOptions {
   std::optional<int64_t> most;

@@ -213,7 +213,7 @@ void run_translate(TranslateArguments& arguments) {
     throw UsageError("--layer and --head require --alignments");
   }
   search.use_cache = !arguments.cache.is_off;
-  search.cache_type = arguments.cache.dtype(device);
+  search.cache_type = arguments.cache.dtype();
   search.draft_tokens = arguments.draft.tokens(device, arguments.cache);
   TranslateCommand(arguments, device).run();
 }

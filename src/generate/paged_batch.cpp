@@ -326,6 +326,8 @@ class PagedBatch final : public RunningBatch {
 std::unique_ptr<RunningBatch> create_paged_batch(const Model& model, const EngineOptions& options) {
   auto pool = std::make_shared<PagePool>(options.cache_bytes);
   std::unique_ptr<PagedDecoding> decoding = start_paged(model, pool, options.cache_type);
+  require<Error>(decoding || !options.cache_type || model.device() != kCpu,
+                 "engine: this model has no cache of keys and values whose type could be chosen");
   if (!decoding) return nullptr;
   return std::make_unique<PagedBatch>(model, options, std::move(pool), std::move(decoding));
 }

@@ -298,14 +298,16 @@ std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<P
     return device == kCpu ? weight.dtype() != DType::f64 : is_for_steps(weight);
   };
   const DType rounded = current_precision() == Precision::bf16 ? DType::bf16 : DType::f32;
-  const TensorOptions options{device == kCpu ? DType::f32 : cache_type.value_or(rounded), device};
+  const auto set_layout = [&](const MultiheadAttention& attention, int64_t layers) {
+    pool->set_layout(page_layout(attention, cache_type.value_or(rounded)), layers, device);
+  };
   std::unique_ptr<PagedDecoding> result;
   if (const auto* gpt = dynamic_cast<const Gpt*>(&model); gpt && has_pages(gpt->embedding.weight)) {
-    pool->set_layout(page_layout(gpt->layers.layers[0].attention), std::ssize(gpt->layers.layers), options);
+    set_layout(gpt->layers.layers[0].attention, std::ssize(gpt->layers.layers));
     result = std::make_unique<PagedGpt>(*gpt, std::move(pool));
   } else if (const auto* pair = dynamic_cast<const TransformerModel*>(&model);
              pair && has_pages(pair->embedding.weight)) {
-    pool->set_layout(page_layout(pair->decoder.layers[0].attention), std::ssize(pair->decoder.layers), options);
+    set_layout(pair->decoder.layers[0].attention, std::ssize(pair->decoder.layers));
     result = std::make_unique<PagedTransformer>(*pair, std::move(pool));
   }
   if (!result || device == kCpu) return result;

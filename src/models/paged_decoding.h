@@ -78,7 +78,7 @@ class PagedDecoding {
 };
 
 /// Starts a generation without rows; null if the model has no such decoding. Sets the layout of the pool. `cache_type`:
-/// of keys and values on a GPU, f32 or bf16; by default bf16 where products round to bf16, too.
+/// of keys and values, f32 or bf16; by default bf16 where products round to bf16, too.
 std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool,
                                            std::optional<DType> cache_type = {});
 

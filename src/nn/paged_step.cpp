@@ -175,7 +175,7 @@ void write_memory(const TransformerDecoderLayer& layer, const Tensor& memory, in
   for (size_t row = 0; row < rows.size(); ++row) {
     const int64_t length = rows[row].length, first = static_cast<int64_t>(row);
     const auto own = [&](const Tensor& x) { return slice(slice(x, 0, first, first + 1), 2, 0, length); };
-    write_pages({.layout = page_layout(layer.cross_attention),
+    write_pages({.layout = rows[row].table->layout(),
                  .offsets = {0, length},
                  .lengths = {length},
                  .pages = {rows[row].table->addresses(index)}},
@@ -183,9 +183,9 @@ void write_memory(const TransformerDecoderLayer& layer, const Tensor& memory, in
   }
 }
 
-PageLayout page_layout(const MultiheadAttention& attention) {
+PageLayout page_layout(const MultiheadAttention& attention, DType dtype) {
   const MultiheadAttentionConfig& config = attention.config;
-  return {.key_heads = config.key_heads, .key_dim = config.head_dim, .value_dim = config.head_dim};
+  return {.key_heads = config.key_heads, .key_dim = config.head_dim, .value_dim = config.head_dim, .dtype = dtype};
 }
 
 }  // namespace attend

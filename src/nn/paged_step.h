@@ -46,7 +46,7 @@ struct MemoryRow {
 void write_memory(const TransformerDecoderLayer& layer, const Tensor& memory, int64_t index,
                   std::span<const MemoryRow> rows);
 
-/// The layout of a layer's pages.
-PageLayout page_layout(const MultiheadAttention& attention);
+/// The layout of a layer's pages with elements of `dtype`.
+PageLayout page_layout(const MultiheadAttention& attention, DType dtype);
 
 }  // namespace attend

@@ -19,20 +19,20 @@ size_t PagePool::PrefixHash::operator()(const Prefix& prefix) const {
   return static_cast<size_t>(hash);
 }
 
-void PagePool::set_layout(const PageLayout& layout, int64_t layers, const TensorOptions& options) {
+void PagePool::set_layout(const PageLayout& layout, int64_t layers, Device device) {
   require<ShapeError>(layers_ == 0 || (layout == layout_ && layers == layers_),
                       "PagePool: the pages of one pool must have one layout");
   layout_ = layout;
   layers_ = layers;
-  options_ = options;
+  device_ = device;
 }
 
 int64_t PagePool::total() const {
   return limit_ > 0 ? limit_ / std::max<int64_t>(1, page_bytes()) : std::numeric_limits<int32_t>::max();
 }
 
-float* PagePool::data(int32_t page, int64_t layer) const {
-  return static_cast<float*>(pages_[static_cast<size_t>(page)].memory->data()) + layer * layout_.floats();
+std::byte* PagePool::data(int32_t page, int64_t layer) const {
+  return static_cast<std::byte*>(pages_[static_cast<size_t>(page)].memory->data()) + layer * layout_.bytes();
 }
 
 int32_t PagePool::take() {
@@ -41,9 +41,8 @@ int32_t PagePool::take() {
     require<Error>(std::ssize(pages_) < total(), "PagePool: all ", total(), " pages are in use");
     free_.push_back(static_cast<int32_t>(pages_.size()));
     pages_.emplace_back();
-    if (options_.device == kCpu) {
-      const auto bytes = static_cast<size_t>(layers_ * layout_.floats()) * sizeof(float);
-      pages_.back().memory = std::make_unique<Storage>(bytes, kCpu);
+    if (device_ == kCpu) {
+      pages_.back().memory = std::make_unique<Storage>(static_cast<size_t>(page_bytes()), kCpu);
     } else {
       grow(std::ssize(pages_));
     }
@@ -84,7 +83,7 @@ void PagePool::evict() {
 }
 
 void PagePool::reserve(int64_t pages) {
-  if (options_.device != kCpu) grow(std::min(pages, total()));
+  if (device_ != kCpu) grow(std::min(pages, total()));
 }
 
 void PagePool::grow(int64_t pages) {
@@ -94,7 +93,7 @@ void PagePool::grow(int64_t pages) {
   // With a limit, all memory is taken at once: a copy to larger memory would need both.
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(needed, kLeastPages))));
   const int64_t capacity = limit_ > 0 ? total() + 1 : wanted, width = layout_.key_heads * layout_.key_dim;
-  const Tensor memory = empty({2 * layers_, capacity * kPagePositions, width}, options_);
+  const Tensor memory = empty({2 * layers_, capacity * kPagePositions, width}, {layout_.dtype, device_});
   if (memory_) copy_values(memory_, slice(memory, 1, 0, memory_.dim(1)));
   memory_ = memory;
   capacity_ = capacity;
@@ -118,23 +117,24 @@ void PagePool::flush() {
     }
   }
   const Tensor matrix = memory_.as_strided({all, memory_.dim(2)}, {memory_.dim(2), 1}, 0);
-  copy_runs(matrix, on_device(tensor(runs, {std::ssize(runs) / 3, 3}), options_.device), longest, matrix);
+  copy_runs(matrix, on_device(tensor(runs, {std::ssize(runs) / 3, 3}), device_), longest, matrix);
   copies_.clear();
 }
 
 void PagePool::copy(int32_t from, int32_t to, int64_t positions) {
-  if (options_.device != kCpu) {
+  if (device_ != kCpu) {
     copies_.insert(copies_.end(), {first_row(from), first_row(to), positions});
     return;
   }
   for (int64_t layer = 0; layer < layers_; ++layer) {
-    const float* source = data(from, layer);
-    float* target = data(to, layer);
+    const std::byte* source = data(from, layer);
+    std::byte* target = data(to, layer);
     for (const int64_t width : {layout_.key_dim, layout_.value_dim}) {
+      const int64_t row_bytes = width * static_cast<int64_t>(size_of(layout_.dtype));
       for (int64_t head = 0; head < layout_.key_heads; ++head) {
-        std::copy_n(source, positions * width, target);
-        source += kPagePositions * width;
-        target += kPagePositions * width;
+        std::copy_n(source, positions * row_bytes, target);
+        source += kPagePositions * row_bytes;
+        target += kPagePositions * row_bytes;
       }
     }
   }
@@ -221,8 +221,8 @@ void PageTable::trim() {
   for (; std::ssize(pages_) > pages_for(held_); pages_.pop_back()) pool_->release(pages_.back());
 }
 
-std::vector<float*> PageTable::addresses(int64_t layer) const {
-  std::vector<float*> result;
+std::vector<void*> PageTable::addresses(int64_t layer) const {
+  std::vector<void*> result;
   result.reserve(pages_.size());
   for (const int32_t page : pages_) result.push_back(pool_->data(page, layer));
   return result;

@@ -23,12 +23,11 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  /// Called once before the first page is taken; later calls must be equal. On a GPU, `options` are the device and the
-  /// dtype of keys and values, and key_dim must be value_dim.
-  void set_layout(const PageLayout& layout, int64_t layers, const TensorOptions& options = {DType::f32, kCpu});
+  /// Called once before the first page is taken; later calls must be equal. On a GPU, key_dim must be value_dim.
+  void set_layout(const PageLayout& layout, int64_t layers, Device device = kCpu);
   const PageLayout& layout() const { return layout_; }
 
-  int64_t page_bytes() const { return layers_ * layout_.floats() * static_cast<int64_t>(size_of(options_.dtype)); }
+  int64_t page_bytes() const { return layers_ * layout_.bytes(); }
   int64_t total() const;                  ///< maximum number of pages
   int64_t used() const { return used_; }  ///< pages that rows hold
   int64_t idle() const { return std::ssize(idle_); }
@@ -44,7 +43,7 @@ class PagePool {
   void copy(int32_t from, int32_t to, int64_t positions);
 
   // On the CPU:
-  float* data(int32_t page, int64_t layer) const;
+  std::byte* data(int32_t page, int64_t layer) const;
   // On a GPU, where the positions of all pages are rows [key_heads · key_dim] of one tensor for each layer's keys and
   // values. Their addresses change when version() does. Row 0 … kPagePositions − 1 belong to no page: padding is
   // written there.
@@ -83,7 +82,7 @@ class PagePool {
 
   int64_t limit_, layers_ = 0, used_ = 0, hits_ = 0;
   PageLayout layout_{};
-  TensorOptions options_{DType::f32, kCpu};
+  Device device_ = kCpu;
   Tensor memory_;  // on a GPU: [2 · layers, capacity, row], keys and values of each layer
   int64_t capacity_ = 0, version_ = 0;
   std::vector<int64_t> copies_;  // that flush() makes: from, to and count, as rows
@@ -116,7 +115,8 @@ class PageTable {
   /// Releases the pages of positions that extend() made room for and written() did not record.
   void trim();
   /// Addresses of the pages of one layer.
-  std::vector<float*> addresses(int64_t layer) const;
+  std::vector<void*> addresses(int64_t layer) const;
+  const PageLayout& layout() const { return pool_->layout(); }
   std::span<const int32_t> pages() const { return pages_; }
   /// Maximum number of pages that `positions` need.
   static int64_t pages_for(int64_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }

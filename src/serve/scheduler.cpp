@@ -62,7 +62,8 @@ std::unique_ptr<Engine> Scheduler::new_engine() const {
   const ModelKind kind = model_.model->kind();
   if (kind != ModelKind::translation && kind != ModelKind::language) return nullptr;
   const PrecisionScope precision(model_.precision, model_.model->device());  // decides on the type of the cache
-  return std::make_unique<Engine>(*model_.model, EngineOptions{.prompt_tokens = options_.prompt_tokens,
+  return std::make_unique<Engine>(*model_.model, EngineOptions{.cache_type = options_.cache_type,
+                                                               .prompt_tokens = options_.prompt_tokens,
                                                                .prompt_seconds = options_.prompt_seconds,
                                                                .cache_bytes = options_.cache_bytes,
                                                                .draft_tokens = options_.draft_tokens});

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 #include "attend/backend/devices.h"
 #include "attend/base/threads.h"
@@ -78,7 +79,7 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
   std::vector<Answer> alone(size_t spread = 11) const {
     std::vector<Answer> answers;
     for (const Sequence& sequence : requests(spread)) {
-      Engine engine(*model_, {.draft_tokens = 0});
+      Engine engine(*model_, {.cache_type = cache_type_, .draft_tokens = 0});
       add(engine, sequence, answers.emplace_back());
       while (engine.step()) {
       }
@@ -87,8 +88,8 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
   }
 
   /// All requests in a random order. A third of them also run a second time and are cancelled midway.
-  std::vector<Answer> among_others(const EngineOptions& options, uint64_t seed, int64_t steps_between,
-                                   size_t spread = 11) {
+  std::vector<Answer> among_others(EngineOptions options, uint64_t seed, int64_t steps_between, size_t spread = 11) {
+    options.cache_type = cache_type_;
     const std::vector<Sequence> all = requests(spread);
     std::vector<Answer> answers(all.size());
     std::vector<size_t> order(all.size());
@@ -115,7 +116,15 @@ class TheSameBits : public ::testing::TestWithParam<ModelCase> {
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(expected[i] == got[i]) << "request " << i;
   }
 
+  /// Runs the rest of the test with keys and values in bf16. Returns false if the model has none.
+  bool use_narrow_cache() {
+    if (Engine(*model_, {}).counters().page_bytes == 0) return false;
+    cache_type_ = DType::bf16;
+    return true;
+  }
+
   std::unique_ptr<Model> model_;
+  std::optional<DType> cache_type_;
   int64_t accepted_ = 0;  // tokens of drafts
 
  private:
@@ -135,6 +144,27 @@ TEST_P(TheSameBits, AloneAndAmongOthers) {
       expect_equal(expected, among_others({.rows = 40}, seed++, 3));
     }
   }
+}
+
+TEST_P(TheSameBits, WithKeysAndValuesInBf16) {
+  create(WeightFormat::f32);
+  set_threads(1);
+  const std::vector<Answer> exact = alone();
+  if (!use_narrow_cache()) GTEST_SKIP() << "no keys and values";
+  const std::vector<Answer> expected = alone();
+  EXPECT_FALSE(expected == exact);
+  set_threads(2);
+  uint64_t seed = 60;
+  expect_equal(expected, among_others({}, seed++, 0));
+  for (const int64_t tokens : {1, 7, 64}) {
+    expect_equal(expected, among_others({.rows = 40, .prompt_tokens = tokens}, seed++, 2));
+  }
+  const int64_t page = Engine(*model_, {.cache_type = cache_type_}).counters().page_bytes;
+  EXPECT_EQ(2 * page, Engine(*model_, {.cache_type = DType::f32}).counters().page_bytes);
+  expect_equal(expected, among_others({.prompt_tokens = 64, .cache_bytes = 40 * page}, seed++, 0));
+  if (device() != kCpu) return;
+  set_threads(7);
+  expect_equal(expected, among_others({.rows = 5, .draft_tokens = 7, .draft_cost = 0}, seed++, 2));
 }
 
 TEST_P(TheSameBits, HoweverPromptsAreCutAndWhateverIsCached) {

@@ -14,7 +14,7 @@ namespace {
 constexpr PageLayout kLayout{.key_heads = 1, .key_dim = 2, .value_dim = 2};
 
 std::shared_ptr<PagePool> pool_of(int64_t pages) {
-  auto pool = std::make_shared<PagePool>(pages * 2 * kLayout.floats() * static_cast<int64_t>(sizeof(float)));
+  auto pool = std::make_shared<PagePool>(pages * 2 * kLayout.bytes());
   pool->set_layout(kLayout, 2);
   return pool;
 }
@@ -34,7 +34,7 @@ TEST(Pages, ASharedPageIsCopiedBeforeItIsWritten) {
   const auto pool = pool_of(10);
   PageTable a(pool);
   read(a, tokens(20));
-  a.addresses(1)[1][3] = 7;
+  static_cast<float*>(a.addresses(1)[1])[3] = 7;
   PageTable b = a;
   EXPECT_EQ(pool->used(), 2);
   EXPECT_EQ(a.addresses(0), b.addresses(0));
@@ -42,7 +42,7 @@ TEST(Pages, ASharedPageIsCopiedBeforeItIsWritten) {
   EXPECT_EQ(pool->used(), 3);
   EXPECT_EQ(a.addresses(0)[0], b.addresses(0)[0]);
   EXPECT_NE(a.addresses(0)[1], b.addresses(0)[1]);
-  EXPECT_EQ(b.addresses(1)[1][3], 7);
+  EXPECT_EQ(static_cast<float*>(b.addresses(1)[1])[3], 7);
   a.extend(1);  // no longer shared
   EXPECT_EQ(pool->used(), 3);
 }

@@ -34,11 +34,14 @@ struct Example {
       sequences.offsets.push_back(sequences.offsets.back() + queries[s]);
       sequences.pages.emplace_back();
       for (int64_t first = 0; first < lengths[s]; first += kPagePositions) {
-        memory.emplace_back(static_cast<size_t>(layout.floats()), std::nanf(""));  // unused positions must not matter
+        memory.emplace_back(static_cast<size_t>(layout.bytes()),
+                            uint8_t{0xff});  // NaN: unused positions must not matter
         sequences.pages.back().push_back(memory.back().data());
       }
       PagedSequences whole{layout, {0, lengths[s]}, {lengths[s]}, {sequences.pages.back()}};
       write_pages(whole, keys.back(), values.back());
+      keys.back() = to(to(keys.back(), layout.dtype), DType::f32);
+      values.back() = to(to(values.back(), layout.dtype), DType::f32);
     }
   }
 
@@ -59,7 +62,7 @@ struct Example {
 
   PagedSequences sequences;
   std::vector<Tensor> keys, values;
-  std::vector<std::vector<float>> memory;
+  std::vector<std::vector<uint8_t>> memory;
 };
 
 class PagedAttention : public ::testing::Test {
@@ -70,7 +73,10 @@ class PagedAttention : public ::testing::Test {
 };
 
 TEST_F(PagedAttention, HasTheBitsOfAttention) {
-  for (const PageLayout layout : {PageLayout{2, 20, 17}, PageLayout{1, 64, 64}, PageLayout{2, 3, 5}}) {
+  for (const PageLayout layout :
+       {PageLayout{2, 20, 17}, PageLayout{1, 64, 64}, PageLayout{2, 3, 5}, PageLayout{2, 20, 17, DType::bf16},
+        PageLayout{1, 64, 64, DType::bf16}, PageLayout{2, 33, 16, DType::bf16}, PageLayout{2, 3, 5, DType::bf16}}) {
+    SCOPED_TRACE(name_of(layout.dtype));
     const Example example(layout, {1, 16, 17, 100, 203, 64, 2100}, {1, 1, 17, 40, 3, 7, 2});
     const int64_t heads = 2 * layout.key_heads;
     example.expect_same(heads, {.causal = true});
@@ -82,11 +88,13 @@ TEST_F(PagedAttention, HasTheBitsOfAttention) {
 }
 
 TEST_F(PagedAttention, PagesCanBeCopiedBack) {
-  const Example example({2, 8, 8}, {5, 40}, {1, 1});
-  for (int64_t s = 0; s < 2; ++s) {
-    const PagedCopy copy = copy_pages(example.sequences, s);
-    EXPECT_EQ(bits_of(copy.keys), bits_of(example.keys[static_cast<size_t>(s)]));
-    EXPECT_EQ(bits_of(copy.values), bits_of(example.values[static_cast<size_t>(s)]));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Example example({2, 8, 7, dtype}, {5, 40}, {1, 1});
+    for (int64_t s = 0; s < 2; ++s) {
+      const PagedCopy copy = copy_pages(example.sequences, s);
+      EXPECT_EQ(bits_of(copy.keys), bits_of(example.keys[static_cast<size_t>(s)]));
+      EXPECT_EQ(bits_of(copy.values), bits_of(example.values[static_cast<size_t>(s)]));
+    }
   }
 }
 

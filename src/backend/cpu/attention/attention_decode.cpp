@@ -18,9 +18,10 @@
 // clang-format on
 
 // Attention of a few queries in f32, as in token-by-token generation. There are only 4 operations for each element of k
-// and v, so the lower bound is the time to read k and v once. Keys are lanes: squares of keys are transposed in
-// registers. Every sum has the order of the forward pass for many queries, hence the same bits. The keys are cut into
-// chunks for the threads. All query heads that share a key head use a block of keys while it is in L1.
+// and v, so the lower bound is the time to read k and v once. In pages they may be bf16: half of the bytes, widened in
+// registers (Format: PlainRows or Bf16Rows). Keys are lanes: squares of keys are transposed in registers. Every sum has
+// the order of the forward pass for many queries, hence the same bits. The keys are cut into chunks for the threads.
+// All query heads that share a key head use a block of keys while it is in L1.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
@@ -44,28 +45,42 @@ struct Decoded {
 };
 
 /// Prefetches a row of `count` elements.
-HWY_INLINE void PrefetchRow(const float* row, int64_t count) {
-  for (int64_t c = 0; c < count; c += 16) hwy::Prefetch(row + c);
+template <class Stored>
+HWY_INLINE void PrefetchRow(const Stored* row, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(Stored);
+  for (int64_t c = 0; c < count; c += kLine) hwy::Prefetch(row + c);
+}
+
+HWY_INLINE hn::Vec<F32> LoadWide(const float* x) { return hn::LoadU(F32(), x); }
+HWY_INLINE hn::Vec<F32> LoadWide(const BFloat16* x) {
+  const hn::Rebind<uint16_t, F32> halves;
+  const hn::RebindToUnsigned<F32> words;
+  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(x));
+  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
 }
 
 /// The keys that are read a page after key j: of the next page, or of the next head after the last page. The hardware
 /// prefetcher does not follow from page to page.
-HWY_INLINE const float* KeysOfNextPage(const HeadSlice<float>& head, int64_t j) {
-  return j + kPageKeys < head.keys ? head.key_row(j + kPageKeys) : head.key_row(j % kPageKeys) + kPageKeys * head.k_row;
+template <class Stored>
+HWY_INLINE const Stored* KeysOfNextPage(const HeadSlice<float>& head, int64_t j) {
+  return j + kPageKeys < head.keys ? head.key_row<Stored>(j + kPageKeys)
+                                   : head.key_row<Stored>(j % kPageKeys) + kPageKeys * head.k_row;
 }
 
 /// scores[q · kKeyBlock + j − begin] = q · k for kQueries queries, `dim` apart, and the keys of a block. Each score is
 /// one chain of FMAs along the head size. Scores of a last, partial group of lanes are undefined beyond its keys. If
 /// `ahead` is not null, also prefetches the values of these keys: k and v are two streams that stop and start, and the
 /// hardware prefetcher picks up each of them only after a few misses.
-template <int kQueries>
+template <class Format, int kQueries>
 void BlockScores(const HeadSlice<float>& head, const float* queries, KeyRange keys, const StreamAhead* ahead,
                  float* scores) {
+  using Stored = typename Format::Element;
+  constexpr int64_t kSquare = kGroup * Format::kPerWord;  // elements of a row
   const F32 d;
   for (int64_t j = keys.begin; j < keys.end; j += kGroup) {
     const int64_t rows = head.pages ? kGroup : HWY_MIN(kGroup, head.keys - j);  // a page has room for whole groups
-    const float *first = head.key_row(j), *values = head.value_row(j);
-    const float* next = ahead != nullptr && head.pages ? KeysOfNextPage(head, j) : nullptr;
+    const Stored *first = head.key_row<Stored>(j), *values = head.value_row<Stored>(j);
+    const Stored* next = ahead != nullptr && head.pages ? KeysOfNextPage<Stored>(head, j) : nullptr;
     for (int64_t n = 0; n < rows && ahead != nullptr; ++n) {
       PrefetchRow(values + n * head.v_row, head.value_dim);
       if (next != nullptr) {
@@ -76,12 +91,12 @@ void BlockScores(const HeadSlice<float>& head, const float* queries, KeyRange ke
     }
     hn::Vec<F32> sum[kQueries];
     HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) sum[q] = hn::Zero(d);
-    for (int64_t c = 0; c < head.dim; c += kGroup) {
-      const WeightGroup<float> square{first + c, head.k_row, rows};
-      if (rows == kGroup && c + kGroup <= head.dim) {
-        AddSquare<PlainRows, kQueries, true>(queries + c, head.dim, square, kGroup, sum);
+    for (int64_t c = 0; c < head.dim; c += kSquare) {
+      const WeightGroup<Stored> square{first + c, head.k_row, rows};
+      if (rows == kGroup && c + kSquare <= head.dim) {
+        AddSquare<Format, kQueries, true>(queries + c, head.dim, square, kSquare, sum);
       } else {
-        AddSquare<PlainRows, kQueries, false>(queries + c, head.dim, square, HWY_MIN(kGroup, head.dim - c), sum);
+        AddSquare<Format, kQueries, false>(queries + c, head.dim, square, HWY_MIN(kSquare, head.dim - c), sum);
       }
     }
     HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) hn::Store(sum[q], d, scores + q * kKeyBlock + (j - keys.begin));
@@ -154,48 +169,50 @@ HWY_INLINE bool Weigh(const Decoded& query, KeyRange keys, float* scores) {
 
 /// output[c] += Σ_j weights[j] v[j][c] for kVectors vectors of features. Skips keys with weight 0, whose values may be
 /// NaN or ∞.
-template <int kVectors>
+template <class Stored, int kVectors>
 HWY_INLINE void AddVectors(const HeadSlice<float>& head, KeyRange keys, const float* weights, int64_t c,
                            float* output) {
   const F32 d;
   hn::Vec<F32> sum[kVectors];
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::LoadU(d, output + c + n * kGroup);
   head.for_runs(keys, [&](KeyRange run) HWY_ATTR {
-    const float* row = head.value_row(run.begin) + c;
+    const Stored* row = head.value_row<Stored>(run.begin) + c;
     for (int64_t j = run.begin; j < run.end; ++j, row += head.v_row) {
       const float weight = weights[j - keys.begin];
       if (weight == 0) continue;
       const auto w = hn::Set(d, weight);
-      HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::MulAdd(w, hn::LoadU(d, row + n * kGroup), sum[n]);
+      HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::MulAdd(w, LoadWide(row + n * kGroup), sum[n]);
     }
   });
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[n], d, output + c + n * kGroup);
 }
 
+template <class Stored>
 void AddValues(const HeadSlice<float>& head, KeyRange keys, const float* weights, float* output) {
   int64_t c = 0;
-  for (; c + 8 * kGroup <= head.value_dim; c += 8 * kGroup) AddVectors<8>(head, keys, weights, c, output);
-  for (; c + 4 * kGroup <= head.value_dim; c += 4 * kGroup) AddVectors<4>(head, keys, weights, c, output);
-  for (; c + kGroup <= head.value_dim; c += kGroup) AddVectors<1>(head, keys, weights, c, output);
+  for (; c + 8 * kGroup <= head.value_dim; c += 8 * kGroup) AddVectors<Stored, 8>(head, keys, weights, c, output);
+  for (; c + 4 * kGroup <= head.value_dim; c += 4 * kGroup) AddVectors<Stored, 4>(head, keys, weights, c, output);
+  for (; c + kGroup <= head.value_dim; c += kGroup) AddVectors<Stored, 1>(head, keys, weights, c, output);
   for (; c < head.value_dim; ++c) {
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       const float weight = weights[j - keys.begin];
-      if (weight != 0) output[c] = AddProduct(weight, head.value_row(j)[c], output[c]);
+      if (weight != 0) output[c] = AddProduct(weight, Widened(head.value_row<Stored>(j)[c]), output[c]);
     }
   }
 }
 
 /// Up to kQueriesAtOnce queries of one key head against one block of keys.
-template <int kQueries>
+template <class Format, int kQueries>
 void DecodeBlock(int64_t count, const Decoded* queries, KeyRange keys, const StreamAhead* ahead) {
   if constexpr (kQueries > 1) {
-    if (count < kQueries) return DecodeBlock<kQueries - 1>(count, queries, keys, ahead);
+    if (count < kQueries) return DecodeBlock<Format, kQueries - 1>(count, queries, keys, ahead);
   }
   HWY_ALIGN float scores[kQueries * kKeyBlock];
-  BlockScores<kQueries>(*queries[0].head, queries[0].query, keys, ahead, scores);
+  BlockScores<Format, kQueries>(*queries[0].head, queries[0].query, keys, ahead, scores);
   for (int q = 0; q < kQueries; ++q) {
     float* own = scores + q * kKeyBlock;
-    if (Weigh(queries[q], keys, own)) AddValues(*queries[q].head, keys, own, queries[q].state.output);
+    if (!Weigh(queries[q], keys, own)) continue;
+    AddValues<typename Format::Element>(*queries[q].head, keys, own, queries[q].state.output);
   }
 }
 
@@ -216,6 +233,7 @@ void FinishQuery(float* partials, int64_t chunks, int64_t step, int64_t width, f
   *lse = total[0] + std::log(total[1]);
 }
 
+template <class Format>
 class DecodeHeads {
  public:
   DecodeHeads(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse)
@@ -236,7 +254,7 @@ class DecodeHeads {
 
   void Run() const {
     const int64_t task_bytes =
-        std::min(kKeyChunk, problem_.k.shape[2]) * (dim_ + width_) * static_cast<int64_t>(sizeof(float));
+        std::min(kKeyChunk, problem_.k.shape[2]) * (dim_ + width_) * static_cast<int64_t>(size_of(problem_.k.dtype));
     parallel_ranges(std::ssize(spans_) * kv_heads_ * chunks_, kPieceBytes / std::max<int64_t>(1, task_bytes),
                     [&](int64_t first, int64_t last) {
                       const FlushTinyNumbers flush;
@@ -297,7 +315,7 @@ class DecodeHeads {
         Decoded some[kQueriesAtOnce];
         const int64_t taken = std::min<int64_t>(kQueriesAtOnce, count - r);
         for (int64_t n = 0; n < taken; ++n) some[n] = query_at(r + n);
-        DecodeBlock<kQueriesAtOnce>(taken, some, keys, r == 0 ? &ahead_ : nullptr);
+        DecodeBlock<Format, kQueriesAtOnce>(taken, some, keys, r == 0 ? &ahead_ : nullptr);
       }
     }
     if (chunks_ > 1) return;
@@ -313,7 +331,8 @@ class DecodeHeads {
 };
 
 void AttentionDecode(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
-  DecodeHeads(problem, spans, y, lse).Run();
+  if (problem.k.dtype == DType::bf16) return DecodeHeads<Bf16Rows>(problem, spans, y, lse).Run();
+  DecodeHeads<PlainRows>(problem, spans, y, lse).Run();
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE

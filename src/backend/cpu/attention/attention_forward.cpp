@@ -317,6 +317,54 @@ void forward_converted(AttentionProblem problem, View y, View lse) {
   attention_forward(problem, y, lse);
 }
 
+/// Copies in f32 of the bf16 pages of some sequences.
+class WidePages {
+ public:
+  WidePages(const AttentionProblem& problem, std::span<const SequenceSpan> spans)
+      : elements_(kPageKeys * problem.k.shape[1] * (problem.k.shape[3] + problem.v.shape[3])),
+        tables_(static_cast<size_t>(problem.q_offsets.shape[0]), nullptr) {
+    std::vector<const uint16_t*> narrow;
+    for (const SequenceSpan& span : spans) {
+      for (int64_t page = 0; page * kPageKeys < span.k_end; ++page) {
+        narrow.push_back(static_cast<const uint16_t*>(problem.pages[span.index][page]));
+      }
+    }
+    memory_.emplace(std::max<int64_t>(1, std::ssize(narrow) * elements_));
+    for (int64_t page = 0; page < std::ssize(narrow); ++page) addresses_.push_back(memory_->data() + page * elements_);
+    const void* const* table = addresses_.data();
+    for (const SequenceSpan& span : spans) {
+      tables_[static_cast<size_t>(span.index)] = table;
+      table += (span.k_end + kPageKeys - 1) / kPageKeys;
+    }
+    parallel_ranges(std::ssize(narrow), kLeastElements / std::max<int64_t>(1, elements_),
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t page = begin; page < end; ++page) widen(narrow[static_cast<size_t>(page)], page);
+                    });
+  }
+  const void* const* const* tables() const { return tables_.data(); }
+
+ private:
+  static constexpr int64_t kLeastElements = 1 << 16;  // for a task of its own
+
+  void widen(const uint16_t* from, int64_t page) const {
+    auto* to = reinterpret_cast<uint32_t*>(memory_->data() + page * elements_);
+    for (int64_t i = 0; i < elements_; ++i) to[i] = uint32_t{from[i]} << 16;
+  }
+
+  const int64_t elements_;
+  std::optional<Scratch<float>> memory_;
+  std::vector<const void*> addresses_;
+  std::vector<const void* const*> tables_;  // by index of sequence
+};
+
+/// The forward pass of sequences with many queries over bf16 pages, which are converted first.
+void forward_widened(AttentionProblem problem, std::span<const SequenceSpan> spans, View y, View lse) {
+  const WidePages wide(problem, spans);
+  problem.pages = wide.tables();
+  problem.k.dtype = problem.v.dtype = DType::f32;
+  ATTEND_DISPATCH(DType::f32, AttentionForward)(problem, spans, y, lse);
+}
+
 }  // namespace
 
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
@@ -329,7 +377,9 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
     (is_few ? few : many).push_back(span);
   }
   if (!few.empty()) attention_decode(problem, few, y, lse);
-  if (!many.empty()) ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, many, y, lse);
+  if (many.empty()) return;
+  if (problem.pages && problem.k.dtype == DType::bf16) return forward_widened(problem, many, y, lse);
+  ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, many, y, lse);
 }
 }  // namespace attend::cpu
 #endif

@@ -28,7 +28,7 @@ template <class T>
 struct HeadSlice {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   int64_t q_row = 0, k_row = 0, v_row = 0;  ///< strides from one position to the next
-  const T* const* pages = nullptr;          ///< the keys and values are in pages; k and v are null
+  const void* const* pages = nullptr;       ///< the keys and values are in pages; k and v are null
   int64_t k_page = 0, v_page = 0;           ///< place of this head's keys and values in a page
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   const uint8_t* mask = nullptr;
@@ -46,11 +46,22 @@ struct HeadSlice {
   RandomStream random;
   uint64_t first_row = 0, row_groups = 0;
 
-  const T* key_row(int64_t key) const {
-    return pages ? pages[key / kPageKeys] + k_page + key % kPageKeys * k_row : k + key * k_row;
+  /// `Stored`: the type of keys and values in pages.
+  template <class Stored = T>
+  const Stored* key_row(int64_t key) const {
+    if (pages) return static_cast<const Stored*>(pages[key / kPageKeys]) + k_page + key % kPageKeys * k_row;
+    return without_pages<Stored>(k) + key * k_row;
   }
-  const T* value_row(int64_t key) const {
-    return pages ? pages[key / kPageKeys] + v_page + key % kPageKeys * v_row : v + key * v_row;
+  template <class Stored = T>
+  const Stored* value_row(int64_t key) const {
+    if (pages) return static_cast<const Stored*>(pages[key / kPageKeys]) + v_page + key % kPageKeys * v_row;
+    return without_pages<Stored>(v) + key * v_row;
+  }
+  /// Keys or values outside of pages have type T.
+  template <class Stored>
+  static const Stored* without_pages(const T* x) {
+    if constexpr (std::is_same_v<Stored, T>) return x;
+    return nullptr;
   }
   /// Calls run(part) for the parts of a range of keys that are evenly spaced in memory, in order.
   template <class F>
@@ -140,7 +151,7 @@ HeadSlice<T> slice_of(const AttentionProblem& problem, const SequenceSpan& span,
   slice.q = element<T>(problem.q, span.batch, head, span.q_begin);
   slice.q_row = problem.q.strides[2];
   if (problem.pages) {
-    if constexpr (std::is_same_v<T, float>) slice.pages = problem.pages[span.index];
+    slice.pages = problem.pages[span.index];
     slice.k_row = problem.k.shape[3];
     slice.v_row = problem.v.shape[3];
     slice.k_page = kv_head * kPageKeys * slice.k_row;
