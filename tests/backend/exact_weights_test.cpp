@@ -133,6 +133,30 @@ TEST(BatchInvariance, HoldsIfTheInputIsRounded) {
   }
 }
 
+/// Packed weights give the bits of weights in place, for rounded rows and for exact ones.
+TEST(Bf16Weights, PackedPanelsGiveTheSameBits) {
+  const NoGrad no_grad;
+  for (const cpu::Bf16Unit* unit : cpu::bf16_units_for_test()) {
+    SCOPED_TRACE(unit->name);
+    cpu::set_bf16_unit_for_test(unit);
+    for (const Sizes& s :
+         {Sizes{64, 32}, Sizes{33, 70}, Sizes{1100, 70}, Sizes{300, 1031}, Sizes{31, 40}, Sizes{40, 31}}) {
+      const Tensor held = in_format(host_values({s.out, s.in}, 2, DType::f32), WeightFormat::bf16);
+      const Tensor bias = host_values({s.out}, 3, DType::f32), packed = held.clone();
+      pack_matrix(packed);
+      for (const int64_t rows : {1, 7, 8, 9, 17, 31, 32, 33, 64, 95, 300}) {
+        SCOPED_TRACE(::testing::Message() << rows << " x " << s.in << " -> " << s.out);
+        const Tensor x = host_values({rows, s.in}, 1, DType::f32);
+        EXPECT_EQ(bits_of(linear(x, packed, bias)), bits_of(linear(x, held, bias)));
+        const PrecisionScope precision(Precision::bf16);
+        EXPECT_EQ(bits_of(linear(x, packed, bias)), bits_of(linear(x, held, bias)));
+        EXPECT_EQ(bits_of(linear(x, packed)), bits_of(linear(x, held)));
+      }
+    }
+    cpu::set_bf16_unit_for_test(nullptr);
+  }
+}
+
 /// x is rounded only if the precision was requested.
 TEST(Bf16Weights, RoundTheInputOnRequest) {
   cpu::set_bf16_unit_for_test(cpu::bf16_units_for_test()[0]);

@@ -1,5 +1,6 @@
 #include "backend/cpu/matmul/bf16.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -89,7 +90,8 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
 /// Eight rows at a time: 16 sums, two vectors of b, and one broadcast pair of a.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]] void multiply_avx512(const Bf16Block& block) {
   constexpr int kRows = 8;
-  for (int64_t first = 0; first < kBf16Block; first += kRows) {
+  const char *ahead = block.ahead, *const ahead_end = ahead + 64 * block.ahead_lines;
+  for (int64_t first = 0; first < block.rows; first += kRows) {
     __m512 sum[kRows][2];
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
@@ -100,6 +102,10 @@ constexpr Bf16Unit kPlain{"plain", round_plain, round_pairs_plain, nothing, noth
     const uint32_t* a = block.a + first * block.a_row;
     const uint32_t* b = block.b;
     for (int64_t p = 0; p < block.depth; p += 2, ++a, b += kBf16Block) {
+      if (ahead < ahead_end) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += 64;
+      }
       const auto left = (__m512bh)_mm512_loadu_si512(b), right = (__m512bh)_mm512_loadu_si512(b + 16);
 #pragma GCC unroll 8
       for (int m = 0; m < kRows; ++m) {
@@ -177,7 +183,10 @@ static_assert(sizeof(TileShapes) == 64);
     _tile_zero(3);
   }
   const uint32_t *upper_a = block.a, *lower_a = block.a + kHalf * block.a_row, *b = block.b;
+  const int64_t steps = block.depth / 32, lines = (block.ahead_lines + steps - 1) / std::max<int64_t>(1, steps);
+  const char* ahead = block.ahead;
   for (int64_t p = 0; p < block.depth; p += 32, upper_a += 16, lower_a += 16, b += 16 * kBf16Block) {
+    for (int64_t line = 0; line < lines; ++line, ahead += 64) __builtin_prefetch(ahead, 0, 2);
     _tile_loadd(6, b, kBRow);
     _tile_loadd(4, upper_a, a_bytes);
     _tile_loadd(7, b + kHalf, kBRow);
@@ -233,6 +242,20 @@ const Bf16Unit* fastest_unit() {
 std::atomic<const Bf16Unit*> chosen_for_test{nullptr};
 
 }  // namespace
+
+void multiply_edge(const Bf16Unit& unit, Bf16Block block, int64_t rows, int64_t columns) {
+  alignas(64) float sums[kBf16Block * kBf16Block] = {};
+  float* const c = block.c;
+  const int64_t c_row = block.c_row;
+  for (int64_t i = 0; i < rows && block.start != nullptr; ++i) {
+    std::copy_n(block.start + i * block.start_row, columns, sums + i * kBf16Block);
+  }
+  block.rows = rows;
+  block.start = block.c = sums;
+  block.start_row = block.c_row = kBf16Block;
+  unit.multiply(block);
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(sums + i * kBf16Block, columns, c + i * c_row);
+}
 
 const Bf16Unit* bf16_unit() {
   static const Bf16Unit* const unit = fastest_unit();

@@ -15,6 +15,7 @@ inline constexpr int64_t kBf16Block = 32;
 /// the first in the lower half.
 struct Bf16Block {
   int64_t depth = 0;            ///< a multiple of 32
+  int64_t rows = kBf16Block;    ///< how many rows of c are wanted; the others may be computed or left as they are
   const uint32_t* a = nullptr;  ///< a(i, p) is in a[i · a_row + p / 2]
   int64_t a_row = 0;
   const uint32_t* b = nullptr;   ///< b(p, j) is in b[p / 2 · 32 + j]
@@ -22,6 +23,8 @@ struct Bf16Block {
   int64_t start_row = 0;
   float* c = nullptr;
   int64_t c_row = 0;
+  const char* ahead = nullptr;  ///< `ahead_lines` cache lines to prefetch meanwhile; null: none
+  int64_t ahead_lines = 0;
 };
 
 /// y(i, j) = bias[j] + Σ_p x(i, p) w(j, p) for a few rows of x and any number of lines of weights, with the sums of
@@ -55,6 +58,10 @@ struct Bf16Unit {
   double (*spin)(int64_t steps, float* sink);
   void (*multiply_lines)(const Bf16Lines& lines) = nullptr;  ///< null: there is none; `multiply` takes whole blocks
 };
+
+/// Computes a block of which only `rows` rows and `columns` columns exist in c and start. Every sum has the bits that
+/// it has in a whole block.
+void multiply_edge(const Bf16Unit& unit, Bf16Block block, int64_t rows, int64_t columns);
 
 #if defined(__x86_64__)
 void multiply_lines_avx512(const Bf16Lines& lines);

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8/int8.h"
+#include "backend/cpu/matmul/bf16_panels.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/panels.h"
 #include "backend/cpu/strided.h"
@@ -101,14 +102,16 @@ bool multiply_rounded(ConstRows x, const WeightProduct& product) {
   return multiply_bf16(many);
 }
 
-bool has_panels(const WeightProduct& product) { return product.weight.panels != nullptr; }
+bool has_panels(const WeightProduct& product) {
+  return product.weight.panels != nullptr && !has_bf16_panels(product.weight.values);
+}
 
 /// Every sum is cut by the length of a row of x alone: a row's bits do not depend on the number of rows.
 void multiply_format(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options) {
   const DType format = products[0].weight.values.dtype;
   if (format == DType::i8) return multiply_int8(x, products);
   if (options.bf16 && format == DType::bf16) {
-    if (multiply_few_bf16(x, products)) return;
+    if (multiply_bf16_panels(x, products) || multiply_few_bf16(x, products)) return;
     for (const WeightProduct& product : products) {
       if (!multiply_rounded(x, product)) multiply_format(x, {&product, 1}, {});
     }
@@ -130,8 +133,8 @@ void multiply_format(ConstRows x, std::span<const WeightProduct> products, const
 
 }  // namespace
 
-WeightRows::WeightRows(std::span<const WeightProduct> products, int64_t unit)
-    : stretches_(static_cast<size_t>(threads())) {
+WeightRows::WeightRows(std::span<const WeightProduct> products, int64_t unit, bool packed)
+    : packed_(packed), stretches_(static_cast<size_t>(threads())) {
   const auto row_bytes = [](const WeightProduct& product) {
     const ConstRows& values = product.weight.values;
     return std::max<int64_t>(1, values.cols * static_cast<int64_t>(size_of(values.dtype)));
@@ -159,8 +162,9 @@ std::vector<const void*> WeightRows::starts() const {
     if (first >= stretch.end) break;
     const Chunk& chunk = chunks_[static_cast<size_t>(first)];
     const ConstRows& values = chunk.product->weight.values;
-    starts.push_back(static_cast<const char*>(values.data) +
-                     chunk.first * values.stride * static_cast<int64_t>(size_of(values.dtype)));
+    const void* data = packed_ ? chunk.product->weight.panels : values.data;
+    const int64_t row = packed_ ? values.cols : values.stride;
+    starts.push_back(static_cast<const char*>(data) + chunk.first * row * static_cast<int64_t>(size_of(values.dtype)));
   }
   return starts;
 }

@@ -30,7 +30,8 @@ inline constexpr int64_t kFetchedAhead = 256 << 10;
 /// row.
 class WeightRows {
  public:
-  WeightRows(std::span<const WeightProduct> products, int64_t unit);
+  /// `packed`: the panels of the weights are read.
+  WeightRows(std::span<const WeightProduct> products, int64_t unit, bool packed = false);
 
   int64_t stretches() const { return std::ssize(stretches_); }
   /// The address at which each stretch begins.
@@ -56,6 +57,7 @@ class WeightRows {
     const WeightProduct* product;
     int64_t first, last;
   };
+  const bool packed_;
   std::vector<Chunk> chunks_;
   std::vector<Stretch> stretches_;
 };
@@ -67,10 +69,15 @@ void fetch_next_weights(const std::vector<const void*>& starts);
 
 /// Runs body(product, first, last) over all rows in parallel, in multiples of `unit` rows.
 template <class F>
-void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& body) {
-  WeightRows rows(products, unit);
+void for_weight_rows(std::span<const WeightProduct> products, int64_t unit, F&& body, bool packed = false) {
+  WeightRows rows(products, unit, packed);
   fetch_next_weights(rows.starts());
   parallel_for(rows.stretches(), [&](int64_t) { rows.work_on(worker_place() % rows.stretches(), body); });
+}
+/// The same for panels of `unit` rows.
+template <class F>
+void for_packed_rows(std::span<const WeightProduct> products, int64_t unit, F&& body) {
+  for_weight_rows(products, unit, body, true);
 }
 
 /// y = x · weightᵀ + bias with i8 weights, for any number of rows of x.

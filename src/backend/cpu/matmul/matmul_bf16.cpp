@@ -203,28 +203,23 @@ class Bf16Product {
     const float* bias = first && in_.bias != nullptr ? in_.bias + column : nullptr;
     const bool adds = !first || in_.accumulate;
     const int64_t rows = std::min(kBf16Block, in_.m - row), columns = std::min(kBf16Block, in_.n - column);
+    block.c = c, block.c_row = in_.c_row;
+    if (adds) block.start = c, block.start_row = in_.c_row;
+    if (bias != nullptr) block.start = bias, block.start_row = 0;
     if (rows == kBf16Block && columns == kBf16Block && !(adds && bias != nullptr)) {
-      block.c = c, block.c_row = in_.c_row;
-      if (adds) block.start = c, block.start_row = in_.c_row;
-      if (bias != nullptr) block.start = bias, block.start_row = 0;
       return unit_.multiply(block);
     }
-    alignas(64) float sums[kBf16Block * kBf16Block] = {};
+    if (in_.invariant && !(adds && bias != nullptr)) return multiply_edge(unit_, block, rows, columns);
+    block.start = nullptr;
+    alignas(64) float sums[kBf16Block * kBf16Block];
     block.c = sums, block.c_row = kBf16Block;
-    const bool both = adds && bias != nullptr;
-    if (in_.invariant && !both) {  // start the sums as a whole block does, for the same bits
-      block.start = sums, block.start_row = kBf16Block;
-      for (int64_t i = 0; i < rows && (adds || bias != nullptr); ++i) {
-        std::copy_n(adds ? c + i * in_.c_row : bias, columns, sums + i * kBf16Block);
-      }
-    }
     unit_.multiply(block);
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         float& out = c[i * in_.c_row + j];
         const float sum = sums[i * kBf16Block + j];
         const float value = sum + (bias != nullptr ? bias[j] : 0);
-        out = block.start != nullptr ? sum : adds ? out + value : value;
+        out = adds ? out + value : value;
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/matmul/bf16_panels.h"
 #include "backend/cpu/matmul/linear.h"
 #include "backend/cpu/memory.h"
 
@@ -106,7 +107,7 @@ class PanelProduct {
 
 void MultiplyPanels(ConstRows x, std::span<const WeightProduct> products) {
   const PanelProduct multiply(x);
-  for_weight_rows(products, kPanelWidth, [&](const WeightProduct& product, int64_t first, int64_t last) {
+  for_packed_rows(products, kPanelWidth, [&](const WeightProduct& product, int64_t first, int64_t last) {
     const ConstRows& weights = product.weight.values;
     const int64_t bytes = kPanelWidth * weights.cols * static_cast<int64_t>(size_of(weights.dtype));
     std::optional<Scratch<float>> widened;
@@ -139,6 +140,7 @@ bool uses_panels(int64_t rows) { return rows > HWY_DYNAMIC_DISPATCH(MostRowsInPl
 size_t pack_weights(const WeightMatrix& weight, void* to) {
   const ConstRows& values = weight.values;
   if (values.dtype == DType::i8) return pack_int8(weight, to);
+  if (has_bf16_panels(values)) return pack_bf16_panels(values, to);
   const int64_t width = HWY_DYNAMIC_DISPATCH(PanelWidth)(), panels = (values.rows + width - 1) / width;
   const auto bytes = static_cast<size_t>(width * values.cols) * size_of(values.dtype);
   if (to != nullptr) {
