@@ -104,6 +104,7 @@ struct WeightMatrix {
   const float* scales = nullptr;  ///< only for i8: one per row
   const int32_t* sums = nullptr;  ///< only for i8: the sum of each row's values
   const void* panels = nullptr;   ///< the same weights as WeightKernels::pack wrote them, or null
+  bool panels_for_bf16 = false;   ///< `bf16` of that call
 };
 /// One of several products of the same x.
 struct WeightProduct {
@@ -141,9 +142,10 @@ struct WeightKernels {
       "weights.chain"};
   /// Rounds rows of f32 to i8, in steps of max |x| / 127, and sums each row of i8. A row with NaN or ∞ gets scale NaN.
   Kernel<void(ConstRows x, Rows values, float* scales, int32_t* sums)> quantize{"weights.quantize"};
-  /// Writes the weights in the layout that products with many rows read fastest, and returns its size in bytes. Only
-  /// returns the size if `to` is null; 0 if products of this device and format gain nothing.
-  Kernel<size_t(const WeightMatrix& weight, void* to)> pack{"weights.pack"};
+  /// Writes the weights in the layout that products with several rows read fastest, and returns its size in bytes. Only
+  /// returns the size if `to` is null; 0 if products of this device and format gain nothing. `bf16`: for products with
+  /// that option.
+  Kernel<size_t(const WeightMatrix& weight, bool bf16, void* to)> pack{"weights.pack"};
   /// y[i] = row index[i] of the table, in f32.
   Kernel<void(const WeightMatrix& table, ConstRows index, Rows y)> take_rows{"weights.take_rows"};
 };
@@ -271,8 +273,9 @@ struct AttentionProblem {
   /// The bits of a query's output must not depend on the number of queries. On the CPU they never do.
   bool batch_invariant = false;
   /// Only in a forward pass on the CPU, in f32 and with q_offsets: pages[s] holds the addresses of the pages of
-  /// sequence s, which has lengths[s] keys. A page is the keys [key heads, kPageKeys, dim], then the values likewise.
-  /// Of k and v only their dtype, f32 or bf16, and shapes are used, [1, key heads, longest length, dim].
+  /// sequence s, which has lengths[s] keys. A page is the keys [key heads, dim, kPageKeys], transposed so that the keys
+  /// of a feature fill a vector, then the values [key heads, kPageKeys, dim]. Of k and v only their dtype, f32 or bf16,
+  /// and shapes are used, [1, key heads, longest length, dim].
   const void* const* const* pages = nullptr;
   /// Only in a forward pass on a GPU, with one query per batch entry and `lengths`: keys and values in pages. Entry b
   /// uses the pages page_table[table_rows[b]][…]; page n is the rows n · kPageKeys … of k and v, whose batch stride is

@@ -13,7 +13,7 @@
 namespace attend {
 
 /// Changes with every change of this file, of backend/kernels.h, or of a type that they use.
-inline constexpr int kPluginVersion = 6;
+inline constexpr int kPluginVersion = 7;
 
 /// What the program provides to a plug-in.
 struct PluginHost {

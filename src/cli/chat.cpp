@@ -226,6 +226,7 @@ void run_chat(ChatArguments& arguments) {
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const PrecisionScope precision(arguments.common.weights.precision(device), device);
   const LanguageModel& model = language_model(folder);
+  check_cache(folder, arguments.cache);
   const ChatTemplate chat = template_of(arguments, folder);
   warn_unfollowed(folder);
   ChatCommand command(ChatSession({.model = model,

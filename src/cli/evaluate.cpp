@@ -38,6 +38,7 @@ struct EvaluateArguments {
   std::string hypotheses, output, metric_tokenizer, task;
   std::optional<int64_t> beam;
   std::optional<double> length_penalty;
+  CacheOptions cache;
   WeightOptions weights;
   ComputeOptions compute;
   bool lowercase = false, json = false, lossy = false, by_line = false;
@@ -126,6 +127,7 @@ void evaluate_pairs(const EvaluateArguments& arguments, const ModelFolder& folde
   SearchOptions search = search_by(folder.rules);  // as attend translate does
   search.beam = arguments.beam.value_or(search.beam);
   search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
+  search.cache_type = arguments.cache.dtype();
   warn_unfollowed(folder);
   StatusLine status;
   TranslationMeasuring measuring{.search = search, .metrics = metric_options(arguments), .progress = [&](double share) {
@@ -185,6 +187,10 @@ void evaluate_model(const EvaluateArguments& arguments, Device device) {
   if (!arguments.output.empty() && kind != ModelKind::translation) {
     throw UsageError("--output applies only to translation models; " + folder.path + " is not one");
   }
+  if (arguments.cache.dtype() && kind != ModelKind::translation) {
+    throw UsageError("--cache applies only to translation models; " + folder.path + " is not one");
+  }
+  check_cache(folder, arguments.cache);
   exit_with_message("stopped; no results");
   switch (kind) {
     case ModelKind::translation:
@@ -243,6 +249,7 @@ void add_evaluate(Command& app) {
   command->add_option("-o,--output", arguments->output, "File for the model's translations")->type_name("FILE");
   add_by_line(*command, arguments->by_line);
   add_lossy(*command, arguments->lossy);
+  add_cache_type(*command, arguments->cache);
   add_weight_options(*command, arguments->weights);
   add_compute_options(*command, arguments->compute);
   add_json(*command, arguments->json, "Print one JSON object");

@@ -219,6 +219,7 @@ void run_generate(GenerateArguments& arguments) {
   const ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
   const PrecisionScope precision(arguments.common.weights.precision(device), device);
   language_model(folder);  // throws if this is another kind of model
+  check_cache(folder, arguments.cache);
   take_rules(arguments, folder.rules);
   if (!arguments.schema.empty()) options.constraint = schema_constraint(arguments.schema, *folder.tokenizer);
   warn_unfollowed(folder);

@@ -5,6 +5,7 @@
 #include "attend/base/error.h"
 #include "cli/command_line.h"
 #include "cli/processes.h"
+#include "models/paged_decoding.h"
 
 namespace attend::cli {
 namespace {
@@ -44,6 +45,7 @@ const Kind& model_as(const ModelFolder& folder) {
 }  // namespace
 
 ModelFolder open_model(const std::string& path, const WeightOptions& weights, Device device) {
+  const PrecisionScope precision(weights.precision(device), device);  // for packed weights
   return attend::open_model(
       path, {.format = weights.format(), .keep_bf16 = weights.keeps_bf16(), .packs = weights.packs, .device = device});
 }
@@ -54,6 +56,12 @@ void choose_task(ModelFolder& folder, const std::string& task) {
     folder.rules = GenerationRules(rules_for(folder.tasks, task));
   } catch (const Error& error) {
     throw UsageError("--task: " + folder.path + ": " + error.what());
+  }
+}
+
+void check_cache(const ModelFolder& folder, const CacheOptions& cache) {
+  if (cache.dtype() && !has_keys_and_values(*folder.model)) {
+    throw UsageError("--cache has no effect on " + folder.path + ": this model keeps no keys and values");
   }
 }
 

@@ -15,6 +15,9 @@ ModelFolder open_model(const std::string& path, const WeightOptions& weights = {
 /// Applies the generation rules of `task` unless it is "". Throws a usage error that lists the folder's tasks.
 void choose_task(ModelFolder& folder, const std::string& task);
 
+/// Throws a usage error if --cache is given and has no effect on this model.
+void check_cache(const ModelFolder& folder, const CacheOptions& cache);
+
 /// Lists the folder's unsupported generation settings, if any, in one line on standard error.
 void warn_unfollowed(const ModelFolder& folder);
 

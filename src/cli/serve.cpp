@@ -14,6 +14,7 @@
 #include "cli/page.h"
 #include "cli/serving.h"
 #include "cli/signals.h"
+#include "models/paged_decoding.h"
 
 namespace attend::cli {
 namespace {
@@ -93,6 +94,10 @@ void run_serve(ServeArguments& arguments) {
     inspected.push_back(std::move(model.inspected));
     served.push_back(std::move(model.served));
     training.push_back(std::move(model.training));
+  }
+  const auto has_cache = [](const ServedModel& model) { return has_keys_and_values(*model.model); };
+  if (arguments.api.cache_type && std::ranges::none_of(served, has_cache)) {
+    throw UsageError("--cache has no effect: none of these models keeps keys and values");
   }
   arguments.api.version = ATTEND_VERSION;
   arguments.api.cache_bytes =

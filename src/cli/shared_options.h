@@ -47,7 +47,7 @@ void add_task(Command& command, std::string& task);
 struct CacheOptions {
   bool is_off = false;
   std::string type;  ///< "": the default
-  /// The type of the cache; empty: the default. Throws a usage error if the option has no effect.
+  /// The type of the cache; empty: the default. Throws a usage error if there is no cache.
   std::optional<DType> dtype() const;
 };
 /// --no-cache, --cache.

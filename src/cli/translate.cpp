@@ -83,6 +83,7 @@ SearchOptions search_of(const TranslateArguments& arguments, GenerationRules rul
 
 ModelFolder open_for(const TranslateArguments& arguments, Device device) {
   ModelFolder folder = open_model(arguments.common.model, arguments.common.weights, device);
+  check_cache(folder, arguments.cache);
   choose_task(folder, arguments.task);
   if (!arguments.prefix && folder.rules.prefix.empty() && folder.tasks.size() > 1) {
     std::string names;

@@ -291,6 +291,10 @@ int64_t PagedDecoding::pages_for(const NewRow& row, int64_t rows, int64_t limit)
   return PageTable::pages_for(std::ssize(row.source)) + shared + rows * (longest - shared) + (rows > 1 ? 1 : 0);
 }
 
+bool has_keys_and_values(const Model& model) {
+  return dynamic_cast<const Gpt*>(&model) != nullptr || dynamic_cast<const TransformerModel*>(&model) != nullptr;
+}
+
 std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool,
                                            std::optional<DType> cache_type) {
   const Device device = model.device();

@@ -77,6 +77,9 @@ class PagedDecoding {
   std::unique_ptr<DeviceSteps> device_steps_;  // null on the CPU
 };
 
+/// Whether a generation with this model keeps keys and values. Recurrent models and encoders have none.
+bool has_keys_and_values(const Model& model);
+
 /// Starts a generation without rows; null if the model has no such decoding. Sets the layout of the pool. `cache_type`:
 /// of keys and values, f32 or bf16; by default bf16 where products round to bf16, too.
 std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<PagePool> pool,

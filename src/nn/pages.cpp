@@ -129,13 +129,12 @@ void PagePool::copy(int32_t from, int32_t to, int64_t positions) {
   for (int64_t layer = 0; layer < layers_; ++layer) {
     const std::byte* source = data(from, layer);
     std::byte* target = data(to, layer);
-    for (const int64_t width : {layout_.key_dim, layout_.value_dim}) {
-      const int64_t row_bytes = width * static_cast<int64_t>(size_of(layout_.dtype));
-      for (int64_t head = 0; head < layout_.key_heads; ++head) {
-        std::copy_n(source, positions * row_bytes, target);
-        source += kPagePositions * row_bytes;
-        target += kPagePositions * row_bytes;
-      }
+    const auto element = static_cast<int64_t>(size_of(layout_.dtype));
+    const int64_t keys = kPagePositions * layout_.key_heads * layout_.key_dim * element;
+    std::copy_n(source, keys, target);  // the keys of all positions: they lie side by side for each feature
+    const int64_t row = layout_.value_dim * element;
+    for (int64_t at = keys; at < layout_.bytes(); at += kPagePositions * row) {
+      std::copy_n(source + at, positions * row, target + at);
     }
   }
 }

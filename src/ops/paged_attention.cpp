@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstring>
 
 #include "attend/base/threads.h"
 #include "attend/tensor/creation.h"
+#include "backend/with_bits.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
 
@@ -22,25 +21,32 @@ void check_paged(const Tensor& x, const char* what, int64_t heads, int64_t width
                       x.dtype(), " ", x.shape());
 }
 
-/// The keys or the values of a page: `first` is the number of elements before them at each position.
+/// Where a page has the keys or the values of its positions.
 struct PagePart {
-  const PageLayout& layout;
-  int64_t first, width;
+  int64_t first;              ///< place of the first head
+  int64_t width;              ///< number of features
+  int64_t position, feature;  ///< strides from one to the next
 
-  int64_t element_bytes() const { return static_cast<int64_t>(size_of(layout.dtype)); }
-  auto row_bytes() const { return static_cast<size_t>(width * element_bytes()); }
-  std::byte* row(void* page, int64_t head, int64_t position) const {
-    const int64_t element = kPagePositions * (first + head * width) + position % kPagePositions * width;
-    return static_cast<std::byte*>(page) + element * element_bytes();
+  int64_t place(int64_t head, int64_t at) const {
+    return first + head * width * kPagePositions + at % kPagePositions * position;
   }
 };
 
-PagePart keys_in(const PageLayout& layout) { return {layout, 0, layout.key_dim}; }
-PagePart values_in(const PageLayout& layout) { return {layout, layout.key_heads * layout.key_dim, layout.value_dim}; }
+PagePart keys_in(const PageLayout& layout) { return {0, layout.key_dim, 1, kPagePositions}; }
+PagePart values_in(const PageLayout& layout) {
+  return {kPagePositions * layout.key_heads * layout.key_dim, layout.value_dim, layout.value_dim, 1};
+}
 
-const std::byte* row_of(const Tensor& x, int64_t head, int64_t token) {
-  const int64_t element = head * x.strides()[1] + token * x.strides()[2];
-  return static_cast<const std::byte*>(x.view().data) + element * static_cast<int64_t>(size_of(x.dtype()));
+/// Writes positions [begin, end) of one page from the tokens of x [1, heads, tokens, width] that begin at `token`.
+template <class Bits>
+void write_part(const Tensor& x, int64_t token, const PagePart& part, int64_t begin, int64_t end, Bits* page) {
+  for (int64_t head = 0; head < x.dim(1); ++head) {
+    const Bits* from = static_cast<const Bits*>(x.view().data) + head * x.strides()[1] + token * x.strides()[2];
+    for (int64_t at = begin; at < end; ++at, from += x.strides()[2]) {
+      Bits* to = page + part.place(head, at);
+      for (int64_t c = 0; c < part.width; ++c) to[c * part.feature] = from[c];
+    }
+  }
 }
 
 }  // namespace
@@ -52,14 +58,17 @@ void write_pages(const PagedSequences& sequences, const Tensor& keys, const Tens
   const int64_t tokens = sequences.offsets.back(), heads = layout.key_heads;
   check_paged(keys, "keys", heads, layout.key_dim, tokens);
   check_paged(values, "values", heads, layout.value_dim, tokens);
-  const PagePart key_part = keys_in(layout), value_part = values_in(layout);
   const Tensor stored_keys = to(keys, layout.dtype), stored_values = to(values, layout.dtype);
-  const auto write = [&](size_t s, int64_t token) {
-    const int64_t position = sequences.lengths[s] - (sequences.offsets[s + 1] - token);
-    void* page = sequences.pages[s][static_cast<size_t>(position / kPagePositions)];
-    for (int64_t head = 0; head < heads; ++head) {
-      std::memcpy(key_part.row(page, head, position), row_of(stored_keys, head, token), key_part.row_bytes());
-      std::memcpy(value_part.row(page, head, position), row_of(stored_values, head, token), value_part.row_bytes());
+  const auto write = [&](size_t s, int64_t token, int64_t end) {
+    for (int64_t count = 0; token < end; token += count) {
+      const int64_t position = sequences.lengths[s] - (sequences.offsets[s + 1] - token);
+      count = std::min(end - token, kPagePositions - position % kPagePositions);
+      void* page = sequences.pages[s][static_cast<size_t>(position / kPagePositions)];
+      with_bits(layout.dtype, [&](auto bits) {
+        auto* own = static_cast<decltype(bits)*>(page);
+        write_part(stored_keys, token, keys_in(layout), position, position + count, own);
+        write_part(stored_values, token, values_in(layout), position, position + count, own);
+      });
     }
   };
   constexpr int64_t kLeastBytes = 1 << 16;  // for a task of its own
@@ -67,9 +76,10 @@ void write_pages(const PagedSequences& sequences, const Tensor& keys, const Tens
       tokens, kLeastBytes * kPagePositions / std::max<int64_t>(1, layout.bytes()), [&](int64_t begin, int64_t end) {
         auto s =
             static_cast<size_t>(std::ranges::upper_bound(sequences.offsets, begin) - sequences.offsets.begin() - 1);
-        for (int64_t token = begin; token < end; ++token) {
-          while (token >= sequences.offsets[s + 1]) ++s;
-          write(s, token);
+        for (; begin < end; ++s) {
+          const int64_t next = std::min(end, sequences.offsets[s + 1]);
+          write(s, begin, next);
+          begin = std::max(begin, next);
         }
       });
 }
@@ -120,13 +130,17 @@ PagedCopy copy_pages(const PagedSequences& sequences, int64_t s) {
   const int64_t length = sequences.lengths[static_cast<size_t>(s)], heads = layout.key_heads;
   const auto copied = [&](const PagePart& part) {
     const Tensor copy = empty({1, heads, length, part.width}, {layout.dtype, kCpu});
-    auto* row = static_cast<std::byte*>(copy.view().data);
-    for (int64_t head = 0; head < heads; ++head) {
-      for (int64_t position = 0; position < length; ++position, row += part.row_bytes()) {
-        void* page = sequences.pages[static_cast<size_t>(s)][static_cast<size_t>(position / kPagePositions)];
-        std::memcpy(row, part.row(page, head, position), part.row_bytes());
+    with_bits(layout.dtype, [&](auto bits) {
+      using Bits = decltype(bits);
+      auto* row = static_cast<Bits*>(copy.view().data);
+      for (int64_t head = 0; head < heads; ++head) {
+        for (int64_t at = 0; at < length; ++at, row += part.width) {
+          const void* page = sequences.pages[static_cast<size_t>(s)][static_cast<size_t>(at / kPagePositions)];
+          const Bits* from = static_cast<const Bits*>(page) + part.place(head, at);
+          for (int64_t c = 0; c < part.width; ++c) row[c] = from[c * part.feature];
+        }
       }
-    }
+    });
     return to(copy, DType::f32);
   };
   return {copied(keys_in(layout)), copied(values_in(layout))};

@@ -7,7 +7,8 @@
 // Attention over keys and values in pages, on the CPU, in f32 and without gradients. Pages may hold bf16.
 namespace attend {
 
-/// Positions in a page. A page of one layer is the keys [key_heads, kPagePositions, key_dim], then the values likewise.
+/// Positions in a page. A page of one layer is the keys [key_heads, key_dim, kPagePositions], then the values
+/// [key_heads, kPagePositions, value_dim].
 constexpr int64_t kPagePositions = 16;
 
 struct PageLayout {

@@ -59,7 +59,10 @@ WeightMatrix weight_matrix(const Tensor& weight) {
   }
   const auto& panels = weight.storage()->panels();
   const bool is_whole = weight.offset() == 0 && weight.storage()->bytes() == weight.numel() * size_of(weight.dtype());
-  if (panels && is_whole) result.panels = panels->data();
+  if (panels && is_whole) {
+    result.panels = panels->data();
+    result.panels_for_bf16 = weight.storage()->panels_for_bf16();
+  }
   return result;
 }
 
@@ -88,11 +91,12 @@ void pack_matrix(const Tensor& weight) {
   const bool is_weight = dtype == DType::f32 || dtype == DType::bf16 || weight.storage()->scales();
   if (!is_weight || !weight.is_contiguous() || weight.storage()->panels()) return;
   const auto& pack = kernels(weight.device()).weights.pack;
-  const size_t bytes = pack(weight_matrix(weight), nullptr);
+  const bool bf16 = current_precision() == Precision::bf16;
+  const size_t bytes = pack(weight_matrix(weight), bf16, nullptr);
   if (bytes == 0) return;
   const auto panels = std::make_shared<Storage>(bytes, weight.device());
-  pack(weight_matrix(weight), panels->data());
-  weight.storage()->set_panels(panels);
+  pack(weight_matrix(weight), bf16, panels->data());
+  weight.storage()->set_panels(panels, bf16);
 }
 
 Tensor as_f32(const Tensor& weight) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/error.h"
+#include "models/paged_decoding.h"
 
 namespace attend {
 
@@ -62,11 +63,13 @@ std::unique_ptr<Engine> Scheduler::new_engine() const {
   const ModelKind kind = model_.model->kind();
   if (kind != ModelKind::translation && kind != ModelKind::language) return nullptr;
   const PrecisionScope precision(model_.precision, model_.model->device());  // decides on the type of the cache
-  return std::make_unique<Engine>(*model_.model, EngineOptions{.cache_type = options_.cache_type,
-                                                               .prompt_tokens = options_.prompt_tokens,
-                                                               .prompt_seconds = options_.prompt_seconds,
-                                                               .cache_bytes = options_.cache_bytes,
-                                                               .draft_tokens = options_.draft_tokens});
+  const bool has_cache = has_keys_and_values(*model_.model);
+  return std::make_unique<Engine>(*model_.model,
+                                  EngineOptions{.cache_type = has_cache ? options_.cache_type : std::nullopt,
+                                                .prompt_tokens = options_.prompt_tokens,
+                                                .prompt_seconds = options_.prompt_seconds,
+                                                .cache_bytes = options_.cache_bytes,
+                                                .draft_tokens = options_.draft_tokens});
 }
 
 bool Scheduler::add(Job job) {

@@ -96,6 +96,32 @@ TEST(Devices, TheTypeOfACacheAndGuessesForTheCpu) {
   expect_one_line(translated({"cpu", "--draft", "4", "--no-cache"}), 2);
 }
 
+TEST(Devices, TheTypeOfACacheNeedsACache) {
+  const TemporaryFolder folder;
+  const std::string pairs = save(folder, "pairs.tsv", reversed_digits(100));
+  const auto trained = [&](const std::string& kind, const Words& shape) {
+    const Finished result =
+        train(Words{kind, pairs, "-o", folder.file(kind), "--steps", "2", "--quiet", "--device", "cpu"} + shape);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return folder.file(kind);
+  };
+  const std::string with = trained("transformer", kTinyTransformer), without = trained("rnn", kTinyRnn);
+  const std::string problem = without + ": this model keeps no keys and values\n";
+  for (const Words& command :
+       {Words{"translate", without, "1 2", "--cache", "bf16"}, Words{"evaluate", without, pairs, "--cache", "f32"}}) {
+    const Finished finished = attend_command(command + Words{"--device", "cpu"});
+    expect_one_line(finished, 2);
+    EXPECT_EQ(finished.err, "attend: --cache has no effect on " + problem);
+  }
+  const Finished served = attend_command({"serve", without, "--cache", "bf16", "--port", "0"});
+  EXPECT_EQ(served.code, 2);
+  EXPECT_NE(served.err.find("attend: --cache has no effect: none of these models keeps keys and values\n"),
+            std::string::npos)
+      << served.err;
+  const Finished kept = attend_command({"evaluate", with, pairs, "--cache", "bf16", "--device", "cpu"});
+  EXPECT_EQ(kept.code, 0) << kept.err;
+}
+
 TEST(Devices, FastIsForGpus) {
   const TemporaryFolder folder;
   ASSERT_EQ(train(job(folder, {"--quiet", "--device", "cpu"})).code, 0);

@@ -341,7 +341,7 @@ Kernels make_table() {
   table.matmul.has_bf16 = +[] { return true; };
   put<&K::weights, &WeightKernels::multiply, &WeightKernels::chain, &WeightKernels::quantize,
       &WeightKernels::take_rows>(table);
-  table.weights.pack = +[](const WeightMatrix&, void*) { return size_t{0}; };
+  table.weights.pack = +[](const WeightMatrix&, bool, void*) { return size_t{0}; };
   using S = SoftmaxKernels;
   put<&K::softmax, &S::forward, &S::backward, &S::log_forward, &S::log_backward, &S::log_terms>(table);
   using N = NormKernels;

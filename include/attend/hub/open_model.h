@@ -26,7 +26,7 @@ struct OpenedModel {
 struct OpenOptions {
   WeightFormat format = WeightFormat::f32;  ///< format of the matrices; see attend/nn/weight_formats.h
   bool keep_bf16 = true;                    ///< with f32: bf16 matrices of the files stay bf16, with the same results
-  bool packs = false;                       ///< pack_matrices(), to serve many requests
+  bool packs = false;                       ///< pack_matrices() in this thread's precision, to serve many requests
   Device device = kCpu;                     ///< where the model computes
 };
 

@@ -80,8 +80,8 @@ class Model {
 /// Converts the model's matrices to a format, for inference. Throws Error if the model does not support it.
 void set_weight_format(Model& model, WeightFormat format);
 
-/// pack_matrix() for the matrices of a model that answers several requests at once. Does nothing for architectures
-/// without such products.
+/// pack_matrix() for the matrices of a model that answers several requests at once, in the precision of the calling
+/// thread. Does nothing for architectures without such products.
 void pack_matrices(Model& model);
 
 struct PairInputs {

@@ -24,8 +24,8 @@ Tensor as_f32(const Tensor& weight);
 /// The scales of an int8 matrix, f32 [rows]. Throws ShapeError for a matrix in another format.
 Tensor row_scales(const Tensor& weight);
 
-/// Keeps, beside a matrix in any format, a copy in the layout that products with several rows read fastest. Results
-/// keep their bits. The copy takes as much memory as the matrix, so it is for matrices that serve many requests, and
+/// Keeps, beside a matrix in any format, a copy in the layout that products with several rows read fastest, in the
+/// precision of the calling thread. Results keep their bits in any precision. The copy takes as much memory as the matrix, so it is for matrices that serve many requests, and
 /// the matrix must not change afterwards. Does nothing on devices and in formats that gain nothing.
 void pack_matrix(const Tensor& weight);
 

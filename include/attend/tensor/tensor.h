@@ -39,7 +39,11 @@ class Storage {
   /// The same matrix in the layout that products read fastest: see pack_matrix() in attend/ops/weight_format.h. Null
   /// for most storage.
   const std::shared_ptr<const Storage>& panels() const { return panels_; }
-  void set_panels(std::shared_ptr<const Storage> panels) { panels_ = std::move(panels); }
+  void set_panels(std::shared_ptr<const Storage> panels, bool for_bf16) {
+    panels_ = std::move(panels);
+    panels_for_bf16_ = for_bf16;
+  }
+  bool panels_for_bf16() const { return panels_for_bf16_; }  ///< for products whose precision is bf16
 
   /// The copy of this storage on another device that on_device() keeps; null if there is none.
   std::shared_ptr<Storage> twin() const { return twin_.load(); }
@@ -51,6 +55,7 @@ class Storage {
   Device device_;
   std::shared_ptr<const void> owner_;  // empty: the destructor releases data_
   std::shared_ptr<const Storage> scales_, panels_;
+  bool panels_for_bf16_ = false;
   std::atomic<std::shared_ptr<Storage>> twin_;
 };
 

@@ -25,7 +25,7 @@ bool has_bf16();
 void multiply_weights(ConstRows x, std::span<const WeightProduct> products, const WeightProductOptions& options);
 void multiply_chain(ConstRows x, std::span<const WeightProduct> stages, const WeightProductOptions& options);
 void quantize_weights(ConstRows x, Rows values, float* scales, int32_t* sums);
-size_t pack_weights(const WeightMatrix& weight, void* to);
+size_t pack_weights(const WeightMatrix& weight, bool bf16, void* to);
 void take_weight_rows(const WeightMatrix& table, ConstRows index, Rows y);
 
 void unary(UnaryKind kind, ConstRows x, Rows y);

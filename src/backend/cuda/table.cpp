@@ -5,7 +5,7 @@ namespace attend::cuda {
 namespace {
 
 /// Products read the weights in place.
-size_t nothing_to_pack(const WeightMatrix&, void*) { return 0; }
+size_t nothing_to_pack(const WeightMatrix&, bool, void*) { return 0; }
 
 /// All kernels of the CUDA back end. The compiler checks their signatures.
 constexpr Kernels kTable{

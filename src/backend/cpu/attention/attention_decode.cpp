@@ -19,7 +19,7 @@
 
 // Attention of a few queries in f32, as in token-by-token generation. There are only 4 operations for each element of k
 // and v, so the lower bound is the time to read k and v once. In pages they may be bf16: half of the bytes, widened in
-// registers (Format: PlainRows or Bf16Rows). Keys are lanes: squares of keys are transposed in registers. Every sum has
+// registers. Keys are lanes: pages have them so, and squares of other keys are transposed in registers. Every sum has
 // the order of the forward pass for many queries, hence the same bits. The keys are cut into chunks for the threads.
 // All query heads that share a key head use a block of keys while it is in L1.
 HWY_BEFORE_NAMESPACE();
@@ -51,55 +51,80 @@ HWY_INLINE void PrefetchRow(const Stored* row, int64_t count) {
   for (int64_t c = 0; c < count; c += kLine) hwy::Prefetch(row + c);
 }
 
-HWY_INLINE hn::Vec<F32> LoadWide(const float* x) { return hn::LoadU(F32(), x); }
-HWY_INLINE hn::Vec<F32> LoadWide(const BFloat16* x) {
-  const hn::Rebind<uint16_t, F32> halves;
-  const hn::RebindToUnsigned<F32> words;
-  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(x));
-  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
-}
-
-/// The keys that are read a page after key j: of the next page, or of the next head after the last page. The hardware
-/// prefetcher does not follow from page to page.
-template <class Stored>
-HWY_INLINE const Stored* KeysOfNextPage(const HeadSlice<float>& head, int64_t j) {
-  return j + kPageKeys < head.keys ? head.key_row<Stored>(j + kPageKeys)
-                                   : head.key_row<Stored>(j % kPageKeys) + kPageKeys * head.k_row;
-}
-
-/// scores[q · kKeyBlock + j − begin] = q · k for kQueries queries, `dim` apart, and the keys of a block. Each score is
-/// one chain of FMAs along the head size. Scores of a last, partial group of lanes are undefined beyond its keys. If
-/// `ahead` is not null, also prefetches the values of these keys: k and v are two streams that stop and start, and the
-/// hardware prefetcher picks up each of them only after a few misses.
-template <class Format, int kQueries>
-void BlockScores(const HeadSlice<float>& head, const float* queries, KeyRange keys, const StreamAhead* ahead,
-                 float* scores) {
-  using Stored = typename Format::Element;
-  constexpr int64_t kSquare = kGroup * Format::kPerWord;  // elements of a row
+/// scores[q · kKeyBlock + j − begin] = q · k for kQueries queries, `dim` apart, and the keys of a block outside of
+/// pages. Each score is one chain of FMAs along the head size. Scores of a last, partial group of lanes are undefined
+/// beyond its keys. If `ahead` is not null, also prefetches the values of these keys: k and v are two streams that stop
+/// and start, and the hardware prefetcher picks up each of them only after a few misses.
+template <int kQueries>
+void RowScores(const HeadSlice<float>& head, const float* queries, KeyRange keys, const StreamAhead* ahead,
+               float* scores) {
   const F32 d;
   for (int64_t j = keys.begin; j < keys.end; j += kGroup) {
-    const int64_t rows = head.pages ? kGroup : HWY_MIN(kGroup, head.keys - j);  // a page has room for whole groups
-    const Stored *first = head.key_row<Stored>(j), *values = head.value_row<Stored>(j);
-    const Stored* next = ahead != nullptr && head.pages ? KeysOfNextPage<Stored>(head, j) : nullptr;
+    const int64_t rows = HWY_MIN(kGroup, head.keys - j);
+    const float *first = head.key_at(j), *values = head.value_row(j);
     for (int64_t n = 0; n < rows && ahead != nullptr; ++n) {
       PrefetchRow(values + n * head.v_row, head.value_dim);
-      if (next != nullptr) {
-        PrefetchRow(next + n * head.k_row, head.dim);
-      } else {
-        for (int64_t c = 0; c < head.dim; c += 16) ahead->fetch(first + n * head.k_row + c);
-      }
+      for (int64_t c = 0; c < head.dim; c += 16) ahead->fetch(first + n * head.k_row + c);
     }
     hn::Vec<F32> sum[kQueries];
     HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) sum[q] = hn::Zero(d);
-    for (int64_t c = 0; c < head.dim; c += kSquare) {
-      const WeightGroup<Stored> square{first + c, head.k_row, rows};
-      if (rows == kGroup && c + kSquare <= head.dim) {
-        AddSquare<Format, kQueries, true>(queries + c, head.dim, square, kSquare, sum);
+    for (int64_t c = 0; c < head.dim; c += kGroup) {
+      const WeightGroup<float> square{first + c, head.k_row, rows};
+      if (rows == kGroup && c + kGroup <= head.dim) {
+        AddSquare<PlainRows, kQueries, true>(queries + c, head.dim, square, kGroup, sum);
       } else {
-        AddSquare<Format, kQueries, false>(queries + c, head.dim, square, HWY_MIN(kSquare, head.dim - c), sum);
+        AddSquare<PlainRows, kQueries, false>(queries + c, head.dim, square, HWY_MIN(kGroup, head.dim - c), sum);
       }
     }
     HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) hn::Store(sum[q], d, scores + q * kKeyBlock + (j - keys.begin));
+  }
+}
+
+/// The same for kGroups groups of keys in pages, from key j on, where the keys of a feature lie side by side. With one
+/// query, four groups keep the multipliers busy. If `ahead`, also prefetches the values of these keys, one line of each
+/// page at a time; see AddVectors.
+template <class Stored, int kQueries, int kGroups>
+HWY_INLINE void GroupScores(const HeadSlice<float>& head, const float* queries, int64_t j, bool ahead, float* scores) {
+  constexpr int kGroupsOfPage = kPageKeys / kGroup;
+  constexpr int64_t kFeaturesOfLine = HWY_MAX(1, 64 / (kPageKeys * sizeof(Stored)));
+  const F32 d;
+  const Stored *keys[kGroups], *values[kGroups];
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t key = j + g * kGroup;
+    keys[g] = head.key_at<Stored>(key);
+    values[g] = head.value_row<Stored>(key);
+  }
+  hn::Vec<F32> sum[kGroups][kQueries];
+  for (auto& of_group : sum) {
+    for (auto& one : of_group) one = hn::Zero(d);
+  }
+  for (int64_t c = 0; c < head.dim; ++c) {
+    if (ahead && c % kFeaturesOfLine == 0) {
+      for (int g = 0; g < kGroups; g += kGroupsOfPage) {
+        hwy::Prefetch(values[g] + c * kPageKeys);
+      }
+    }
+    HWY_UNROLL(4) for (int g = 0; g < kGroups; ++g) {
+      const auto feature = LoadWide(keys[g] + c * kPageKeys);
+      HWY_UNROLL(4) for (int q = 0; q < kQueries; ++q) {
+        sum[g][q] = hn::MulAdd(hn::Set(d, queries[q * head.dim + c]), feature, sum[g][q]);
+      }
+    }
+  }
+  for (int g = 0; g < kGroups; ++g) {
+    for (int q = 0; q < kQueries; ++q) hn::Store(sum[g][q], d, scores + q * kKeyBlock + g * kGroup);
+  }
+}
+
+template <class Stored, int kQueries>
+void PageScores(const HeadSlice<float>& head, const float* queries, KeyRange keys, bool ahead, float* scores) {
+  constexpr int kGroups = kQueries == 1 ? 4 : kQueries == 2 ? 2 : 1;
+  int64_t j = keys.begin;
+  for (; j + (kGroups - 1) * kGroup < keys.end; j += kGroups * kGroup) {
+    GroupScores<Stored, kQueries, kGroups>(head, queries, j, ahead, scores + (j - keys.begin));
+  }
+  for (; j < keys.end; j += kGroup) {
+    GroupScores<Stored, kQueries, 1>(head, queries, j, ahead, scores + (j - keys.begin));
   }
 }
 
@@ -167,32 +192,50 @@ HWY_INLINE bool Weigh(const Decoded& query, KeyRange keys, float* scores) {
   return true;
 }
 
+/// The keys of pages that are read a block after those of key j, or of the next head after the last block.
+template <class Stored>
+HWY_INLINE const Stored* KeysAhead(const HeadSlice<float>& head, int64_t j) {
+  const int64_t first = j / kPageKeys * kPageKeys, after = first + kKeyBlock;
+  return after < head.keys ? head.key_at<Stored>(after) : head.key_at<Stored>(first) + kPageKeys * head.dim;
+}
+
 /// output[c] += Σ_j weights[j] v[j][c] for kVectors vectors of features. Skips keys with weight 0, whose values may be
-/// NaN or ∞.
+/// NaN or ∞. If `ahead`, prefetches the keys of later pages, a row for each row of values: as much as is read, because
+/// a core drops prefetches while too many are in flight.
 template <class Stored, int kVectors>
-HWY_INLINE void AddVectors(const HeadSlice<float>& head, KeyRange keys, const float* weights, int64_t c,
+HWY_INLINE void AddVectors(const HeadSlice<float>& head, KeyRange keys, const float* weights, int64_t c, bool ahead,
                            float* output) {
   const F32 d;
   hn::Vec<F32> sum[kVectors];
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::LoadU(d, output + c + n * kGroup);
-  head.for_runs(keys, [&](KeyRange run) HWY_ATTR {
-    const Stored* row = head.value_row<Stored>(run.begin) + c;
-    for (int64_t j = run.begin; j < run.end; ++j, row += head.v_row) {
+  for (int64_t begin = keys.begin, end; begin < keys.end; begin = end) {  // no lambda: the sums stay in registers
+    end = head.run_end(begin, keys.end);
+    const Stored* row = head.value_row<Stored>(begin) + c;
+    const Stored* later = ahead ? KeysAhead<Stored>(head, begin) : nullptr;
+    for (int64_t j = begin; j < end; ++j, row += head.v_row) {
+      if (ahead) PrefetchRow(later + (j - begin) * head.dim, head.dim);
       const float weight = weights[j - keys.begin];
       if (weight == 0) continue;
       const auto w = hn::Set(d, weight);
       HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) sum[n] = hn::MulAdd(w, LoadWide(row + n * kGroup), sum[n]);
     }
-  });
+  }
   HWY_UNROLL(8) for (int n = 0; n < kVectors; ++n) hn::StoreU(sum[n], d, output + c + n * kGroup);
 }
 
+/// All features of the output. `ahead`: as in AddVectors.
 template <class Stored>
-void AddValues(const HeadSlice<float>& head, KeyRange keys, const float* weights, float* output) {
+void AddValues(const HeadSlice<float>& head, KeyRange keys, const float* weights, bool ahead, float* output) {
   int64_t c = 0;
-  for (; c + 8 * kGroup <= head.value_dim; c += 8 * kGroup) AddVectors<Stored, 8>(head, keys, weights, c, output);
-  for (; c + 4 * kGroup <= head.value_dim; c += 4 * kGroup) AddVectors<Stored, 4>(head, keys, weights, c, output);
-  for (; c + kGroup <= head.value_dim; c += kGroup) AddVectors<Stored, 1>(head, keys, weights, c, output);
+  const auto add = [&](auto vectors) HWY_ATTR {
+    constexpr int64_t kWidth = decltype(vectors)::value * kGroup;
+    for (; c + kWidth <= head.value_dim; c += kWidth) {
+      AddVectors<Stored, decltype(vectors)::value>(head, keys, weights, c, ahead && c == 0, output);
+    }
+  };
+  add(std::integral_constant<int, 8>());
+  add(std::integral_constant<int, 4>());
+  add(std::integral_constant<int, 1>());
   for (; c < head.value_dim; ++c) {
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       const float weight = weights[j - keys.begin];
@@ -202,17 +245,22 @@ void AddValues(const HeadSlice<float>& head, KeyRange keys, const float* weights
 }
 
 /// Up to kQueriesAtOnce queries of one key head against one block of keys.
-template <class Format, int kQueries>
+template <bool kPages, class Stored, int kQueries>
 void DecodeBlock(int64_t count, const Decoded* queries, KeyRange keys, const StreamAhead* ahead) {
   if constexpr (kQueries > 1) {
-    if (count < kQueries) return DecodeBlock<Format, kQueries - 1>(count, queries, keys, ahead);
+    if (count < kQueries) return DecodeBlock<kPages, Stored, kQueries - 1>(count, queries, keys, ahead);
   }
   HWY_ALIGN float scores[kQueries * kKeyBlock];
-  BlockScores<Format, kQueries>(*queries[0].head, queries[0].query, keys, ahead, scores);
+  const HeadSlice<float>& head = *queries[0].head;
+  if constexpr (kPages) {
+    PageScores<Stored, kQueries>(head, queries[0].query, keys, ahead != nullptr, scores);
+  } else {
+    RowScores<kQueries>(head, queries[0].query, keys, ahead, scores);
+  }
   for (int q = 0; q < kQueries; ++q) {
     float* own = scores + q * kKeyBlock;
     if (!Weigh(queries[q], keys, own)) continue;
-    AddValues<typename Format::Element>(*queries[q].head, keys, own, queries[q].state.output);
+    AddValues<Stored>(*queries[q].head, keys, own, kPages && q == 0 && ahead != nullptr, queries[q].state.output);
   }
 }
 
@@ -233,7 +281,8 @@ void FinishQuery(float* partials, int64_t chunks, int64_t step, int64_t width, f
   *lse = total[0] + std::log(total[1]);
 }
 
-template <class Format>
+/// Keys and values of type `Stored`, in pages or not.
+template <bool kPages, class Stored>
 class DecodeHeads {
  public:
   DecodeHeads(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse)
@@ -315,7 +364,7 @@ class DecodeHeads {
         Decoded some[kQueriesAtOnce];
         const int64_t taken = std::min<int64_t>(kQueriesAtOnce, count - r);
         for (int64_t n = 0; n < taken; ++n) some[n] = query_at(r + n);
-        DecodeBlock<Format, kQueriesAtOnce>(taken, some, keys, r == 0 ? &ahead_ : nullptr);
+        DecodeBlock<kPages, Stored, kQueriesAtOnce>(taken, some, keys, r == 0 ? &ahead_ : nullptr);
       }
     }
     if (chunks_ > 1) return;
@@ -331,8 +380,9 @@ class DecodeHeads {
 };
 
 void AttentionDecode(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
-  if (problem.k.dtype == DType::bf16) return DecodeHeads<Bf16Rows>(problem, spans, y, lse).Run();
-  DecodeHeads<PlainRows>(problem, spans, y, lse).Run();
+  if (!problem.pages) return DecodeHeads<false, float>(problem, spans, y, lse).Run();
+  if (problem.k.dtype == DType::bf16) return DecodeHeads<true, BFloat16>(problem, spans, y, lse).Run();
+  DecodeHeads<true, float>(problem, spans, y, lse).Run();
 }
 
 }  // namespace attend::cpu::HWY_NAMESPACE

@@ -17,7 +17,8 @@
 
 // Forward pass (Dao et al. 2022, with queries in lanes): for each block of keys, every panel of a task updates its
 // running maximum, sum and output. For one panel and 64 keys at head size 64, the two products take 12,288 FMA cycles
-// on AVX2 and the softmax between them about 1,200. This bounds the kernel at 0.90 of peak.
+// on AVX2 and the softmax between them about 1,200. This bounds the kernel at 0.90 of peak. A task widens each block of
+// bf16 pages once, for all of its panels.
 HWY_BEFORE_NAMESPACE();
 namespace attend::cpu::HWY_NAMESPACE {
 
@@ -27,13 +28,14 @@ inline constexpr int64_t kPanelsPerTask = 8;
 /// Working memory that the tasks of a thread reuse.
 template <class T>
 struct ForwardScratch {
-  ForwardScratch(int64_t dim, int64_t value_dim, int64_t keys, int64_t width)
+  ForwardScratch(int64_t dim, int64_t value_dim, int64_t keys, int64_t width, bool is_narrow)
       : packed(kPanelsPerTask * dim * width),
         output(kPanelsPerTask * value_dim * width),
         earlier(keys > kKeyChunk ? kPanelsPerTask * value_dim * width : 0),
         block(3 * kKeyBlock * width),
-        rows(5 * kPanelsPerTask * width) {}
-  Scratch<T> packed, output, earlier, block, rows;
+        rows(5 * kPanelsPerTask * width),
+        widened(is_narrow ? kKeyBlock * (dim + value_dim) : 0) {}
+  Scratch<T> packed, output, earlier, block, rows, widened;
 };
 
 /// The state of one panel. Points into the scratch memory.
@@ -200,10 +202,46 @@ struct ForwardOutput {
   int64_t lse_step = 0;
 };
 
-/// Processes queries [first, end) of one head.
+/// The keys and values of a block of bf16 pages in f32: k [dim][kKeyBlock] and v [kKeyBlock][value_dim] in `to`.
+inline HeadSlice<float> WidenBlock(HeadSlice<float> head, KeyRange keys, float* to) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  float* const v = to + kKeyBlock * head.dim;
+  const int64_t begin = block_begin(keys.begin);
+  for (int64_t page = keys.begin / kPageKeys * kPageKeys; page < keys.end; page += kPageKeys) {
+    const BFloat16* from = head.key_at<BFloat16>(page);
+    for (int64_t c = 0; c < head.dim; ++c) {
+      for (int64_t n = 0; n < kPageKeys; n += lanes) {
+        hn::StoreU(LoadWide(from + c * kPageKeys + n), hn::ScalableTag<float>(), to + c * kKeyBlock + page - begin + n);
+      }
+    }
+    from = head.value_row<BFloat16>(page);
+    float* rows = v + (page - begin) * head.value_dim;
+    for (int64_t n = 0; n < kPageKeys * head.value_dim; n += lanes) {  // whole vectors: a page has 16 rows
+      hn::StoreU(LoadWide(from + n), hn::ScalableTag<float>(), rows + n);
+    }
+  }
+  head.pages = nullptr;
+  head.k = to, head.k_row = 1, head.k_feature = kKeyBlock;
+  head.v = v, head.v_row = head.value_dim;
+  head.first_held = begin;
+  return head;
+}
+
+/// Whether the values of these keys may be multiplied by weights of 0.
 template <class T>
-void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool values_finite,
-                 const ForwardScratch<T>& scratch, const ForwardOutput<T>& out) {
+bool AreFinite(const HeadSlice<T>& head, KeyRange keys) {
+  bool finite = true;
+  if (!head.may_hide_keys()) return finite;
+  head.for_runs(keys, [&](KeyRange part) {
+    finite = finite && AllFinite(head.value_row(part.begin), head.v_row, part.end - part.begin, head.value_dim);
+  });
+  return finite;
+}
+
+/// Processes queries [first, end) of one head. `is_narrow`: keys and values are bf16, in pages.
+template <class T>
+void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool is_narrow, const ForwardScratch<T>& scratch,
+                 const ForwardOutput<T>& out) {
   const int64_t full = PanelWidth<T>();
   PanelState<T> panels[kPanelsPerTask];
   int64_t panel_count = 0;
@@ -226,13 +264,20 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
     panel.clear(head.value_dim);
   }
   const KeyRange seen = head.visible_to_any(first, end);
+  bool values_finite = is_narrow || AreFinite(head, seen);
+  HeadSlice<T> block = head;
   for (int64_t begin = block_begin(seen.begin); begin < seen.end; begin += kKeyBlock) {
     const bool is_next_chunk = begin % kKeyChunk == 0 && begin > seen.begin;
+    if constexpr (std::is_same_v<T, float>) {
+      const KeyRange some{std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
+      if (is_narrow) block = WidenBlock(head, some, scratch.widened.data());
+      if (is_narrow) values_finite = AreFinite(block, some);
+    }
     for (int64_t p = 0; p < panel_count; ++p) {
       if (is_next_chunk) EndChunk(panels[p], head.value_dim);
       const KeyRange mine = head.visible_to_any(panels[p].first, panels[p].first + panels[p].count);
       const KeyRange keys{std::max(begin, mine.begin), std::min({begin + kKeyBlock, seen.end, mine.end})};
-      if (keys.begin < keys.end) StepOfAnyWidth(head, panels[p], keys, values_finite, scratch.block.data());
+      if (keys.begin < keys.end) StepOfAnyWidth(block, panels[p], keys, values_finite, scratch.block.data());
     }
   }
   for (int64_t p = 0; p < panel_count; ++p) {
@@ -249,6 +294,7 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool valu
 template <class T>
 void ForwardHeads(const AttentionProblem& problem, std::span<const SequenceSpan> spans, View y, View lse) {
   const int64_t heads = problem.q.shape[1], rows_per_task = kPanelsPerTask * PanelWidth<T>();
+  const bool is_narrow = problem.pages && problem.k.dtype == DType::bf16;
   struct Task {
     const SequenceSpan* span;
     int64_t head, first;
@@ -267,24 +313,18 @@ void ForwardHeads(const AttentionProblem& problem, std::span<const SequenceSpan>
     const HeadSlice<T> head = slice_of<T>(problem, *task.span, task.head);
     if (head.queries == 0) return;
     const int64_t end = std::min(task.first + rows_per_task, head.queries);
-    const KeyRange seen = head.visible_to_any(task.first, end);
-    bool finite = true;
-    if (head.may_hide_keys()) {
-      head.for_runs(seen, [&](KeyRange part) {
-        finite = finite && AllFinite(head.value_row(part.begin), head.v_row, part.end - part.begin, head.value_dim);
-      });
-    }
     const auto at = [&](const View& view) {
       return static_cast<T*>(view.data) + task.span->batch * view.strides[0] + task.head * view.strides[1] +
              task.span->q_begin * view.strides[2];
     };
-    ForwardTask<T>(head, task.first, end, finite, scratch, {at(y), y.strides[2], at(lse), lse.strides[2]});
+    ForwardTask<T>(head, task.first, end, is_narrow, scratch, {at(y), y.strides[2], at(lse), lse.strides[2]});
   };
   // One task takes several short sequences: a sequence of 15 tokens takes only a few microseconds.
   const int64_t pairs = std::max<int64_t>(1, std::min(problem.q.shape[2], rows_per_task) * problem.k.shape[2]);
   parallel_ranges(static_cast<int64_t>(tasks.size()), kKeyBlock * kKeyBlock / pairs, [&](int64_t begin, int64_t end) {
     const FlushTinyNumbers flush;
-    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], problem.k.shape[2], PanelWidth<T>());
+    const ForwardScratch<T> scratch(problem.q.shape[3], problem.v.shape[3], problem.k.shape[2], PanelWidth<T>(),
+                                    is_narrow);
     for (int64_t t = begin; t < end; ++t) run(tasks[static_cast<size_t>(t)], scratch);
   });
 }
@@ -317,54 +357,6 @@ void forward_converted(AttentionProblem problem, View y, View lse) {
   attention_forward(problem, y, lse);
 }
 
-/// Copies in f32 of the bf16 pages of some sequences.
-class WidePages {
- public:
-  WidePages(const AttentionProblem& problem, std::span<const SequenceSpan> spans)
-      : elements_(kPageKeys * problem.k.shape[1] * (problem.k.shape[3] + problem.v.shape[3])),
-        tables_(static_cast<size_t>(problem.q_offsets.shape[0]), nullptr) {
-    std::vector<const uint16_t*> narrow;
-    for (const SequenceSpan& span : spans) {
-      for (int64_t page = 0; page * kPageKeys < span.k_end; ++page) {
-        narrow.push_back(static_cast<const uint16_t*>(problem.pages[span.index][page]));
-      }
-    }
-    memory_.emplace(std::max<int64_t>(1, std::ssize(narrow) * elements_));
-    for (int64_t page = 0; page < std::ssize(narrow); ++page) addresses_.push_back(memory_->data() + page * elements_);
-    const void* const* table = addresses_.data();
-    for (const SequenceSpan& span : spans) {
-      tables_[static_cast<size_t>(span.index)] = table;
-      table += (span.k_end + kPageKeys - 1) / kPageKeys;
-    }
-    parallel_ranges(std::ssize(narrow), kLeastElements / std::max<int64_t>(1, elements_),
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t page = begin; page < end; ++page) widen(narrow[static_cast<size_t>(page)], page);
-                    });
-  }
-  const void* const* const* tables() const { return tables_.data(); }
-
- private:
-  static constexpr int64_t kLeastElements = 1 << 16;  // for a task of its own
-
-  void widen(const uint16_t* from, int64_t page) const {
-    auto* to = reinterpret_cast<uint32_t*>(memory_->data() + page * elements_);
-    for (int64_t i = 0; i < elements_; ++i) to[i] = uint32_t{from[i]} << 16;
-  }
-
-  const int64_t elements_;
-  std::optional<Scratch<float>> memory_;
-  std::vector<const void*> addresses_;
-  std::vector<const void* const*> tables_;  // by index of sequence
-};
-
-/// The forward pass of sequences with many queries over bf16 pages, which are converted first.
-void forward_widened(AttentionProblem problem, std::span<const SequenceSpan> spans, View y, View lse) {
-  const WidePages wide(problem, spans);
-  problem.pages = wide.tables();
-  problem.k.dtype = problem.v.dtype = DType::f32;
-  ATTEND_DISPATCH(DType::f32, AttentionForward)(problem, spans, y, lse);
-}
-
 }  // namespace
 
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
@@ -378,7 +370,6 @@ void attention_forward(const AttentionProblem& problem, View y, View lse) {
   }
   if (!few.empty()) attention_decode(problem, few, y, lse);
   if (many.empty()) return;
-  if (problem.pages && problem.k.dtype == DType::bf16) return forward_widened(problem, many, y, lse);
   ATTEND_DISPATCH(problem.q.dtype, AttentionForward)(problem, many, y, lse);
 }
 }  // namespace attend::cpu

@@ -51,6 +51,16 @@ HWY_INLINE int PanelVectors(int64_t count) {
   return static_cast<int>((count + lanes - 1) / lanes);
 }
 
+/// Loads a vector of f32, or of bf16, which is widened.
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> LoadWide(const float* x) { return hn::LoadU(hn::ScalableTag<float>(), x); }
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> LoadWide(const BFloat16* x) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> halves;
+  const hn::RebindToUnsigned<decltype(d)> words;
+  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(x));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+}
+
 /// e^x for x ≤ 0, for weights: 2^(x log2 e) with a polynomial of degree 5 (relative error 9.2e-8; f32 itself has 6e-8).
 /// Below 2^-127 the exponent underflows and the result is exactly 0. NaN stays NaN.
 template <class D>
@@ -260,7 +270,7 @@ HWY_INLINE bool PanelScores(const HeadSlice<T>& head, const T* packed, int64_t f
   const Extra kind = BuildExtra<kVectors>(head, first, count, keys, extra, extra + kKeyBlock * width);
   if (kind == Extra::hides_all) return false;
   head.for_runs(keys, [&](KeyRange run) {
-    MultiplyRows<kVectors, T>({.in = {head.key_row(run.begin), head.k_row, 1, packed, width},
+    MultiplyRows<kVectors, T>({.in = {head.key_at(run.begin), head.k_row, head.k_feature, packed, width},
                                .depth = head.dim,
                                .c = scores + (run.begin - keys.begin) * width,
                                .c_row = width},

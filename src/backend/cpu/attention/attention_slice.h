@@ -28,6 +28,8 @@ template <class T>
 struct HeadSlice {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   int64_t q_row = 0, k_row = 0, v_row = 0;  ///< strides from one position to the next
+  int64_t k_feature = 1;                    ///< stride from one feature of a key to the next
+  int64_t first_held = 0;                   ///< the key at which k and v begin
   const void* const* pages = nullptr;       ///< the keys and values are in pages; k and v are null
   int64_t k_page = 0, v_page = 0;           ///< place of this head's keys and values in a page
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
@@ -48,14 +50,14 @@ struct HeadSlice {
 
   /// `Stored`: the type of keys and values in pages.
   template <class Stored = T>
-  const Stored* key_row(int64_t key) const {
+  const Stored* key_at(int64_t key) const {
     if (pages) return static_cast<const Stored*>(pages[key / kPageKeys]) + k_page + key % kPageKeys * k_row;
-    return without_pages<Stored>(k) + key * k_row;
+    return without_pages<Stored>(k) + (key - first_held) * k_row;
   }
   template <class Stored = T>
   const Stored* value_row(int64_t key) const {
     if (pages) return static_cast<const Stored*>(pages[key / kPageKeys]) + v_page + key % kPageKeys * v_row;
-    return without_pages<Stored>(v) + key * v_row;
+    return without_pages<Stored>(v) + (key - first_held) * v_row;
   }
   /// Keys or values outside of pages have type T.
   template <class Stored>
@@ -63,14 +65,16 @@ struct HeadSlice {
     if constexpr (std::is_same_v<Stored, T>) return x;
     return nullptr;
   }
+  /// The end of the keys from `begin` to `end` that are evenly spaced in memory.
+  int64_t run_end(int64_t begin, int64_t end) const {
+    return pages ? std::min((begin / kPageKeys + 1) * kPageKeys, end) : end;
+  }
   /// Calls run(part) for the parts of a range of keys that are evenly spaced in memory, in order.
   template <class F>
   void for_runs(KeyRange range, F&& run) const {
-    if (!pages) return run(range);
-    for (int64_t begin = range.begin; begin < range.end;) {
-      const int64_t end = std::min((begin / kPageKeys + 1) * kPageKeys, range.end);
+    for (int64_t begin = range.begin, end; begin < range.end; begin = end) {
+      end = run_end(begin, range.end);
       run(KeyRange{begin, end});
-      begin = end;
     }
   }
 
@@ -152,10 +156,11 @@ HeadSlice<T> slice_of(const AttentionProblem& problem, const SequenceSpan& span,
   slice.q_row = problem.q.strides[2];
   if (problem.pages) {
     slice.pages = problem.pages[span.index];
-    slice.k_row = problem.k.shape[3];
+    slice.k_row = 1;
+    slice.k_feature = kPageKeys;
     slice.v_row = problem.v.shape[3];
-    slice.k_page = kv_head * kPageKeys * slice.k_row;
-    slice.v_page = kPageKeys * (problem.k.shape[1] * slice.k_row + kv_head * slice.v_row);
+    slice.k_page = kv_head * kPageKeys * problem.k.shape[3];
+    slice.v_page = kPageKeys * (problem.k.shape[1] * problem.k.shape[3] + kv_head * slice.v_row);
   } else {
     slice.k = element<T>(problem.k, span.batch, kv_head, span.k_begin);
     slice.v = problem.v ? element<T>(problem.v, span.batch, kv_head, span.k_begin) : nullptr;

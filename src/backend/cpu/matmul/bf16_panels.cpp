@@ -97,6 +97,8 @@ bool has_bf16_panels(const ConstRows& weights) {
   return weights.dtype == DType::bf16 && bf16_unit() != nullptr && std::min(weights.rows, weights.cols) >= kBf16Block;
 }
 
+bool are_bf16_panels(const WeightMatrix& weight) { return weight.panels_for_bf16 && has_bf16_panels(weight.values); }
+
 size_t pack_bf16_panels(const ConstRows& weights, void* to) {
   const int64_t panels = blocks_in(weights.rows), words = panel_words(weights.cols);
   if (to != nullptr) {
@@ -110,7 +112,7 @@ size_t pack_bf16_panels(const ConstRows& weights, void* to) {
 bool multiply_bf16_panels(ConstRows x, std::span<const WeightProduct> products) {
   const Bf16Unit* unit = bf16_unit();
   const auto is_packed = [](const WeightProduct& product) {
-    return product.weight.panels != nullptr && has_bf16_panels(product.weight.values);
+    return product.weight.panels != nullptr && are_bf16_panels(product.weight);
   };
   if (unit == nullptr || !std::ranges::all_of(products, is_packed)) return false;
   if (unit->multiply_lines != nullptr && x.rows <= kBf16FewRows) return false;

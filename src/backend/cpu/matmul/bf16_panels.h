@@ -6,8 +6,11 @@
 // in the order of Bf16Block::b, with the inputs padded to a multiple of kBf16Block.
 namespace attend::cpu {
 
-/// Whether these weights are packed in this layout: a unit multiplies bf16, and the product is not too small for it.
+/// Whether these weights are packed in this layout for products with bf16: a unit multiplies it, and the product is not
+/// too small for it.
 bool has_bf16_panels(const ConstRows& weights);
+/// Whether the panels of this matrix have this layout.
+bool are_bf16_panels(const WeightMatrix& weight);
 /// Writes the panels if `to` is not null. Returns their size in bytes.
 size_t pack_bf16_panels(const ConstRows& weights, void* to);
 

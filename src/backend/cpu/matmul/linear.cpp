@@ -103,7 +103,7 @@ bool multiply_rounded(ConstRows x, const WeightProduct& product) {
 }
 
 bool has_panels(const WeightProduct& product) {
-  return product.weight.panels != nullptr && !has_bf16_panels(product.weight.values);
+  return product.weight.panels != nullptr && !are_bf16_panels(product.weight);
 }
 
 /// Every sum is cut by the length of a row of x alone: a row's bits do not depend on the number of rows.

@@ -137,10 +137,10 @@ constexpr int64_t kManyRows = 256;  // from this many rows on, packing in the pr
 
 bool uses_panels(int64_t rows) { return rows > HWY_DYNAMIC_DISPATCH(MostRowsInPlace)() && rows < kManyRows; }
 
-size_t pack_weights(const WeightMatrix& weight, void* to) {
+size_t pack_weights(const WeightMatrix& weight, bool bf16, void* to) {
   const ConstRows& values = weight.values;
   if (values.dtype == DType::i8) return pack_int8(weight, to);
-  if (has_bf16_panels(values)) return pack_bf16_panels(values, to);
+  if (bf16 && has_bf16_panels(values)) return pack_bf16_panels(values, to);
   const int64_t width = HWY_DYNAMIC_DISPATCH(PanelWidth)(), panels = (values.rows + width - 1) / width;
   const auto bytes = static_cast<size_t>(width * values.cols) * size_of(values.dtype);
   if (to != nullptr) {
