@@ -4,26 +4,6 @@
 
 namespace attend {
 
-size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-    case DType::i16:
-      return 2;
-    case DType::i8:
-    case DType::u8:
-    case DType::boolean:
-      return 1;
-  }
-  return 0;
-}
-
 const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -48,14 +28,6 @@ const char* name_of(DType dtype) {
       return "bool";
   }
   return "?";
-}
-
-float to_float(BFloat16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
-
-BFloat16 to_bfloat16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};  // keep NaN quiet
-  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
 float to_float(Float16 value) {

@@ -106,16 +106,16 @@ TEST(Devices, TheTypeOfACacheNeedsACache) {
     return folder.file(kind);
   };
   const std::string with = trained("transformer", kTinyTransformer), without = trained("rnn", kTinyRnn);
-  const std::string problem = without + ": this model keeps no keys and values\n";
+  const std::string problem = without + ": this model keeps no keys and values; see attend ";
   for (const Words& command :
        {Words{"translate", without, "1 2", "--cache", "bf16"}, Words{"evaluate", without, pairs, "--cache", "f32"}}) {
     const Finished finished = attend_command(command + Words{"--device", "cpu"});
     expect_one_line(finished, 2);
-    EXPECT_EQ(finished.err, "attend: --cache has no effect on " + problem);
+    EXPECT_EQ(finished.err, "attend: --cache has no effect on " + problem + command[0] + " --help\n");
   }
   const Finished served = attend_command({"serve", without, "--cache", "bf16", "--port", "0"});
   EXPECT_EQ(served.code, 2);
-  EXPECT_NE(served.err.find("attend: --cache has no effect: none of these models keeps keys and values\n"),
+  EXPECT_NE(served.err.find("attend: --cache has no effect: none of these models keeps keys and values; see "),
             std::string::npos)
       << served.err;
   const Finished kept = attend_command({"evaluate", with, pairs, "--cache", "bf16", "--device", "cpu"});

@@ -25,8 +25,9 @@ Tensor as_f32(const Tensor& weight);
 Tensor row_scales(const Tensor& weight);
 
 /// Keeps, beside a matrix in any format, a copy in the layout that products with several rows read fastest, in the
-/// precision of the calling thread. Results keep their bits in any precision. The copy takes as much memory as the matrix, so it is for matrices that serve many requests, and
-/// the matrix must not change afterwards. Does nothing on devices and in formats that gain nothing.
+/// precision of the calling thread. Results keep their bits in any precision. The copy takes as much memory as the
+/// matrix, so it is for matrices that serve many requests, and the matrix must not change afterwards. Does nothing on
+/// devices and in formats that gain nothing.
 void pack_matrix(const Tensor& weight);
 
 /// Whether the matrix is bf16, or int8 with scales. Such a matrix is for inference only.

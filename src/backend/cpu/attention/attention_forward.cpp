@@ -361,7 +361,7 @@ void forward_converted(AttentionProblem problem, View y, View lse) {
 
 void attention_forward(const AttentionProblem& problem, View y, View lse) {
   if (!problem.pages && problem.k.dtype != problem.q.dtype) return forward_converted(problem, y, lse);
-  constexpr int64_t kFewQueries = 6;  // for example a beam: attention_decode gives the same bits and wastes no lanes
+  constexpr int64_t kFewQueries = 12;  // a beam or guesses: attention_decode gives the same bits and wastes no lanes
   std::vector<SequenceSpan> few, many;
   for (const SequenceSpan& span : sequences_of(problem)) {
     const bool is_packed = problem.q_offsets && !problem.pages;
