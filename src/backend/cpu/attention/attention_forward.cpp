@@ -25,17 +25,36 @@ namespace attend::cpu::HWY_NAMESPACE {
 /// Panels that go through the keys together, so that each block of k and v is read from L3 once for all of them.
 inline constexpr int64_t kPanelsPerTask = 8;
 
-/// Working memory that the tasks of a thread reuse.
+/// Working memory that the tasks of a thread reuse, in one piece: with short sequences, taking memory costs as much as
+/// the arithmetic.
 template <class T>
-struct ForwardScratch {
+class ForwardScratch {
+ public:
   ForwardScratch(int64_t dim, int64_t value_dim, int64_t keys, int64_t width, bool is_narrow)
-      : packed(kPanelsPerTask * dim * width),
-        output(kPanelsPerTask * value_dim * width),
-        earlier(keys > kKeyChunk ? kPanelsPerTask * value_dim * width : 0),
-        block(3 * kKeyBlock * width),
-        rows(5 * kPanelsPerTask * width),
-        widened(is_narrow ? kKeyBlock * (dim + value_dim) : 0) {}
-  Scratch<T> packed, output, earlier, block, rows, widened;
+      : memory_(Sizes(dim, value_dim, keys, width, is_narrow).total()) {
+    const Sizes sizes(dim, value_dim, keys, width, is_narrow);
+    packed = memory_.data();
+    output = packed + sizes.packed;
+    earlier = output + sizes.output;
+    block = earlier + sizes.earlier;
+    rows = block + sizes.block;
+    widened = rows + sizes.rows;
+  }
+  T *packed, *output, *earlier, *block, *rows, *widened;
+
+ private:
+  struct Sizes {
+    Sizes(int64_t dim, int64_t value_dim, int64_t keys, int64_t width, bool is_narrow)
+        : packed(kPanelsPerTask * dim * width),
+          output(kPanelsPerTask * value_dim * width),
+          earlier(keys > kKeyChunk ? output : 0),
+          block(3 * kKeyBlock * width),
+          rows(5 * kPanelsPerTask * width),
+          widened(is_narrow ? kKeyBlock * (dim + value_dim) : 0) {}
+    int64_t total() const { return packed + output + earlier + block + rows + widened; }
+    int64_t packed, output, earlier, block, rows, widened;
+  };
+  Scratch<T> memory_;
 };
 
 /// The state of one panel. Points into the scratch memory.
@@ -248,15 +267,15 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool is_n
   for (int64_t i = first; i < end; i += full, ++panel_count) {
     PanelState<T>& panel = panels[panel_count];
     const int64_t p = panel_count;
-    const auto row = [&](int64_t n) { return scratch.rows.data() + (5 * p + n) * full; };
+    const auto row = [&](int64_t n) { return scratch.rows + (5 * p + n) * full; };
     panel = {.first = i,
              .count = std::min(full, end - i),
-             .packed = scratch.packed.data() + p * head.dim * full,
-             .output = scratch.output.data() + p * head.value_dim * full,
+             .packed = scratch.packed + p * head.dim * full,
+             .output = scratch.output + p * head.value_dim * full,
              .max = row(0),
              .sum = row(1),
              .decay = row(2),
-             .earlier_output = scratch.earlier.data() + p * head.value_dim * full,
+             .earlier_output = scratch.earlier + p * head.value_dim * full,
              .earlier_max = row(3),
              .earlier_sum = row(4)};
     panel.width = PanelVectors<T>(panel.count) * (full / kTileVectors);
@@ -270,14 +289,14 @@ void ForwardTask(const HeadSlice<T>& head, int64_t first, int64_t end, bool is_n
     const bool is_next_chunk = begin % kKeyChunk == 0 && begin > seen.begin;
     if constexpr (std::is_same_v<T, float>) {
       const KeyRange some{std::max(begin, seen.begin), std::min(begin + kKeyBlock, seen.end)};
-      if (is_narrow) block = WidenBlock(head, some, scratch.widened.data());
+      if (is_narrow) block = WidenBlock(head, some, scratch.widened);
       if (is_narrow) values_finite = AreFinite(block, some);
     }
     for (int64_t p = 0; p < panel_count; ++p) {
       if (is_next_chunk) EndChunk(panels[p], head.value_dim);
       const KeyRange mine = head.visible_to_any(panels[p].first, panels[p].first + panels[p].count);
       const KeyRange keys{std::max(begin, mine.begin), std::min({begin + kKeyBlock, seen.end, mine.end})};
-      if (keys.begin < keys.end) StepOfAnyWidth(block, panels[p], keys, values_finite, scratch.block.data());
+      if (keys.begin < keys.end) StepOfAnyWidth(block, panels[p], keys, values_finite, scratch.block);
     }
   }
   for (int64_t p = 0; p < panel_count; ++p) {
