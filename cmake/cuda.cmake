@@ -63,7 +63,7 @@ endfunction()
 
 # The base functions that the kernels use are a part of the plug-in.
 add_library(attend_cuda MODULE ${cuda_sources} ${PROJECT_SOURCE_DIR}/src/base/dtype.cpp
-                               ${PROJECT_SOURCE_DIR}/src/base/shape.cpp)
+                               ${PROJECT_SOURCE_DIR}/src/base/error.cpp ${PROJECT_SOURCE_DIR}/src/base/shape.cpp)
 attend_cuda_settings(attend_cuda)
 # One PTX serves all devices, to save time. Kernels that overlap or form clusters on sm_90 contain instructions that the
 # PTX of sm_80 does not have, so that their files are compiled for both.

@@ -16,7 +16,7 @@ if(NOT MPI_FOUND)
 endif()
 
 file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/distributed/mpi/*.cpp)
-add_library(attend_mpi MODULE ${mpi_sources})
+add_library(attend_mpi MODULE ${mpi_sources} ${PROJECT_SOURCE_DIR}/src/base/error.cpp)
 target_include_directories(attend_mpi PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(attend_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)  # only the C interface is used
 target_link_libraries(attend_mpi PRIVATE attend_settings PkgConfig::MPI Threads::Threads)

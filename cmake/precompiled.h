@@ -1,5 +1,10 @@
 // The headers that most files include, precompiled once per part of the build (see src/CMakeLists.txt). No file relies
 // on this header: each includes what it uses, and ATTEND_PRECOMPILE=OFF builds without it.
+
+// libstdc++'s Bessel functions and the like, which every file that includes <cmath> would instantiate.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+
 #include <algorithm>
 #include <array>
 #include <charconv>

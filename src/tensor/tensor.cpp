@@ -18,6 +18,13 @@ Storage::~Storage() {
 Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, Strides strides, int64_t offset)
     : storage_(std::move(storage)), dtype_(dtype), shape_(shape), strides_(strides), offset_(offset) {}
 
+// Here and not in the header, because they would be inlined wherever a struct holds tensors.
+Tensor::Tensor(const Tensor& other) = default;
+Tensor::Tensor(Tensor&& other) noexcept = default;
+Tensor& Tensor::operator=(const Tensor& other) = default;
+Tensor& Tensor::operator=(Tensor&& other) noexcept = default;
+Tensor::~Tensor() = default;
+
 Device Tensor::device() const { return storage_ ? storage_->device() : kCpu; }
 
 bool Tensor::is_contiguous() const {

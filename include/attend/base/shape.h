@@ -18,10 +18,7 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  explicit Shape(std::span<const int64_t> dims) : rank_(static_cast<int64_t>(dims.size())) {
-    require<ShapeError>(rank_ <= kMaxRank, "shape: at most ", kMaxRank, " axes are supported, got ", rank_);
-    std::copy(dims.begin(), dims.end(), dims_.begin());
-  }
+  explicit Shape(std::span<const int64_t> dims);
 
   int64_t rank() const { return rank_; }
   int64_t operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }
@@ -40,14 +37,12 @@ class Shape {
   /// Maps an axis in -rank … rank-1 to 0 … rank-1; negative axes count from the end. Throws a ShapeError that names
   /// `op` if the axis is out of range.
   int64_t axis(int64_t axis, const char* op) const {
-    require<ShapeError>(axis >= -rank_ && axis < rank_, op, ": axis ", axis, " is out of range for shape ", *this);
+    if (axis < -rank_ || axis >= rank_) [[unlikely]]
+      throw_no_axis(axis, op);
     return axis < 0 ? axis + rank_ : axis;
   }
 
-  void push_back(int64_t dim) {
-    require<ShapeError>(rank_ < kMaxRank, "shape: at most ", kMaxRank, " axes are supported");
-    dims_[static_cast<size_t>(rank_++)] = dim;
-  }
+  void push_back(int64_t dim);
 
   /// A copy with the last axis replaced.
   Shape with_last(int64_t dim) const {
@@ -57,13 +52,11 @@ class Shape {
   }
 
   friend bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a, b); }
-  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-    out << '[';
-    for (int64_t i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape[i];
-    return out << ']';
-  }
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
  private:
+  [[noreturn]] void throw_no_axis(int64_t axis, const char* op) const;
+
   std::array<int64_t, kMaxRank> dims_{};
   int64_t rank_ = 0;
 };

@@ -90,7 +90,7 @@ class Printer {
 };
 
 void append_escape(std::string& out, char32_t unit) {
-  std::array<char, 8> escape{};
+  std::array<char, 12> escape{};
   std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(unit));
   out += escape.data();
 }
