@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "attend/io/json.h"
+#include "io/printable.h"
+#include "serve/host_name.h"
+#include "serve/request_fields.h"
 
 namespace attend {
 namespace {
@@ -22,17 +25,13 @@ bool is_preflight(const HttpRequest& head) {
   return head.method == "OPTIONS" && head.has("access-control-request-method");
 }
 
-const char* error_type(int status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 503:
-      return "server_error";
-    default:
-      return "invalid_request_error";
-  }
+std::string foreign_page(std::string_view origin, bool is_for_page) {
+  const std::string pages = origin.empty() ? "other web sites" : "web pages of " + in_quotes(origin);
+  const std::string own =
+      "if this is the server's own page behind a proxy, let the proxy pass on the header Host and "
+      "name the host with --server-name";
+  if (is_for_page) return "requests from " + pages + " are refused; " + own;
+  return "requests from " + pages + " are refused; --cors-origin allows an origin; " + own;
 }
 
 }  // namespace
@@ -59,32 +58,45 @@ bool Admission::is_allowed_origin(std::string_view origin) const {
   });
 }
 
-/// Whether a request comes from a page of another origin, or through a host name that is not ours.
-bool Admission::is_foreign(const HttpRequest& head) const {
-  if (head.count("host") > 1 || head.count("origin") > 1) return true;
+bool Admission::is_own(const std::string& host, const std::string& origin) const {
+  if (is_own_request(host, origin, options_.host)) return true;
+  return std::ranges::any_of(options_.names, [&](const std::string& name) {
+    // A proxy in front may speak TLS.
+    const bool is_proxied = host_name(host) == name && origin == "https://" + host;
+    return is_own_request(host, is_proxied ? "" : origin, name);
+  });
+}
+
+std::optional<std::string> Admission::objection(const HttpRequest& head) const {
+  if (head.count("host") > 1 || head.count("origin") > 1) return "expected one header Host and at most one Origin";
   const std::string host(head.header("host")), origin(head.header("origin"));
-  const bool may_share = !is_for_page(head);
-  const bool is_shared = may_share && is_allowed_origin(origin);
   const std::string_view site = head.header("sec-fetch-site");
-  if ((site == "cross-site" || site == "same-site") && !is_shared && !opens_page(head)) return true;
+  const bool is_page = is_for_page(head), is_shared = !is_page && is_allowed_origin(origin);
+  // HTTP/1.0 has no header Host. Browsers send it.
+  if (head.is_http10 && !head.has("host") && origin.empty() && site.empty() && !is_page) return std::nullopt;
+  if (host.empty()) return "expected a header Host";
+  const bool is_foreign = (site == "cross-site" || site == "same-site") && !is_shared && !opens_page(head);
+  if (is_foreign) return foreign_page(origin, is_page);
   const std::string checked = is_shared ? "" : origin;
-  const auto is_own = [&](const std::string& name) { return is_own_request(host, checked, name); };
-  if (is_own(options_.host) || std::ranges::any_of(options_.names, is_own)) return false;
+  if (is_own(host, checked)) return std::nullopt;
+  if (is_own(host, "")) return foreign_page(origin, is_page);
   // A request with a key cannot be forged by a page that has none.
-  return options_.api_keys.empty() || !may_share || !checked.empty() || host.empty();
+  if (!options_.api_keys.empty() && !is_page && checked.empty()) return std::nullopt;
+  return "the host name " + in_quotes(host_name(host)) + " is not this server's; --server-name adds a name";
 }
 
 bool Admission::has_key(const HttpRequest& head) const {
-  constexpr std::string_view kBearer = "Bearer ";
-  std::string_view given = head.header("authorization");
-  if (given.starts_with(kBearer)) given.remove_prefix(kBearer.size());
+  const std::string_view given = head.header("authorization");
+  const size_t blank = std::min(given.find(' '), given.size());
+  if (ascii_lower(given.substr(0, blank)) != "bearer") return false;
+  const std::string_view key = trimmed(given.substr(blank));
   bool is_known = false;
-  for (const std::string& key : options_.api_keys) is_known |= is_same_secret(given, key);
+  for (const std::string& known : options_.api_keys) is_known |= is_same_secret(key, known);
   return is_known;
 }
 
 std::optional<Refusal> Admission::check(const HttpRequest& head) const {
-  if (is_foreign(head)) return Refusal{403, "this page answers only its own address on this machine"};
+  if (const auto why = objection(head)) return Refusal{403, *why};
   if (is_closed_) return Refusal{503, "the server is stopping"};
   if (is_preflight(head) && !is_for_page(head)) return std::nullopt;
   if (head.method != "GET" && head.method != "POST" && head.method != "HEAD") {
@@ -93,6 +105,10 @@ std::optional<Refusal> Admission::check(const HttpRequest& head) const {
   if (head.has("range")) return Refusal{416, "range requests are not supported"};
   if (has_models_ && !is_for_page(head) && !options_.api_keys.empty() && head.path != "/health" && !has_key(head)) {
     return Refusal{401, "expected a valid API key in the header 'Authorization: Bearer KEY'"};
+  }
+  const bool is_multipart = ascii_lower(head.header("content-type")).starts_with("multipart/");
+  if (is_multipart && (!has_models_ || head.path != "/translate")) {
+    return Refusal{415, "the body must not be multipart"};
   }
   return std::nullopt;
 }
@@ -108,6 +124,7 @@ std::vector<HttpHeader> Admission::headers(const HttpRequest& head) const {
     return result;
   }
   result.push_back({"Access-Control-Allow-Origin", std::string(origin)});
+  result.push_back({"Access-Control-Expose-Headers", "Retry-After, x-request-id"});
   result.push_back({"Vary", "Origin"});
   if (is_preflight(head)) {
     result.push_back({"Access-Control-Allow-Methods", "GET, POST"});
@@ -119,19 +136,13 @@ std::vector<HttpHeader> Admission::headers(const HttpRequest& head) const {
 }
 
 HttpResponse Admission::refuse(const HttpRequest& head, const Refusal& refusal) const {
-  const bool has_head = !head.method.empty();
-  HttpResponse response{.status = refusal.status};
-  if (has_head) response.headers = headers(head);
+  HttpResponse response{.status = refusal.status, .body = Json{{"error", refusal.why}}.dump()};
+  if (has_models_ && !is_for_page(head)) {
+    response.body = error_response(head.path, RequestError(refusal.status, refusal.why)).body;
+  }
+  response.headers = headers(head);
   if (refusal.status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   if (refusal.status == 503) response.headers.push_back({"Retry-After", "5"});
-  if (has_models_ && has_head && !is_for_page(head)) {
-    response.body =
-        Json{{"error",
-              {{"message", refusal.why}, {"type", error_type(refusal.status)}, {"param", nullptr}, {"code", nullptr}}}}
-            .dump();
-  } else {
-    response.body = Json{{"error", refusal.why}}.dump();
-  }
   return response;
 }
 

@@ -26,7 +26,9 @@ class Admission {
 
  private:
   bool is_allowed_origin(std::string_view origin) const;
-  bool is_foreign(const HttpRequest& head) const;
+  /// Why a request is refused that comes from a page of another origin, or through a host name that is not ours.
+  std::optional<std::string> objection(const HttpRequest& head) const;
+  bool is_own(const std::string& host, const std::string& origin) const;
   bool has_key(const HttpRequest& head) const;
 
   const ServerOptions& options_;

@@ -30,12 +30,18 @@ constexpr Route kRoutes[] = {
     {"/metrics", "GET", answer_metrics},
 };
 
-const Route& route_of(const HttpRequest& request) {
+/// The route of a path; null if there is none.
+const Route* find_route(std::string_view path) {
   constexpr std::string_view kModel = "/v1/models/";
   const auto found = std::ranges::find_if(kRoutes, [&](const Route& route) {
-    return request.path == route.path || (route.answer == answer_models && request.path.starts_with(kModel));
+    return path == route.path || (route.answer == answer_models && path.starts_with(kModel));
   });
-  if (found == std::end(kRoutes)) throw RequestError(404, "no such path: " + in_quotes(request.path));
+  return found == std::end(kRoutes) ? nullptr : found;
+}
+
+const Route& route_of(const HttpRequest& request) {
+  const Route* found = find_route(request.path);
+  if (found == nullptr) throw RequestError(404, "no such path: " + in_quotes(request.path));
   const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
   if (method != found->method) {
     throw RequestError(405, request.path + " takes " + found->method + ", not " + in_quotes(request.method));
@@ -55,6 +61,17 @@ std::string client_of(const HttpRequest& request, const std::string& user) {
 }
 
 }  // namespace
+
+std::string route_name(std::string_view path) {
+  const Route* route = find_route(path);
+  return route == nullptr ? "other" : route->path;
+}
+
+std::string methods_of(std::string_view path) {
+  const Route* route = find_route(path);
+  const std::string_view method = route == nullptr ? "" : route->method;
+  return method == "GET" ? "GET, HEAD" : method == "POST" ? "POST" : "GET, HEAD, POST";
+}
 
 ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, ModelMetrics& figures)
     : own(std::move(served)),
@@ -79,16 +96,19 @@ ModelApi::ModelApi(std::vector<ServedModel> models, const ModelApiOptions& optio
 ModelApi::~ModelApi() { stop(); }
 
 void ModelApi::State::answer(const HttpRequest& request, Responder responder) {
+  const auto fail = [&](const RequestError& error) {
+    if (!responder.is_valid()) return;
+    if (error.status == 405) responder.add_header("Allow", methods_of(request.path));
+    responder.send(error_response(request.path, error));
+  };
   try {
-    const Route& route = route_of(request);
-    responder.on_status([this, path = std::string(route.path)](int status) { context.metrics.answered(path, status); });
-    route.answer(context, request, responder);
+    route_of(request).answer(context, request, responder);
   } catch (const RequestError& error) {
-    if (responder.is_valid()) responder.send(error_response(error));
+    fail(error);
   } catch (const std::bad_alloc&) {
-    if (responder.is_valid()) responder.send(error_response({503, "out of memory for this request"}));
+    fail({503, "out of memory for this request"});
   } catch (const std::exception& error) {
-    if (responder.is_valid()) responder.send(error_response({400, error.what()}));
+    fail({400, error.what()});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/generation_task.h"
@@ -35,6 +36,11 @@ void answer_detokenize(RouteContext& context, const HttpRequest& request, Respon
 void answer_models(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_health(RouteContext& context, const HttpRequest& request, Responder& responder);
 void answer_metrics(RouteContext& context, const HttpRequest& request, Responder& responder);
+
+/// The path of the route that answers a path, for metrics: "other" if there is none.
+std::string route_name(std::string_view path);
+/// The methods that a path takes, for the header Allow.
+std::string methods_of(std::string_view path);
 
 /// Runs a generating request.
 void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder);

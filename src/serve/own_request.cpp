@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "attend/serve/server.h"
+#include "serve/host_name.h"
 
 namespace attend {
 namespace {
@@ -18,10 +19,7 @@ bool is_address(const std::string& name) {
 }  // namespace
 
 bool is_own_request(const std::string& host, const std::string& origin, const std::string& own) {
-  const size_t bracket = host.rfind(']');
-  const size_t colon = host.find(':', bracket == std::string::npos ? 0 : bracket);
-  std::string name = host.substr(0, colon);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = host_name(host);
   const bool is_ours = name == "localhost" || name == own || is_address(name);
   return is_ours && (origin.empty() || origin == "http://" + host);
 }

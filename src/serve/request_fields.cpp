@@ -5,6 +5,7 @@
 
 #include "io/json_depth.h"
 #include "io/printable.h"
+#include "serve/http/form.h"
 
 namespace attend {
 namespace {
@@ -51,6 +52,15 @@ HttpResponse error_response(const RequestError& error) {
   return response;
 }
 
+HttpResponse error_response(const std::string& path, const RequestError& error) {
+  HttpResponse response = error_response(error);
+  if (path != "/translate" && path != "/languages") return response;
+  std::string message = error.what();
+  std::ranges::replace(message, '\n', ' ');
+  response.body = Json{{"error", message}}.dump();
+  return response;
+}
+
 RequestFields::RequestFields(const std::string& body) {
   if (!is_shallow_json(body)) throw RequestError(400, "the JSON is nested too deep");
   json_ = Json::parse_or_null(body);
@@ -60,16 +70,40 @@ RequestFields::RequestFields(const std::string& body) {
 RequestFields RequestFields::json_or_form(const HttpRequest& request) {
   const std::string& body = request.body;
   const size_t begin = body.find_first_not_of(" \t\r\n");
-  const bool is_form = request.header("content-type").starts_with("application/x-www-form-urlencoded");
-  if (!is_form || begin == std::string::npos || body[begin] == '{') return RequestFields(body);
+  const std::string_view content_type = request.header("content-type");
+  const std::string type = ascii_lower(trimmed(content_type.substr(0, content_type.find(';'))));
+  const bool is_multipart = type == "multipart/form-data";
+  // curl -d declares any body as a form, JSON too.
+  const bool is_form =
+      is_multipart || (type == "application/x-www-form-urlencoded" && begin != std::string::npos && body[begin] != '{');
+  if (!is_form) return RequestFields(body);
   RequestFields fields;
   fields.json_ = Json::object();
-  for (const auto& [name, value] : read_form(body)) {
-    const bool is_number =
-        !value.empty() && value.size() < 10 && std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; });
-    fields.json_[name] = is_number && name != "q" ? Json(std::stoll(value)) : Json(value);
+  for (FormField& field : is_multipart ? read_multipart(body, content_type) : read_form_body(body)) {
+    fields.add_form_field(std::move(field.name), std::move(field.value));
   }
   return fields;
+}
+
+/// Numbers are digits; a repeated `q` is a list.
+void RequestFields::add_form_field(std::string name, std::string value) {
+  constexpr std::string_view kNumber = "alternatives", kList = "q";
+  if (valid_utf8_prefix(name) != name.size()) throw RequestError(400, "a name in the form is not valid UTF-8");
+  if (valid_utf8_prefix(value) != value.size()) fail(name, "is not valid UTF-8");
+  const bool is_number =
+      !value.empty() && value.size() < 10 && std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; });
+  Json item = is_number && name == kNumber ? Json(std::stoll(value)) : Json(std::move(value));
+  const Json* before = find(name);
+  known_.erase(name);
+  if (before == nullptr) {
+    json_[name] = std::move(item);
+  } else if (name != kList) {
+    fail(name, "is given twice");
+  } else if (before->is_array()) {
+    json_[name].push_back(std::move(item));
+  } else {
+    json_[name] = Json::array({*before, std::move(item)});
+  }
 }
 
 RequestFields::RequestFields(Json object, std::string name) : json_(std::move(object)), prefix_(std::move(name)) {

@@ -23,7 +23,9 @@ struct RequestError : Error {
 
 /// {"error": {"message": …, "type": …, "param": …, "code": …}}
 HttpResponse error_response(const RequestError& error);
-/// The same as JSON text, for an error in a stream.
+/// The response to an error of a request to this path: on LibreTranslate's paths {"error": "message"}, as there.
+HttpResponse error_response(const std::string& path, const RequestError& error);
+/// The error in OpenAI's shape as JSON text, for an error in a stream.
 std::string error_json(const RequestError& error);
 
 struct NumberRange {
@@ -35,7 +37,7 @@ class RequestFields {
  public:
   /// Throws RequestError if the body is not a JSON object.
   explicit RequestFields(const std::string& body);
-  /// The fields of a JSON object or, as curl -d a=b sends them, of a form.
+  /// The fields of a JSON object or, as curl -d a=b and curl -F a=b send them, of a form.
   static RequestFields json_or_form(const HttpRequest& request);
   /// The fields of an inner object, whose name is part of the messages.
   RequestFields(Json object, std::string name);
@@ -60,6 +62,7 @@ class RequestFields {
 
  private:
   RequestFields() = default;
+  void add_form_field(std::string name, std::string value);
   std::string full(const std::string& name) const { return prefix_ + name; }
 
   Json json_;

@@ -1,7 +1,10 @@
 #include "attend/serve/server.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "attend/base/error.h"
@@ -15,6 +18,25 @@ namespace {
 
 constexpr size_t kPageThreads = 32;
 constexpr int kTries = 20;  // ports tried after one in use
+
+/// Names of requests that no other request has, in this or another process.
+class RequestIds {
+ public:
+  std::string next() {
+    char text[48];
+    std::snprintf(text, sizeof text, "req_%016llx%016llx", static_cast<unsigned long long>(process_),
+                  static_cast<unsigned long long>(++count_));
+    return text;
+  }
+
+ private:
+  static uint64_t random() {
+    std::random_device device;
+    return static_cast<uint64_t>(device()) << 32 | device();
+  }
+  uint64_t process_ = random();
+  uint64_t count_ = random();  // used by the server's thread only
+};
 
 void answer(Api& page, HttpRequest request, Responder responder) {
   ApiRequest asked{.method = request.method == "HEAD" ? "GET" : request.method,
@@ -40,19 +62,45 @@ struct Server::State {
         admission(options, page != nullptr, models != nullptr),
         pool(kPageThreads),
         http({.check = [this](const HttpRequest& head) { return admission.check(head); },
-              .refuse = [this](const HttpRequest& head, const Refusal& why) { return admission.refuse(head, why); },
+              .refuse = [this](const HttpRequest& head, const Refusal& why) { return refuse(head, why); },
               .handle = [this](HttpRequest request,
                                Responder responder) { route(std::move(request), std::move(responder)); }},
              {}) {
     take_port();
   }
 
+  HttpResponse refuse(const HttpRequest& head, const Refusal& why) {
+    HttpResponse response = admission.refuse(head, why);
+    response.headers.push_back({"x-request-id", ids.next()});
+    if (why.status == 405) {
+      const bool is_page = models == nullptr || admission.is_for_page(head);
+      response.headers.push_back({"Allow", is_page ? "GET, HEAD, POST" : methods_of(head.path)});
+    }
+    if (models != nullptr) models->state().context.metrics.answered(counted_path(head), why.status);
+    return response;
+  }
+
+  /// The path in metrics: one of a fixed set, whatever clients send.
+  std::string counted_path(const HttpRequest& head) const {
+    if (!admission.is_for_page(head)) return route_name(head.path);
+    return head.path.starts_with("/api/") ? "/api" : head.path.starts_with("/view") ? "/view" : "/";
+  }
+
   void route(HttpRequest request, Responder responder) {
+    responder.add_header("x-request-id", ids.next());
+    if (models != nullptr) {
+      responder.on_status([metrics = &models->state().context.metrics, path = counted_path(request)](int status) {
+        metrics->answered(path, status);
+      });
+    }
     for (HttpHeader& header : admission.headers(request)) {
       responder.add_header(std::move(header.name), std::move(header.value));
     }
     if (request.method == "OPTIONS") return responder.send({.status = 204, .type = {}});
-    if (!admission.is_for_page(request)) return models->state().handle(std::move(request), std::move(responder));
+    if (!admission.is_for_page(request)) {
+      responder.set_failure_body(error_response(request.path, RequestError(500, "the request failed")).body);
+      return models->state().handle(std::move(request), std::move(responder));
+    }
     const auto shared = std::make_shared<std::pair<HttpRequest, Responder>>(std::move(request), std::move(responder));
     pool.add([this, shared] {
       try {
@@ -77,6 +125,7 @@ struct Server::State {
   Api* page;
   ModelApi* models;
   Admission admission;
+  RequestIds ids;
   WorkerPool pool;
   HttpServer http;
   int port = 0;
@@ -98,6 +147,8 @@ std::string Server::address() const {
   const std::string shown = is_any ? "localhost" : host.find(':') != std::string::npos ? "[" + host + "]" : host;
   return "http://" + shown + ":" + std::to_string(state_->port) + "/";
 }
+
+int64_t Server::running() const { return state_->http.running(); }
 
 void Server::start() {
   state_->http.start();

@@ -45,14 +45,33 @@ TEST(RequestParser, GivesTheSameRequestForPiecesOfAnySize) {
   }
 }
 
+/// Clients of proxies send them; the host in the target counts (RFC 9112, section 3.2.2).
+TEST(RequestParser, ReadsTargetsInAbsoluteForm) {
+  const auto read = [](const std::string& target) {
+    RequestParser parser;
+    EXPECT_EQ(parser.push("GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n"), State::complete) << target;
+    return parser.take();
+  };
+  const HttpRequest request = read("HTTP://here:80/a%20b?x=1");
+  EXPECT_EQ(request.target, "/a%20b?x=1");
+  EXPECT_EQ(request.path, "/a b");
+  EXPECT_EQ(request.query.at("x"), "1");
+  EXPECT_EQ(request.header("host"), "here:80");
+  EXPECT_EQ(read("https://[::1]").target, "/");
+  EXPECT_EQ(read("http://here?x").target, "/?x");
+  EXPECT_EQ(read("/http://there/").header("host"), "other");
+}
+
 int status_for(const std::string& bytes) {
   RequestParser parser;
   return parser.push(bytes) == State::refused ? parser.refusal().status : 0;
 }
 
 TEST(RequestParser, RefusesMalformedHeads) {
-  for (const char* line : {"GET /", "GET  / HTTP/1.1", "GET / HTTP/1.1 x", " GET / HTTP/1.1", "G@T / HTTP/1.1",
-                           "GET a HTTP/1.1", "GET http://a/ HTTP/1.1", "GET /\x01 HTTP/1.1", "GET / FTP/1.1"}) {
+  for (const char* line :
+       {"GET /", "GET  / HTTP/1.1", "GET / HTTP/1.1 x", " GET / HTTP/1.1", "G@T / HTTP/1.1", "GET a HTTP/1.1",
+        "GET http:// HTTP/1.1", "GET http:///a HTTP/1.1", "GET http://u@a/ HTTP/1.1", "GET ftp://a/ HTTP/1.1",
+        "GET /\x01 HTTP/1.1", "GET / FTP/1.1"}) {
     EXPECT_EQ(status_for(std::string(line) + "\r\n\r\n"), 400) << line;
   }
   EXPECT_EQ(status_for("GET / HTTP/2.0\r\n\r\n"), 505);

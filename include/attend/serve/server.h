@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ struct ServerOptions {
   std::string host = "127.0.0.1";           ///< address to listen on
   int port = 8757;                          ///< 0: any free port
   bool other_port = true;                   ///< use another port if this one is in use
-  std::vector<std::string> names{};         ///< further host names that requests may be addressed to
-  std::vector<std::string> cors_origins{};  ///< origins of other web pages that may use the models; "*": all
+  std::vector<std::string> names{};         ///< further host names that requests may be addressed to, in lower case
+  std::vector<std::string> cors_origins{};  ///< like https://app.example: pages that may use the models; "*": all
   std::vector<std::string> api_keys{};      ///< if not empty, requests to the models need one of these keys
 };
 
@@ -33,6 +34,7 @@ class Server {
   int port() const;
   std::string address() const;  ///< http://127.0.0.1:8757/
   void start();                 ///< starts to serve, in background threads
+  int64_t running() const;      ///< number of requests that are not answered yet
   /// Rejects further requests with status 503 and waits until the running ones are answered. False if that takes
   /// longer than `patience`.
   bool drain(std::chrono::milliseconds patience);

@@ -88,6 +88,18 @@ std::string response_head(const HttpResponse& response, const HeadOptions& optio
   return head + "\r\n";
 }
 
+std::string ascii_lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
 std::string url_decoded(std::string_view text, bool is_query) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {

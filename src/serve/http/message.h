@@ -14,7 +14,7 @@ struct HttpHeader {
 };
 
 struct HttpRequest {
-  std::string method, target;                ///< target: as sent, path and query
+  std::string method, target;                ///< target: path and query, as sent
   std::string path;                          ///< URL-decoded
   std::map<std::string, std::string> query;  ///< URL-decoded; the first value of each name
   std::vector<HttpHeader> headers;
@@ -46,9 +46,13 @@ struct HeadOptions {
 };
 std::string response_head(const HttpResponse& response, const HeadOptions& options);
 
+/// With the letters A to Z in lower case.
+std::string ascii_lower(std::string_view text);
+/// Without the spaces and tabs at both ends.
+std::string_view trimmed(std::string_view text);
 /// Decodes %XX, and + as a space if `is_query`. Malformed escapes stay as they are.
 std::string url_decoded(std::string_view text, bool is_query);
-/// The fields of a form or a query, name=value&…; the first value of each name.
+/// The fields of a query, name=value&…; the first value of each name.
 std::map<std::string, std::string> read_form(std::string_view text);
 
 }  // namespace attend

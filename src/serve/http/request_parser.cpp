@@ -21,17 +21,6 @@ bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return (c >= ' ' && c != 127) || c == '\t'; });
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 Refusal malformed() { return {400, "the request is malformed"}; }
 
 /// Whether a comma-separated header lists a word.
@@ -41,7 +30,7 @@ bool lists(const HttpRequest& request, std::string_view name, std::string_view w
     std::string_view rest = header.value;
     while (!rest.empty()) {
       const std::string_view one = rest.substr(0, rest.find(','));
-      if (lower(trimmed(one)) == word) return true;
+      if (ascii_lower(trimmed(one)) == word) return true;
       rest.remove_prefix(std::min(one.size() + 1, rest.size()));
     }
     return false;
@@ -76,7 +65,7 @@ RequestParser::State RequestParser::advance() {
     if (!wrong) wrong = read_body_length();
     if (wrong) return refuse(wrong->status, std::move(wrong->why));
     state_ = State::body;
-    expects_ = bytes_.size() < request_.content_length && lower(request_.header("expect")) == "100-continue";
+    expects_ = bytes_.size() < request_.content_length && ascii_lower(request_.header("expect")) == "100-continue";
   }
   if (state_ == State::body && bytes_.size() >= request_.content_length) {
     std::string rest = bytes_.substr(request_.content_length);
@@ -111,12 +100,21 @@ bool RequestParser::take_expectation() { return state_ == State::body && std::ex
 
 std::optional<Refusal> RequestParser::read_head(std::string_view head) {
   request_ = {};
+  authority_.clear();
   const size_t line_end = head.find("\r\n");
   if (auto wrong = read_request_line(head.substr(0, line_end))) return wrong;
   for (head.remove_prefix(line_end + 2); !head.empty();) {
     const std::string_view line = head.substr(0, head.find("\r\n"));
     if (auto wrong = read_header(line)) return wrong;
     head.remove_prefix(line.size() + 2);
+  }
+  if (!authority_.empty()) {  // it takes the place of the header
+    const auto host = std::ranges::find(request_.headers, "host", &HttpHeader::name);
+    if (host == request_.headers.end()) {
+      request_.headers.push_back({"host", authority_});
+    } else {
+      host->value = authority_;
+    }
   }
   request_.keeps_alive =
       request_.is_http10 ? lists(request_, "connection", "keep-alive") : !lists(request_, "connection", "close");
@@ -127,14 +125,24 @@ std::optional<Refusal> RequestParser::read_request_line(std::string_view line) {
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last) return malformed();
   const std::string_view method = line.substr(0, first), version = line.substr(last + 1);
-  const std::string_view target = line.substr(first + 1, last - first - 1);
+  std::string_view target = line.substr(first + 1, last - first - 1);
   if (!is_token(method) || !is_printable(target) || target.find(' ') != std::string_view::npos) return malformed();
-  if (!target.starts_with('/')) return malformed();
   if (target.size() > limits_.target) return Refusal{414, "the address is too long"};
   if (!version.starts_with("HTTP/")) return malformed();
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return Refusal{505, "expected HTTP/1.1 or HTTP/1.0"};
+  // The absolute form, http://host/path, which clients of proxies send (RFC 9112, section 3.2.2).
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (ascii_lower(target.substr(0, scheme.size())) != scheme) continue;
+    target.remove_prefix(scheme.size());
+    authority_ = target.substr(0, target.find_first_of("/?"));
+    target.remove_prefix(authority_.size());
+    if (authority_.empty() || authority_.find_first_of("@#\\") != std::string::npos) return malformed();
+    break;
+  }
+  if (!target.starts_with('/') && (authority_.empty() || !(target.empty() || target[0] == '?'))) return malformed();
   request_.method = method;
-  request_.target = target;
+  request_.target = target.starts_with('/') ? std::string(target) : "/" + std::string(target);
+  target = request_.target;
   request_.is_http10 = version == "HTTP/1.0";
   const size_t question = std::min(target.find('?'), target.size());
   request_.path = url_decoded(target.substr(0, question), false);
@@ -147,15 +155,13 @@ std::optional<Refusal> RequestParser::read_header(std::string_view line) {
   if (colon == std::string_view::npos) return malformed();
   const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
   if (!is_token(name) || !is_printable(value)) return malformed();
-  request_.headers.push_back({lower(name), std::string(value)});
+  request_.headers.push_back({ascii_lower(name), std::string(value)});
   return std::nullopt;
 }
 
 /// A compressed or chunked body may be longer than any declared length, so these are refused.
 std::optional<Refusal> RequestParser::read_body_length() {
-  const auto type = lower(request_.header("content-type"));
   if (request_.has("content-encoding")) return Refusal{415, "the body must not be compressed"};
-  if (type.starts_with("multipart/")) return Refusal{415, "the body must not be multipart"};
   const size_t lengths = request_.count("content-length");
   if (request_.has("transfer-encoding") || (request_.method == "POST" && lengths == 0)) {
     return Refusal{411, "the request needs a Content-Length"};

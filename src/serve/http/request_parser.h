@@ -58,6 +58,7 @@ class RequestParser {
   std::string bytes_;
   size_t searched_ = 0;  // number of bytes known not to hold the end of the head
   HttpRequest request_;
+  std::string authority_;  // host and port of a target in absolute form
   Refusal refusal_;
   bool expects_ = false;
   bool is_after_line_ = false;  // an empty line before the request was ignored

@@ -128,7 +128,7 @@ Responder::~Responder() {
     return;
   }
   keeps_alive_ = false;
-  send({.status = 500, .body = R"({"error":"the request failed"})"});
+  send({.status = 500, .body = std::move(failure_body_)});
 }
 
 void Responder::begin(HttpResponse& response, std::optional<size_t> length) {

@@ -77,7 +77,7 @@ class Channel {
 };
 
 /// Answers one request, from any thread, one thread at a time. A responder that is destroyed before its response is
-/// complete closes the connection, with status 500 if nothing was sent.
+/// complete closes the connection, with status 500 and the failure body if nothing was sent.
 class Responder {
  public:
   Responder(std::shared_ptr<Channel> channel, const HttpRequest& request);
@@ -99,6 +99,8 @@ class Responder {
   bool is_valid() const { return channel_ != nullptr; }  ///< false after a move
   /// Calls `notice` with the status of the response.
   void on_status(std::function<void(int)> notice) { notice_ = std::move(notice); }
+  /// The body of the response to a request that nobody answers.
+  void set_failure_body(std::string body) { failure_body_ = std::move(body); }
   /// Headers added to the response.
   void add_header(std::string name, std::string value) { headers_.push_back({std::move(name), std::move(value)}); }
 
@@ -109,6 +111,7 @@ class Responder {
   std::shared_ptr<Channel> channel_;
   std::vector<HttpHeader> headers_;
   std::function<void(int)> notice_;
+  std::string failure_body_ = R"({"error":"the request failed"})";
   bool is_http10_ = false, is_head_ = false, keeps_alive_ = true, is_started_ = false, is_finished_ = false;
 };
 
