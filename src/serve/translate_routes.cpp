@@ -3,6 +3,7 @@
 #include <set>
 
 #include "io/printable.h"
+#include "serve/html_text.h"
 #include "serve/languages.h"
 #include "serve/model_routes.h"
 #include "text/framing.h"
@@ -13,17 +14,18 @@ namespace {
 constexpr size_t kMostTexts = 256;
 constexpr int64_t kMostAlternatives = 16;
 
-/// The texts of a request. Each line is translated by itself.
+/// The texts of a request. Each line of a text is translated by itself, of HTML each text between two tags.
 struct TranslationWork {
   explicit TranslationWork(Responder own) : responder(std::move(own)) {}
 
-  /// The lines of one text: the translations of each, best first.
-  struct Text {
-    std::vector<std::vector<std::string>> lines;
+  struct Piece {
+    std::string before;                       ///< what stays as it is: a line end, or markup
+    std::vector<std::string> translations{};  ///< best first; empty: nothing to translate
   };
   std::shared_ptr<ModelEntry> model;
   Responder responder;
-  std::vector<Text> texts;
+  std::vector<std::vector<Piece>> texts;
+  bool is_html = false;
   bool is_list = false;
   int64_t alternatives = 0;
   bool has_alternatives = false;
@@ -31,12 +33,14 @@ struct TranslationWork {
   size_t missing = 0;
   bool is_over = false;
 
-  /// The translation of a text with the rank-th best of each line.
-  static std::string joined(const Text& text, size_t rank) {
+  /// The translation of a text with the rank-th best of each piece.
+  std::string joined(const std::vector<Piece>& pieces, size_t rank) const {
     std::string result;
-    for (size_t i = 0; i < text.lines.size(); ++i) {
-      if (i > 0) result += '\n';
-      if (!text.lines[i].empty()) result += text.lines[i][std::min(rank, text.lines[i].size() - 1)];
+    for (const Piece& piece : pieces) {
+      result += piece.before;
+      if (piece.translations.empty()) continue;
+      const std::string& text = piece.translations[std::min(rank, piece.translations.size() - 1)];
+      result += is_html ? html_escaped(text) : text;
     }
     return result;
   }
@@ -44,9 +48,9 @@ struct TranslationWork {
   void finish() {
     if (std::exchange(is_over, true)) return;
     Json best = Json::array(), others = Json::array(), detections = Json::array();
-    for (const Text& text : texts) {
+    for (const std::vector<Piece>& text : texts) {
       size_t most = 0;
-      for (const auto& line : text.lines) most = std::max(most, line.size());
+      for (const Piece& piece : text) most = std::max(most, piece.translations.size());
       Json own = Json::array();
       for (size_t rank = 1; rank < most; ++rank) own.push_back(joined(text, rank));
       best.push_back(joined(text, 0));
@@ -60,48 +64,57 @@ struct TranslationWork {
   }
 
   void fail(const RequestError& error) {
-    if (!std::exchange(is_over, true)) responder.send(error_response(error));
+    if (!std::exchange(is_over, true)) responder.send(error_response("/translate", error));
   }
 };
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
+/// The parts of a text, whose markup is line ends.
+std::vector<HtmlPiece> lines_of(const std::string& text) {
+  std::vector<HtmlPiece> lines;
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    lines.push_back(text.substr(begin, end - begin));
+    lines.push_back({.markup = begin == 0 ? "" : "\n", .text = text.substr(begin, end - begin)});
     begin = end + 1;
   }
-  lines.push_back(text.substr(begin));
+  lines.push_back({.markup = begin == 0 ? "" : "\n", .text = text.substr(begin)});
   return lines;
+}
+
+/// In LibreTranslate's words.
+[[noreturn]] void missing(const char* name) {
+  throw RequestError(400, std::string("Invalid request: missing ") + name + " parameter", name);
 }
 
 /// The model that the request names, or else one that translates between its languages.
 std::shared_ptr<ModelEntry> choose_model(const RouteContext& context, RequestFields& fields) {
   const auto source = fields.text("source"), target = fields.text("target");
   if (fields.find("model") != nullptr) return context.model(fields);
+  if (!source) missing("source");
+  if (!target) missing("target");
   std::vector<std::shared_ptr<ModelEntry>> fitting, all;
   for (const auto& model : context.models) {
     if (!model->is_pair()) continue;
     all.push_back(model);
     const auto pair = languages_of(model->own.name);
-    const bool has_source = !source || *source == "auto" || (pair && pair->source == *source);
-    if (has_source && (!target || (pair && pair->target == *target))) fitting.push_back(model);
+    const bool has_source = *source == "auto" || (pair && pair->source == *source);
+    if (has_source && pair && pair->target == *target) fitting.push_back(model);
   }
   if (fitting.empty() && all.size() == 1 && !languages_of(all[0]->own.name)) return all[0];  // languages not known
   if (fitting.size() == 1) return fitting[0];
   if (fitting.empty()) {
-    throw RequestError(400, "no model translates from " + in_quotes(source.value_or("auto")) + " to " +
-                                in_quotes(target.value_or("")));
+    throw RequestError(400, "no model translates from " + in_quotes(*source) + " to " + in_quotes(*target), "source");
   }
   fields.fail("source", "must name a language: several models translate to the target language");
 }
 
-void add_line(const std::shared_ptr<TranslationWork>& work, const std::string& line, size_t text, Job& job) {
+void add_piece(const std::shared_ptr<TranslationWork>& work, HtmlPiece piece, Job& job) {
   const ModelEntry& model = *work->model;
+  const std::string line = std::move(piece.text);
+  const size_t text = work->texts.size() - 1, place = work->texts.back().size();
   const bool is_blank = frame_source(model.tokenizer(), line, INT64_MAX, model.own.rules.prefix).is_blank;
-  work->texts[text].lines.emplace_back();
+  if (is_blank && work->is_html) piece.markup += html_escaped(line);
+  work->texts.back().push_back({.before = std::move(piece.markup)});
   if (is_blank) return;
-  const size_t place = work->texts[text].lines.size() - 1;
   const PreparedPrompt prompt = prepare_prompt(model, line, {}, std::nullopt);
   Sequence sequence{.source = prompt.source, .prompt = prompt.prompt, .vocabulary = model.vocabulary};
   sequence.limit = prompt.limit;
@@ -110,7 +123,7 @@ void add_line(const std::shared_ptr<TranslationWork>& work, const std::string& l
   sequence.options.beam = std::max(sequence.options.beam, sequence.options.n_best);
   sequence.on_done = [work, text, place](const std::vector<Hypothesis>& best) {
     for (const Hypothesis& one : best) {
-      work->texts[text].lines[place].push_back(work->model->tokenizer().decode(one.ids));
+      work->texts[text][place].translations.push_back(work->model->tokenizer().decode(one.ids));
     }
     if (--work->missing == 0) work->finish();
   };
@@ -124,19 +137,23 @@ void add_line(const std::shared_ptr<TranslationWork>& work, const std::string& l
 
 void answer_translate(RouteContext& context, const HttpRequest& request, Responder& responder) {
   RequestFields fields = RequestFields::json_or_form(request);
+  const Json* q = fields.find("q");
+  if (q == nullptr) missing("q");
+  const bool is_list = q->is_array();
   const auto model = choose_model(context, fields);
   if (!model->is_pair()) fields.fail("model", "does not translate");
-  const Json* q = fields.find("q");
-  const bool is_list = q != nullptr && q->is_array();
   const std::vector<std::string> texts = fields.texts("q", kMostTexts);
-  if (texts.empty()) fields.fail("q", "is missing");
+  if (texts.empty()) fields.fail("q", "is empty");
   const auto alternatives = fields.whole("alternatives", 0, kMostAlternatives);
-  if (fields.text("format").value_or("text") != "text") fields.fail("format", "must be \"text\"");
+  const std::string format = fields.text("format").value_or("text");
+  const bool is_html = format == "html";
+  if (!is_html && format != "text") fields.fail("format", "must be \"text\" or \"html\"");
   const bool is_open = fields.text("source").value_or("auto") == "auto";
   fields.text("api_key");  // the header Authorization has the key
   fields.refuse_others();
   const auto work = std::make_shared<TranslationWork>(std::move(responder));
   work->model = model;
+  work->is_html = is_html;
   work->is_list = is_list;
   work->alternatives = alternatives.value_or(0);
   work->has_alternatives = alternatives.has_value();
@@ -148,7 +165,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
   try {
     for (const std::string& text : texts) {
       work->texts.emplace_back();
-      for (const std::string& line : lines_of(text)) add_line(work, line, work->texts.size() - 1, job);
+      for (HtmlPiece& piece : is_html ? html_pieces(text) : lines_of(text)) add_piece(work, std::move(piece), job);
     }
     if (job.sequences.empty()) return work->finish();
     require_room(*model, job);

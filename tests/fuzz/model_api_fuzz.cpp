@@ -1,5 +1,5 @@
 // Any request to models gets one whole response with a status from 200 to 599; from 400 on it is a JSON object with an
-// error. The input is `METHOD path`, a line feed, then the body.
+// error. The input is `METHOD path`, a line feed, then the body. Translations also take forms.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,11 +84,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   request.path = request.target = input.substr(space + 1, line - space - 1);
   request.body = input.substr(std::min(line + 1, input.size()));
   const bool has_body = request.method != "HEAD";
+  const bool is_translation = request.path == "/translate" || request.path == "/languages";
+  if (is_translation && !request.body.starts_with('{')) {
+    const bool is_multipart = request.body.starts_with("--");
+    request.headers.push_back(
+        {"content-type", is_multipart ? "multipart/form-data; boundary=x" : "application/x-www-form-urlencoded"});
+  }
   const std::string bytes = answer(std::move(request));
   const int status = bytes.size() > 12 ? std::atoi(bytes.c_str() + 9) : 0;
   expect(status >= 200 && status < 600 && status != 500);
   if (status < 400 || !has_body) return 0;
   const auto json = nlohmann::json::parse(bytes.substr(bytes.find("\r\n\r\n") + 4), nullptr, false);
-  expect(json.is_object() && json["error"].is_object() && json["error"]["message"].is_string());
+  expect(json.is_object() && json.contains("error"));
+  expect(is_translation ? json["error"].is_string()
+                        : json["error"].is_object() && json["error"]["message"].is_string());
   return 0;
 }
