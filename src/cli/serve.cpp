@@ -14,6 +14,7 @@
 #include "cli/page.h"
 #include "cli/serving.h"
 #include "cli/signals.h"
+#include "cli/web_addresses.h"
 #include "models/paged_decoding.h"
 
 namespace attend::cli {
@@ -47,14 +48,16 @@ struct ServeArguments {
   Option *port_option = nullptr, *prompt_option = nullptr;
 };
 
-/// One key per line; empty lines and lines that start with # are ignored.
+/// One key per line, without the spaces around it; empty lines and lines that start with # are ignored.
 std::vector<std::string> read_keys(const std::string& file) {
   std::ifstream in(file);
   require<Error>(static_cast<bool>(in), file, ": cannot read the file");
   std::vector<std::string> keys;
   for (std::string line; std::getline(in, line);) {
-    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
-    if (!line.empty() && line[0] != '#') keys.push_back(line);
+    constexpr const char* kSpaces = " \t\r\n\v\f";
+    const size_t begin = line.find_first_not_of(kSpaces);
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    keys.push_back(line.substr(begin, line.find_last_not_of(kSpaces) + 1 - begin));
   }
   require<Error>(!keys.empty(), file, ": there is no API key in this file");
   return keys;
@@ -80,6 +83,8 @@ void run_serve(ServeArguments& arguments) {
   arguments.weights.packs = true;
   arguments.api.draft_tokens = arguments.draft.tokens(device);
   arguments.api.cache_type = arguments.cache.dtype();
+  for (std::string& origin : arguments.server.cors_origins) origin = web_origin(origin);
+  for (std::string& name : arguments.server.names) name = web_host(name);
   if (!arguments.key_file.empty()) arguments.server.api_keys = read_keys(arguments.key_file);
   std::vector<InspectedModel> inspected;
   std::vector<ServedModel> served;
@@ -134,8 +139,10 @@ void add_serve(Command& app) {
   command->add_option("--host", arguments->server.host, "Address to listen on (default: 127.0.0.1, this machine only)")
       ->type_name("ADDRESS");
   command
-      ->add_option("--server-name", arguments->server.names,
-                   "Further host names that requests may be addressed to (default: IP addresses and localhost)")
+      ->add_option(
+          "--server-name", arguments->server.names,
+          "Further host names that requests may be addressed to, as through a proxy (default: IP addresses and "
+          "localhost)")
       ->type_name("NAME");
   command->add_option("--api-key-file", arguments->key_file, "File with one API key per line; the page is then off")
       ->type_name("FILE");

@@ -47,15 +47,23 @@ ServingModel open_serving(const std::string& argument, const WeightOptions& weig
 void serve_until_signal(Server& server, ModelApi& models, const std::atomic<bool>& stop, const ServingLimits& limits) {
   constexpr auto kPatience = std::chrono::seconds(2);
   while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  if (limits.drain_seconds > 0 && !server.drain(std::chrono::seconds(limits.drain_seconds))) {
-    std::cerr << "attend: stopped before all requests were finished\n";
+  const auto requests = [&] {
+    const int64_t count = server.running();
+    return std::to_string(count) + (count == 1 ? " request" : " requests");
+  };
+  if (limits.drain_seconds > 0 && server.running() > 0) {
+    std::cerr << "Waiting for " << requests() << ", at most " << limits.drain_seconds
+              << (limits.drain_seconds == 1 ? " second" : " seconds") << "; press Ctrl-C again to end at once.\n";
+  }
+  if (!server.drain(std::chrono::seconds(limits.drain_seconds)) && limits.drain_seconds > 0) {
+    std::cerr << "attend: stopped before " << requests() << " finished\n";
   }
   std::promise<void> ended;
   std::thread guard([kPatience, done = ended.get_future()] {
     if (done.wait_for(kPatience) == std::future_status::timeout) std::_Exit(0);
   });
+  models.stop();  // answers the requests that are left: status 503, or an error at the end of a stream
   server.stop();
-  models.stop();
   ended.set_value();
   guard.join();
 }

@@ -23,8 +23,8 @@ struct ServingModel {
 /// Opens MODEL, which is FOLDER or NAME=FOLDER.
 ServingModel open_serving(const std::string& argument, const WeightOptions& weights, Device device);
 
-/// Serves until a signal arrives. Then requests in progress have `drain_seconds` to finish. A forward pass cannot be
-/// interrupted: two seconds later, exits without waiting for it.
+/// Serves until a signal arrives. Then requests in progress have `drain_seconds` to finish; those that take longer get
+/// an error. A forward pass cannot be interrupted: two seconds later, exits without waiting for it.
 struct ServingLimits {
   int64_t drain_seconds = 0;
 };

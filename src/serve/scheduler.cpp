@@ -4,6 +4,7 @@
 
 #include "attend/base/error.h"
 #include "models/paged_decoding.h"
+#include "serve/request_fields.h"
 
 namespace attend {
 
@@ -137,7 +138,7 @@ void Scheduler::run() {
     for (Job& job : fresh) start(std::move(job));
     step();
   }
-  const auto stopped = std::make_exception_ptr(Error("the server is stopping"));
+  const auto stopped = std::make_exception_ptr(RequestError(503, "the server is stopping"));
   fail_all(stopped);
   std::list<Line> rest;
   {
