@@ -19,7 +19,8 @@ struct TokenRecord {
   bool has_log_probability = true;  ///< false for the first token of an echoed prompt
   double log_probability = 0;
   std::vector<Alternative> top{};
-  Json look{};  ///< null unless it was requested
+  size_t offset = 0;  ///< character of the text at which the token begins; only with log-probabilities
+  Json look{};        ///< null unless it was requested
 };
 
 /// A new part of a text, or a whole text.
@@ -32,7 +33,6 @@ struct TextPart {
   std::vector<ToolCall> calls{};
   int64_t first_call = 0;        ///< index of the first of these calls among those of the text
   const char* finish = nullptr;  ///< finish_reason of the text; null while it is being generated
-  size_t offset = 0;             ///< characters of text before this part
 };
 
 struct ShapeOptions {

@@ -24,11 +24,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-size_t characters_in(std::string_view text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 [[noreturn]] void too_long(int64_t tokens, int64_t context) {
   throw RequestError(400,
                      "the prompt has " + std::to_string(tokens) + " tokens, but the model's context is " +
@@ -186,7 +181,12 @@ void GenerationTask::echo_prompts() {
     const PreparedPrompt& prompt = prompts_[i / static_cast<size_t>(settings_.n)];
     Choice& choice = *choices_[i];
     choice.part.text = prompt.text;
-    if (settings_.logprobs) choice.part.tokens = prompt_scores(*model_, prompt.prompt, *settings_.logprobs);
+    if (settings_.logprobs) {
+      choice.part.tokens = prompt_scores(*model_, prompt.prompt, *settings_.logprobs);
+      const std::vector<size_t> offsets = offsets_in(model_->tokenizer(), prompt.prompt, prompt.text);
+      for (size_t k = 0; k < offsets.size(); ++k) choice.part.tokens[k].offset = offsets[k];
+      choice.offsets = TextOffsets(characters_in(prompt.text));
+    }
     if (settings_.streams) flush(choice);
   }
 }
@@ -236,9 +236,13 @@ bool GenerationTask::take(Choice& choice, const SequenceStep& step) {
   ++choice.generated;
   const bool is_end = !settings_.ignores_end && model_->vocabulary.is_end(node.id);
   if (!is_end) {
+    const std::string piece = choice.stream.push(node.id);
     if (settings_.returns_ids) choice.part.ids.push_back(node.id);
     if (shape_options_.has_logprobs || shape_options_.has_look) choice.part.tokens.push_back(record(step));
-    add_text(choice, choice.stops.push(choice.stream.push(node.id)));
+    if (shape_options_.has_logprobs) {
+      choice.part.tokens.back().offset = choice.offsets.push(token_text(model_->tokenizer(), node.id), piece);
+    }
+    add_text(choice, choice.stops.push(piece));
   }
   if (node.is_finished && !choice.stops.is_stopped()) add_text(choice, choice.stops.push(choice.stream.finish()));
   const bool is_done = node.is_finished || choice.stops.is_stopped();
@@ -269,7 +273,6 @@ void GenerationTask::take_best(size_t first, const std::vector<Hypothesis>& best
 
 void GenerationTask::flush(Choice& choice) {
   write(Json::array({shape_->choice(choice.part, true, shape_options_)}), false);
-  choice.part.offset += characters_in(choice.part.text);
   choice.part.text.clear();
   choice.part.first_call += std::ssize(choice.part.calls);
   choice.part.calls.clear();

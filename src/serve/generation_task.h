@@ -53,6 +53,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
     StopFilter stops;
     std::optional<ToolCallParser> calls{};
     TextPart part{};  // new since the last chunk, or all
+    TextOffsets offsets{0};
     int64_t generated = 0;
     bool is_done = false;
     Clock::time_point last{};  // time of the last token

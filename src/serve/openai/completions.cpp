@@ -9,10 +9,6 @@ namespace {
 constexpr size_t kMostPrompts = 256;
 constexpr int64_t kUsualTokens = 16;  // as OpenAI documents
 
-int64_t characters_in(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 class CompletionShape final : public AnswerShape {
  public:
   explicit CompletionShape(std::shared_ptr<ModelEntry> model) : model_(std::move(model)) {}
@@ -31,18 +27,27 @@ class CompletionShape final : public AnswerShape {
   }
 
  private:
+  /// The alternatives of a token with their log-probabilities, and the token itself if it is not among them.
+  Json likeliest(const TokenRecord& token, const std::string& own) const {
+    Json result = Json::object();
+    for (const auto& [id, value] : token.top) {
+      std::string name = id == token.id ? own : token_name(model_->tokenizer(), id);
+      // Tokens with the same text, such as "A" and SentencePiece's byte <0x41>, differ in their spelling.
+      const bool is_taken = id != token.id && (name == own || result.contains(name));
+      if (is_taken && id < model_->tokenizer().size()) name = model_->tokenizer().token(id);
+      if (!is_taken || (name != own && !result.contains(name))) result[name] = value;
+    }
+    if (!result.contains(own)) result[own] = token.log_probability;
+    return result;
+  }
+
   Json logprobs(const TextPart& part) const {
     Json tokens = Json::array(), values = Json::array(), alternatives = Json::array(), offsets = Json::array();
-    auto offset = static_cast<int64_t>(part.offset);
     for (const TokenRecord& token : part.tokens) {
-      const std::string text = token_text(model_->tokenizer(), token.id).text;
-      tokens.push_back(text);
+      tokens.push_back(token_name(model_->tokenizer(), token.id));
       values.push_back(token.has_log_probability ? Json(token.log_probability) : Json());
-      Json top = token.has_log_probability ? Json::object() : Json();
-      for (const auto& [id, value] : token.top) top[token_text(model_->tokenizer(), id).text] = value;
-      alternatives.push_back(std::move(top));
-      offsets.push_back(offset);
-      offset += characters_in(text);
+      alternatives.push_back(token.has_log_probability ? likeliest(token, tokens.back().string()) : Json());
+      offsets.push_back(token.offset);
     }
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(values)},

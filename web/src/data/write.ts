@@ -157,11 +157,11 @@ function wordsOf(logprobs: Choice["logprobs"]): Omit<WrittenToken, "id">[] {
       logp: one.logprob,
       candidates: one.top_logprobs.map((other) => ({ text: textOf(other), logp: other.logprob })),
     }));
-  return logprobs.tokens.map((text, i) => ({
-    text,
+  return logprobs.tokens.map((name, i) => ({
+    text: textOfName(name),
     logp: logprobs.token_logprobs[i]!,
     candidates: Object.entries(logprobs.top_logprobs[i]!)
-      .map(([other, logp]) => ({ text: other, logp }))
+      .map(([other, logp]) => ({ text: textOfName(other), logp }))
       .sort((a, b) => b.logp - a.logp),
   }));
 }
@@ -170,6 +170,16 @@ function wordsOf(logprobs: Choice["logprobs"]): Omit<WrittenToken, "id">[] {
 function textOf({ token, bytes }: { token: string; bytes: number[] }): string {
   if (!token.includes("\ufffd") || bytes.length > 4) return token;
   return `<${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join(" ")}>`;
+}
+
+/** The same for the names of completions: a part of a character is "bytes:\\xe5\\xae". */
+function textOfName(name: string): string {
+  const spelled = /^bytes:((?:\\x[0-9a-f]{2}|[ -~])+)$/.exec(name);
+  if (!spelled || !name.includes("\\x")) return name;
+  const bytes = spelled[1]!.replace(/\\x([0-9a-f]{2})|(.)/g, (_, hex?: string, plain?: string) =>
+    `${hex ?? plain!.charCodeAt(0).toString(16)} `,
+  );
+  return `<${bytes.trim()}>`;
 }
 
 /** The mean over layers and heads; of a translation model, only of the layers that read the source. */
