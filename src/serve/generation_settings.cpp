@@ -5,6 +5,7 @@
 
 #include "attend/chat/chat_template.h"
 #include "attend/grammar/json_schema.h"
+#include "serve/look.h"
 
 namespace attend {
 namespace {
@@ -42,22 +43,28 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(RequestFields& fields, co
 /// Fields of sampling. Each given one selects sampling, also for a model that searches by default.
 void read_sampling(RequestFields& fields, const ModelEntry& model, GenerationSettings& settings) {
   SamplingOptions& sampling = settings.sampling;
-  const auto take = [&](auto value, auto& to) {
-    if (!value) return;
-    to = static_cast<std::remove_reference_t<decltype(to)>>(*value);
-    settings.is_sampling_given = true;
+  const auto note = [&](const char* name) {
+    if (settings.sampling_field.empty()) settings.sampling_field = name;
   };
-  take(fields.number("temperature", {0, 100}), sampling.temperature);
-  take(fields.number("top_p", {0, 1}), sampling.top_p);
-  take(fields.whole("top_k", 0, INT32_MAX), sampling.top_k);
-  take(fields.number("min_p", {0, 1}), sampling.min_p);
-  take(fields.number("repetition_penalty", {0.001, 1000}), sampling.repetition_penalty);
-  take(fields.number("frequency_penalty", {-2, 2}), sampling.frequency_penalty);
-  take(fields.number("presence_penalty", {-2, 2}), sampling.presence_penalty);
+  const auto number = [&](const char* name, NumberRange range, double& to) {
+    const auto value = fields.number(name, range);
+    if (value) note(name), to = *value;
+  };
+  const auto whole = [&](const char* name, int64_t least, int64_t most, auto& to) {
+    const auto value = fields.whole(name, least, most);
+    if (value) note(name), to = static_cast<std::remove_reference_t<decltype(to)>>(*value);
+  };
+  number("temperature", {0, 100}, sampling.temperature);
+  number("top_p", {0, 1}, sampling.top_p);
+  whole("top_k", 0, INT32_MAX, sampling.top_k);
+  number("min_p", {0, 1}, sampling.min_p);
+  number("repetition_penalty", {0.001, 1000}, sampling.repetition_penalty);
+  number("frequency_penalty", {-2, 2}, sampling.frequency_penalty);
+  number("presence_penalty", {-2, 2}, sampling.presence_penalty);
   sampling.seed = random_seed();
-  take(fields.whole("seed", INT64_MIN, INT64_MAX), sampling.seed);
+  whole("seed", INT64_MIN, INT64_MAX, sampling.seed);
   sampling.logit_bias = read_logit_bias(fields, model);
-  settings.is_sampling_given |= !sampling.logit_bias.empty();
+  if (!sampling.logit_bias.empty()) note("logit_bias");
 }
 
 void read_stream_options(RequestFields& fields, GenerationSettings& settings) {
@@ -113,10 +120,12 @@ void read_tool_fields(RequestFields& fields, const ModelEntry& model, Generation
                                       [&] { return *tool_grammar(settings.tools, settings.tool_format); });
 }
 
-LookSettings read_look(RequestFields fields) {
+LookSettings read_look(RequestFields fields, const Model& model) {
+  const AttentionSize size = attention_size(model);
+  if (size.layers == 0) throw RequestError(400, "'attend' requires a model with attention", "attend");
   LookSettings look;
-  look.layers = fields.places("layers", 1000);
-  look.heads = fields.places("heads", 1000);
+  look.layers = fields.places("layers", size.layers - 1);
+  look.heads = fields.places("heads", size.heads - 1);
   look.top = fields.whole("top", 1, 1024).value_or(look.top);
   fields.refuse_others();
   return look;
@@ -136,12 +145,13 @@ GenerationSettings read_generation(RequestFields& fields, const ModelEntry& mode
   settings.streams = fields.flag("stream").value_or(false);
   settings.returns_ids = fields.flag("return_token_ids").value_or(false);
   read_stream_options(fields, settings);
-  if (const Json* look = fields.find("attend")) settings.look = read_look({*look, "attend"});
+  if (const Json* look = fields.find("attend")) settings.look = read_look({*look, "attend"}, model.model());
   settings.user = fields.text("user").value_or("");
   read_response_format(fields, model, settings);
   if (!settings.beam) return settings;
   const int64_t beam = *settings.beam;
-  if (settings.is_sampling_given) fields.fail("beam", "cannot be combined with temperature and other sampling fields");
+  if (!settings.sampling_field.empty())
+    fields.fail("beam", "cannot be combined with '" + settings.sampling_field + "'");
   if (settings.look && beam > 1) fields.fail("attend", "requires a 'beam' of 1");
   if (settings.n > beam) fields.fail("n", "must be at most 'beam', got " + std::to_string(settings.n));
   return settings;

@@ -23,7 +23,7 @@ struct GenerationSettings {
   int64_t n = 1;
   std::optional<int64_t> max_tokens{};
   SamplingOptions sampling{};
-  bool is_sampling_given = false;  ///< a field of sampling was given
+  std::string sampling_field{};  ///< the first field of sampling that was given; empty: none
   std::optional<int64_t> beam{};
   std::vector<std::string> stop{};
   bool ignores_end = false, streams = false, includes_usage = false, echoes = false, returns_ids = false;
@@ -37,7 +37,8 @@ struct GenerationSettings {
 
 /// Reads and checks the shared fields. Throws RequestError.
 GenerationSettings read_generation(RequestFields& fields, const ModelEntry& model);
-LookSettings read_look(RequestFields fields);
+/// Reads the fields of "attend". Throws RequestError if the model does not have the layers or heads.
+LookSettings read_look(RequestFields fields, const Model& model);
 /// Reads the fields of tools, for a chat template with this text.
 void read_tool_fields(RequestFields& fields, const ModelEntry& model, GenerationSettings& settings);
 

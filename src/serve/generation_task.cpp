@@ -81,7 +81,7 @@ GenerationTask::GenerationTask(Parts parts, Responder responder)
       version_("attend-" + parts.version),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count()) {
-  samples_ = !settings_.beam && (!model_->is_pair() || settings_.is_sampling_given);
+  samples_ = !settings_.beam && (!model_->is_pair() || !settings_.sampling_field.empty());
   const int64_t own_beam = std::max({int64_t{1}, model_->is_pair() ? model_->own.rules.beam : 1, settings_.n});
   rows_ = samples_ ? settings_.n : settings_.beam.value_or(own_beam);
   for (const PreparedPrompt& prompt : prompts_) {
@@ -233,8 +233,8 @@ void GenerationTask::add_text(Choice& choice, const std::string& text) {
 bool GenerationTask::take(Choice& choice, const SequenceStep& step) {
   const WrittenNode& node = step.nodes[0];
   note_times(choice);
-  ++choice.generated;
   const bool is_end = !settings_.ignores_end && model_->vocabulary.is_end(node.id);
+  if (!is_end || !node.is_cut) ++choice.generated;  // the model did not choose an end token at the limit
   if (!is_end) {
     const std::string piece = choice.stream.push(node.id);
     if (settings_.returns_ids) choice.part.ids.push_back(node.id);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "attend/models/gpt.h"
+#include "attend/models/rnn.h"
+#include "attend/models/transformer_model.h"
 #include "attend/ops/shape.h"
 
 namespace attend {
@@ -38,6 +41,42 @@ Json look_json(const SequenceStep& step, int64_t row, const LookSettings& settin
                         {"positions", std::move(positions)},
                         {"weights", std::move(shares)}});
     }
+  }
+  return result;
+}
+
+AttentionSize attention_size(const Model& model) {
+  if (const auto* gpt = dynamic_cast<const Gpt*>(&model)) return {gpt->settings.layers, gpt->settings.heads};
+  if (const auto* pair = dynamic_cast<const TransformerModel*>(&model)) {
+    const auto& settings = pair->settings;
+    return {settings.decoder_layers, settings.decoder_heads > 0 ? settings.decoder_heads : settings.heads};
+  }
+  const auto* rnn = dynamic_cast<const Rnn*>(&model);
+  return rnn != nullptr && rnn->look_back ? AttentionSize{1, 1} : AttentionSize{};
+}
+
+void HypothesisLooks::add(const SequenceStep& step) {
+  const std::vector<int64_t> before = node_of_row_;
+  for (const WrittenNode& node : step.nodes) {
+    if (node.row < 0 && !node.is_finished) continue;
+    const auto from = static_cast<size_t>(node.from), row = static_cast<size_t>(node.row);
+    nodes_.push_back({.parent = from < before.size() ? before[from] : -1,
+                      .id = node.id,
+                      .look = look_json(step, node.from, settings_)});
+    if (node.row < 0) continue;
+    node_of_row_.resize(std::max(node_of_row_.size(), row + 1), -1);
+    node_of_row_[row] = std::ssize(nodes_) - 1;
+  }
+}
+
+std::vector<TokenRecord> HypothesisLooks::tokens_of(std::span<const int32_t> ids) const {
+  std::vector<TokenRecord> result;
+  int64_t parent = -1;
+  for (int64_t i = 0; i < std::ssize(nodes_) && result.size() < ids.size(); ++i) {
+    const Node& node = nodes_[static_cast<size_t>(i)];
+    if (node.parent != parent || node.id != ids[result.size()]) continue;
+    result.push_back({.id = node.id, .look = node.look});
+    parent = i;
   }
   return result;
 }

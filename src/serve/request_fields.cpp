@@ -1,6 +1,7 @@
 #include "serve/request_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "io/json_depth.h"
@@ -31,6 +32,16 @@ std::string shown(double value) {
   std::ostringstream out;
   out << value;
   return out.str();
+}
+
+/// A whole number, also one that is written as 3.0; nullopt for other values and beyond 64 bits.
+std::optional<int64_t> whole_of(const Json& value) {
+  if (!value.is_number()) return std::nullopt;
+  const double number = value.number();
+  const bool is_whole = value.is_number_integer() || (std::abs(number) < 0x1p63 && number == std::floor(number));
+  if (!is_whole) return std::nullopt;
+  const int64_t result = value.integer();
+  return (result < 0) == (number < 0) ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace
@@ -155,12 +166,11 @@ std::optional<double> RequestFields::number(const std::string& name, NumberRange
 std::optional<int64_t> RequestFields::whole(const std::string& name, int64_t least, int64_t most) {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
-  const bool is_huge = value->is_number_unsigned() && value->number() > static_cast<double>(INT64_MAX);
-  if (!value->is_number_integer() || is_huge) fail(name, "must be a whole number");
-  const int64_t number = value->integer();
-  if (number < least || number > most) {
+  const auto number = whole_of(*value);
+  if (!number) fail(name, "must be a whole number");
+  if (*number < least || *number > most) {
     fail(name,
-         "must be from " + std::to_string(least) + " to " + std::to_string(most) + ", got " + std::to_string(number));
+         "must be from " + std::to_string(least) + " to " + std::to_string(most) + ", got " + std::to_string(*number));
   }
   return number;
 }
@@ -199,11 +209,12 @@ std::vector<int64_t> RequestFields::places(const std::string& name, int64_t most
   if (list.size() > kMost) fail(name, "has too many numbers");
   std::vector<int64_t> result;
   for (const Json& item : list) {
-    if (!item.is_number_integer()) fail(name, "must be \"all\", a whole number or an array of whole numbers");
-    if (item.number() < 0 || item.number() > static_cast<double>(most)) {
-      fail(name, "must be from 0 to " + std::to_string(most) + ", got " + item.dump());
+    const auto number = whole_of(item);
+    if (!number) fail(name, "must be \"all\", a whole number or an array of whole numbers");
+    if (*number < 0 || *number > most) {
+      fail(name, "must be from 0 to " + std::to_string(most) + ", got " + std::to_string(*number));
     }
-    result.push_back(item.integer());
+    result.push_back(*number);
   }
   if (result.empty()) fail(name, "is empty");
   std::ranges::sort(result);

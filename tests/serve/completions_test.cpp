@@ -174,11 +174,53 @@ TEST(Completions, Beams) {
   EXPECT_EQ(two["choices"].size(), 2u);
   EXPECT_NE(two["choices"][0]["text"], two["choices"][1]["text"]);
   EXPECT_EQ(served.error({{"beam", 2}, {"n", 3}}), "'n' must be at most 'beam', got 3");
-  EXPECT_EQ(served.error({{"beam", 2}, {"temperature", 1}}),
-            "'beam' cannot be combined with temperature and other sampling fields");
+  EXPECT_EQ(served.error({{"beam", 2}, {"temperature", 1}}), "'beam' cannot be combined with 'temperature'");
+  EXPECT_EQ(served.error({{"beam", 2}, {"seed", 1}}), "'beam' cannot be combined with 'seed'");
+  EXPECT_EQ(served.error({{"beam", 2}, {"logit_bias", {{"20", 1}}}}), "'beam' cannot be combined with 'logit_bias'");
   const Json pair = served.post("/v1/completions", {{"model", "en-de"}, {"prompt", "hello"}, {"beam", 2}});
   EXPECT_EQ(pair["status"], 200) << pair;
   EXPECT_EQ(pair["usage"]["prompt_tokens"], 6) << "the end token is read, too";
+}
+
+/// A translation that is cut at max_tokens has no end token of its own.
+TEST(Completions, CountsTheTokensThatATranslationHas) {
+  const ServedModels served;
+  const auto counted = [&](const Json& fields) {
+    Json body{{"model", "en-de"}, {"prompt", "hello"}, {"max_tokens", 3}};
+    body.update(fields);
+    const Json answer = served.post("/v1/completions", body);
+    EXPECT_EQ(answer["choices"][0]["finish_reason"], "length") << answer;
+    return answer["usage"]["completion_tokens"].get<int>();
+  };
+  EXPECT_EQ(counted({{"temperature", 0}}), 3);
+  EXPECT_EQ(counted({{"beam", 1}}), 3);
+  EXPECT_EQ(counted({{"beam", 4}}), 3);
+  EXPECT_EQ(counted({{"temperature", 0}, {"ignore_eos", true}}), 3);
+  // 3 tokens for each of the source's 6, and 10.
+  EXPECT_EQ(counted({{"temperature", 0}, {"max_tokens", nullptr}, {"ignore_eos", true}}), 28);
+}
+
+TEST(Completions, WholeNumbersMayHaveAPoint) {
+  const ServedModels served;
+  const Json body = Json::parse(R"({"max_tokens": 3.0, "seed": 7.0, "attend": {"layers": [1.0]}})");
+  const Json answer = served.complete(body);
+  ASSERT_EQ(answer["status"], 200) << answer;
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 3);
+  EXPECT_EQ(answer["choices"][0]["text"], served.text({{"max_tokens", 3}, {"seed", 7}}));
+  EXPECT_EQ(served.complete({{"seed", INT64_MAX}, {"max_tokens", 1}})["status"], 200);
+  EXPECT_EQ(served.error({{"seed", UINT64_MAX}}), "'seed' must be a whole number");
+  EXPECT_EQ(served.error({{"max_tokens", 1e300}}), "'max_tokens' must be a whole number");
+  EXPECT_EQ(served.error({{"max_tokens", -1.0}}), "'max_tokens' must be from 0 to 16777216, got -1");
+}
+
+TEST(Completions, LooksOnlyIntoWhatTheModelHas) {
+  const ServedModels served;  // four layers of two heads
+  EXPECT_EQ(served.error({{"attend", {{"layers", 4}}}}), "'attend.layers' must be from 0 to 3, got 4");
+  EXPECT_EQ(served.error({{"attend", {{"heads", {0, 5}}}}}), "'attend.heads' must be from 0 to 1, got 5");
+  EXPECT_EQ(served.complete({{"attend", {{"layers", 9}}}})["error"]["param"], "attend.layers");
+  const Json pair = served.post("/v1/completions", {{"model", "en-de"}, {"prompt", "a"}, {"attend", {{"layers", 99}}}});
+  EXPECT_EQ(pair["status"], 400) << pair;
+  EXPECT_EQ(pair["error"]["param"], "attend.layers");
 }
 
 /// The weights are those of the page's API for the same text.
