@@ -16,14 +16,17 @@ struct ChatServer {
   ModelApi models;
   Server server;
 
-  ChatServer() : models({talking()}, {}), server(nullptr, models, {.port = 0}) { server.start(); }
+  explicit ChatServer(const char* chat = kTemplate)
+      : models({talking(chat)}, {}), server(nullptr, models, {.port = 0}) {
+    server.start();
+  }
   ~ChatServer() {
     server.stop();
     models.stop();
   }
-  static ServedModel talking() {
+  static ServedModel talking(const char* chat) {
     ServedModel model = tiny_served("gpt", "gpt");
-    model.chat = std::make_shared<const ChatTemplate>(kTemplate);
+    model.chat = std::make_shared<const ChatTemplate>(chat);
     return model;
   }
   std::string request(const std::string& path, const Json& body) const {
@@ -105,6 +108,57 @@ TEST(Chat, LogProbabilities) {
   EXPECT_EQ(
       served.chat({{"max_tokens", 1}, {"logprobs", true}})["choices"][0]["logprobs"]["content"][0]["top_logprobs"],
       Json::array());
+}
+
+TEST(Chat, ChecksMessages) {
+  const ChatServer served;
+  const auto error = [&](const Json& message) {
+    const Json user{{"role", "user"}, {"content", "x"}};
+    const Json answer = served.chat({{"messages", {user, message}}, {"max_tokens", 1}});
+    return answer.contains("error") ? answer["error"]["message"].get<std::string>() : "";
+  };
+  const Json call{{"id", "c1"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{}"}}}};
+  EXPECT_EQ(error({{"role", "user"}, {"content", nullptr}}), "'messages[1].content' is missing");
+  EXPECT_EQ(error({{"role", "user"}}), "'messages[1].content' is missing");
+  EXPECT_EQ(error({{"role", "assistant"}}), "'messages[1].content' is missing");
+  EXPECT_EQ(error({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array()}}),
+            "'messages[1].content' is missing");
+  EXPECT_EQ(error({{"role", "user"}, {"content", Json::array()}}),
+            "'messages[1].content' must be a string or an array of parts");
+  EXPECT_EQ(error({{"role", "robot"}, {"content", "x"}}),
+            "'messages[1].role' must be system, developer, user, assistant or tool, got 'robot'");
+  EXPECT_EQ(error({{"role", "tool"}, {"content", "x"}}),
+            "'messages[1].tool_call_id' is missing: a tool's message must name the call that it answers");
+  EXPECT_EQ(error({{"role", "user"}, {"content", "x"}, {"tool_calls", {call}}}),
+            "'messages[1].tool_calls' are only for the role assistant");
+  EXPECT_EQ(error({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}}), "");
+  EXPECT_EQ(error({{"role", "assistant"}, {"tool_calls", {call}}}), "");
+  EXPECT_EQ(error({{"role", "assistant"}, {"content", "x"}, {"tool_calls", nullptr}}), "");
+  EXPECT_EQ(error({{"role", "tool"}, {"content", "x"}, {"tool_call_id", "c1"}}), "");
+  const Json missing = served.chat({{"messages", {{{"role", "user"}}}}});
+  EXPECT_EQ(missing["error"]["param"], "messages[0].content");
+}
+
+TEST(Chat, ATemplateThatKnowsDevelopersReadsThem) {
+  const Json messages{{{"role", "developer"}, {"content", "be"}}};
+  const Json body{{"messages", messages}, {"max_tokens", 1}, {"return_token_ids", true}};
+  const auto read = [&](const char* chat) {
+    const ChatServer served(chat);
+    const Json ids = served.chat(body)["choices"][0]["prompt_token_ids"];
+    return served.post("/detokenize", {{"tokens", ids}})["text"];
+  };
+  EXPECT_EQ(read("{% for m in messages %}{{ m.role }}:{{ m.content }}{% endfor %}"), "system:be");
+  EXPECT_EQ(read("{% for m in messages %}{{ 'D' if m.role == 'developer' else 'S' }}:{{ m.content }}{% endfor %}"),
+            "D:be");
+}
+
+TEST(Chat, VariablesOfTheTemplateAreNotItsInput) {
+  const ChatServer served;
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+    const Json answer = served.chat({{"chat_template_kwargs", {{name, true}}}});
+    EXPECT_EQ(answer["error"]["message"], "'chat_template_kwargs' may not have '" + std::string(name) + "'");
+    EXPECT_EQ(answer["error"]["param"], "chat_template_kwargs");
+  }
 }
 
 TEST(Chat, ErrorsNameTheField) {

@@ -1,7 +1,9 @@
 // POST /v1/chat/completions
 #include <algorithm>
+#include <array>
 
 #include "attend/chat/chat_template.h"
+#include "io/printable.h"
 #include "serve/model_routes.h"
 
 namespace attend {
@@ -76,53 +78,109 @@ class ChatShape final : public AnswerShape {
   std::shared_ptr<ModelEntry> model_;
 };
 
-/// The text of a message: a string, or an array of parts of type "text".
-Json text_of(const RequestFields& fields, const Json& content) {
-  if (content.is_string() || content.is_null()) return content;
-  if (!content.is_array()) fields.fail("messages", "must have a 'content' that is a string or an array of parts");
-  std::string text;
-  for (const Json& part : content) {
-    const auto type = part.find("type"), own = part.find("text");
-    const bool is_text = part.is_object() && type != part.end() && type->is_string() && type->string() == "text" &&
-                         own != part.end() && own->is_string();
-    if (!is_text) fields.fail("messages", "may have only parts of type \"text\"");
-    text += own->string();
-  }
-  return text;
-}
+/// The messages of a request, checked, as templates read them.
+class Messages {
+ public:
+  Messages(const RequestFields& fields, const ChatTemplate& chat) : fields_(fields), chat_(chat) {}
 
-/// The calls of an earlier answer, as templates read them: arguments are an object, not its text.
-Json read_calls(const RequestFields& fields, Json calls) {
-  if (!calls.is_array()) fields.fail("messages", "must have 'tool_calls' that are an array");
-  for (Json& call : calls) {
-    const bool has_function = call.is_object() && call.contains("function") && call.at("function").is_object();
-    if (!has_function) fields.fail("messages", "must have 'tool_calls' with a 'function'");
-    Json& function = call["function"];
-    if (!function.contains("arguments") || !function.at("arguments").is_string()) continue;
-    const Json arguments = Json::parse_or_null(function.at("arguments").string());
-    if (arguments.is_object()) function["arguments"] = arguments;
+  Json read(const Json& messages) {
+    Json result = Json::array();
+    for (const Json& message : messages) {
+      at_ = "messages[" + std::to_string(result.size()) + "]";
+      const auto role = message.find("role");
+      if (!message.is_object() || role == message.end() || !role->is_string()) {
+        fields_.fail("messages", "must have objects with 'role' and 'content'");
+      }
+      result.push_back(read_one(message, role->string()));
+    }
+    return result;
   }
-  return calls;
-}
 
-Json read_messages(RequestFields& fields) {
+ private:
+  [[noreturn]] void fail(const char* field, const std::string& problem) const {
+    fields_.fail(at_ + "." + field, problem);
+  }
+
+  Json read_one(const Json& message, const std::string& role) const {
+    constexpr std::array<std::string_view, 5> kRoles{"system", "developer", "user", "assistant", "tool"};
+    if (std::ranges::find(kRoles, role) == kRoles.end()) {
+      fail("role", "must be system, developer, user, assistant or tool, got " + in_quotes(role));
+    }
+    Json own = Json::object();
+    for (const auto& [name, value] : message.items()) {
+      const bool is_empty_list = name == "tool_calls" && (value.is_null() || (value.is_array() && value.empty()));
+      if (!is_empty_list) own[name] = value;
+    }
+    if (role == "developer" && !knows_developer()) own["role"] = "system";
+    const bool has_calls = own.contains("tool_calls");
+    if (has_calls && role != "assistant") fail("tool_calls", "are only for the role assistant");
+    if (has_calls) own["tool_calls"] = read_calls(own.at("tool_calls"));
+    const bool has_content = own.contains("content") && !own.at("content").is_null();
+    if (!has_content && !has_calls) fail("content", "is missing");
+    if (has_content) own["content"] = text_of(own.at("content"));
+    if (role == "tool" && (!own.contains("tool_call_id") || !own.at("tool_call_id").is_string())) {
+      fail("tool_call_id", "is missing: a tool's message must name the call that it answers");
+    }
+    return own;
+  }
+
+  /// Whether the template reads OpenAI's newer name of the role "system".
+  bool knows_developer() const {
+    const std::string& source = chat_.source();
+    return source.find("'developer'") != std::string::npos || source.find("\"developer\"") != std::string::npos;
+  }
+
+  /// The text of a message: a string, or an array of parts of type "text".
+  std::string text_of(const Json& content) const {
+    if (content.is_string()) return content.string();
+    if (!content.is_array() || content.empty()) fail("content", "must be a string or an array of parts");
+    std::string text;
+    for (const Json& part : content) {
+      const auto type = part.find("type"), own = part.find("text");
+      const bool is_text = part.is_object() && type != part.end() && type->is_string() && type->string() == "text" &&
+                           own != part.end() && own->is_string();
+      if (!is_text) fields_.fail("messages", "may have only parts of type \"text\"");
+      text += own->string();
+    }
+    return text;
+  }
+
+  /// The calls of an earlier answer: templates read arguments as an object, not as its text.
+  Json read_calls(Json calls) const {
+    if (!calls.is_array()) fields_.fail("messages", "must have 'tool_calls' that are an array");
+    for (Json& call : calls) {
+      const bool has_function = call.is_object() && call.contains("function") && call.at("function").is_object();
+      if (!has_function) fields_.fail("messages", "must have 'tool_calls' with a 'function'");
+      Json& function = call["function"];
+      if (!function.contains("arguments") || !function.at("arguments").is_string()) continue;
+      const Json arguments = Json::parse_or_null(function.at("arguments").string());
+      if (arguments.is_object()) function["arguments"] = arguments;
+    }
+    return calls;
+  }
+
+  const RequestFields& fields_;
+  const ChatTemplate& chat_;
+  std::string at_;  // the current message
+};
+
+Json read_messages(RequestFields& fields, const ChatTemplate& chat) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty() || messages->size() > kMostMessages) {
     fields.fail("messages", "must be an array of 1 to 4096 messages");
   }
-  Json result = Json::array();
-  for (const Json& message : *messages) {
-    const auto role = message.find("role");
-    if (!message.is_object() || role == message.end() || !role->is_string()) {
-      fields.fail("messages", "must have objects with 'role' and 'content'");
-    }
-    Json own = message;
-    if (role->string() == "developer") own["role"] = "system";  // OpenAI's newer name
-    if (message.contains("content")) own["content"] = text_of(fields, message.at("content"));
-    if (message.contains("tool_calls")) own["tool_calls"] = read_calls(fields, message.at("tool_calls"));
-    result.push_back(std::move(own));
+  return Messages(fields, chat).read(*messages);
+}
+
+/// Further variables of the template.
+Json read_variables(RequestFields& fields) {
+  const Json* variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return Json::object();
+  if (!variables->is_object()) fields.fail("chat_template_kwargs", "must be an object");
+  for (const char* own : {"messages", "tools", "add_generation_prompt"}) {
+    if (variables->contains(own)) fields.fail("chat_template_kwargs", std::string("may not have '") + own + "'");
   }
-  return result;
+  return *variables;
 }
 
 void read_logprobs(RequestFields& fields, GenerationSettings& settings) {
@@ -133,12 +191,9 @@ void read_logprobs(RequestFields& fields, GenerationSettings& settings) {
 }
 
 PreparedPrompt read_conversation(RequestFields& fields, const ModelEntry& model, const GenerationSettings& settings) {
-  ChatInput input{.messages = read_messages(fields)};
+  ChatInput input{.messages = read_messages(fields, *model.own.chat)};
   if (settings.tools.choice != ToolChoice::none) input.tools = *fields.find("tools");
-  if (const Json* extra = fields.find("chat_template_kwargs")) {
-    if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
-    input.extra = *extra;
-  }
+  input.extra = read_variables(fields);
   fields.refuse_others();
   try {
     // The template writes the special tokens itself.
