@@ -84,7 +84,12 @@ std::shared_ptr<const Constraint> schema_constraint(const std::string& schema, c
       throw_error<FormatError>(schema, ": ", error.what());
     }
   };
-  return Constraint::create(read(), std::make_shared<const TokenTrie>(tokenizer));
+  const Grammar grammar = read();
+  try {
+    return Constraint::create(grammar, std::make_shared<const TokenTrie>(tokenizer));
+  } catch (const ConstraintError& error) {
+    throw_error<ConstraintError>("--schema ", schema, ": ", error.what());
+  }
 }
 
 /// Whether standard input is a pipe or a file.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <memory>
-#include <optional>
 
 #include "generate/drafter.h"
 #include "generate/engine.h"
@@ -15,7 +15,7 @@ struct Slot {
   std::unique_ptr<Sequence> sequence;  // the writer refers to it
   std::unique_ptr<Writer> writer;
   std::vector<int32_t> window;  // of a sliding sequence: the tokens that the decoder has read or reads next
-  std::optional<Error> error;   // of the last step
+  std::exception_ptr error;     // of the last step: an Error
   bool is_over = false;         // finished, cancelled by its callback, or waiting to be read again
   int64_t held = 0;             // dense: number of tokens that its rows have read
   int64_t first_row = 0;        // paged: index of its first row

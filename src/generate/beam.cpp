@@ -72,6 +72,7 @@ class Beam final : public Writer {
     }
     go_on(next);
     for (size_t i = 0; i < places.size(); ++i) nodes_[places[i]].row = live_[i].row;
+    if (live_.empty() && finished_.empty() && has_dead_end_) Constrained::fail();
     require<Error>(!live_.empty() || !finished_.empty(), "search: the model gives every token a probability of 0");
   }
 
@@ -137,7 +138,11 @@ class Beam final : public Writer {
       step.log_probabilities_of(live.row, vocabulary_.size, scores_);
     }
     if (has_rules_) rules_.apply(scores_, live.ids);
-    live.constrained.apply(scores_, vocabulary_);
+    if (!live.constrained.apply(scores_, vocabulary_)) {  // this hypothesis is dropped
+      has_dead_end_ = true;
+      best_.clear();
+      return best_;
+    }
     top_values(scores_, count, best_);
     if (live.constrained) std::erase_if(best_, [](const Continuation& c) { return c.value == -INFINITY; });
     return best_;
@@ -221,6 +226,7 @@ class Beam final : public Writer {
   std::vector<Live> live_;
   std::vector<Hypothesis> finished_;  // the n best, best first
   int64_t finished_count_ = 0;
+  bool has_dead_end_ = false;  // a hypothesis was dropped because of the constraint
 };
 
 }  // namespace

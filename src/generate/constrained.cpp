@@ -8,8 +8,8 @@
 
 namespace attend {
 
-void Constrained::apply(std::span<float> scores, const Vocabulary& vocabulary) const {
-  if (!cursor_) return;
+bool Constrained::apply(std::span<float> scores, const Vocabulary& vocabulary) const {
+  if (!cursor_) return true;
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const auto is_token = [&](int32_t id) { return id >= 0 && id < std::ssize(scores); };
   std::vector<float> ends;  // an end token may have text too; it only ends
@@ -24,11 +24,15 @@ void Constrained::apply(std::span<float> scores, const Vocabulary& vocabulary) c
   for (const int32_t id : vocabulary.banned) {
     if (is_token(id)) scores[static_cast<size_t>(id)] = kNever;
   }
-  if (may_end || std::ranges::any_of(scores, [&](float score) { return score > kNever; })) return;
+  if (may_end || std::ranges::any_of(scores, [&](float score) { return score > kNever; })) return true;
   // A rule such as a minimum length bans the end token, but nothing else may follow.
-  require<Error>(cursor_->is_complete() && is_token(vocabulary.end()),
-                 "generate: no token of the vocabulary continues the text in the requested format");
+  if (!cursor_->is_complete() || !is_token(vocabulary.end())) return false;
   scores[static_cast<size_t>(vocabulary.end())] = 0;
+  return true;
+}
+
+void Constrained::fail() {
+  throw_error<ConstraintError>("generate: no token of the vocabulary continues the text in the requested format");
 }
 
 void Constrained::push(int32_t id) {

@@ -17,9 +17,11 @@ class Constrained {
   }
 
   explicit operator bool() const { return cursor_.has_value(); }
-  /// Sets the scores of tokens that may not come next to −∞. An end token may come when the text is complete. Throws
-  /// Error if no token is left.
-  void apply(std::span<float> scores, const Vocabulary& vocabulary) const;
+  /// Sets the scores of tokens that may not come next to −∞. An end token may come when the text is complete. Returns
+  /// whether a token is left. Throws ConstraintError if the grammar exceeds the limits.
+  [[nodiscard]] bool apply(std::span<float> scores, const Vocabulary& vocabulary) const;
+  /// Throws ConstraintError: no hypothesis can be continued.
+  [[noreturn]] static void fail();
   /// Appends a token that is not an end token.
   void push(int32_t id);
   /// Whether the text is complete and a vocabulary without end tokens cannot end it.

@@ -65,9 +65,9 @@ AttentionWeights SequenceStep::weights_of(const AttentionTrace& trace, int64_t f
 void Slot::advance(const StepRows& rows) {
   try {
     writer->advance(rows);
-  } catch (const Error& problem) {
+  } catch (const Error&) {
     if (!sequence->on_error) throw;
-    error = problem;
+    error = std::current_exception();
   }
 }
 
@@ -79,7 +79,11 @@ void Slot::slide(int64_t context) {
 void Slot::report(const SequenceStep& step) {
   if (error) {
     is_over = true;
-    return sequence->on_error(*error);
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& problem) {
+      return sequence->on_error(problem);
+    }
   }
   const bool goes_on = !sequence->on_step || sequence->on_step(step);
   is_over = !goes_on || writer->is_done();

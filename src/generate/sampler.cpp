@@ -81,7 +81,7 @@ class Sampler final : public Writer {
     if (has_rules()) {
       scores_.assign(logits.begin(), logits.end());
       if (ScoreRules::are_needed(config_.options.rules)) rules_.apply(scores_, sample_.ids);
-      constrained_.apply(scores_, config_.vocabulary);
+      if (!constrained_.apply(scores_, config_.vocabulary)) Constrained::fail();
       logits = scores_;
     }
     return draw({.logits = logits, .history = history_, .written = sample_.ids, .banned = config_.vocabulary.banned},

@@ -20,7 +20,8 @@ size_t Automaton::SetHash::operator()(const Set& set) const {
   return hash;
 }
 
-Automaton::Automaton(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {
+Automaton::Automaton(std::shared_ptr<const Rules> rules)
+    : rules_(std::move(rules)), has_inside_(std::ranges::find(rules_->is_inside, true) != rules_->is_inside.end()) {
   Set first;
   ++round_;
   for (const Rules::Alternative& one : rules_->alternatives[static_cast<size_t>(rules_->start)]) {
@@ -35,7 +36,7 @@ int32_t Automaton::stack(int32_t at, int32_t below) {
   const uint64_t key = uint64_t{static_cast<uint32_t>(at)} << 32 | static_cast<uint32_t>(below);
   const auto [found, is_new] = stack_index_.try_emplace(key, static_cast<int32_t>(stacks_.size()));
   if (!is_new) return found->second;
-  require<Error>(stacks_.size() < kMostStacks, "the schema is too large: more than ", kMostStacks, " stacks");
+  require<ConstraintError>(stacks_.size() < kMostStacks, "the schema is too large: more than ", kMostStacks, " stacks");
   stacks_.push_back({at, below, below == kDone ? 1 : stacks_[static_cast<size_t>(below)].depth + 1});
   opened_.push_back(0);
   return found->second;
@@ -58,8 +59,8 @@ void Automaton::open(int32_t top, Set& result) {
       list.push_back(own.below);
     } else if (symbol < 0) {
       result.push_back(index);
-      require<Error>(result.size() <= kMostStacksOfState, "the schema is too large: a text has more than ",
-                     kMostStacksOfState, " meanings");
+      require<ConstraintError>(result.size() <= kMostStacksOfState, "the schema is too large: a text has more than ",
+                               kMostStacksOfState, " meanings");
     } else {
       const bool is_last = rules_->symbols[static_cast<size_t>(own.at) + 1] == kEnd;
       const int32_t below = is_last ? own.below : stack(own.at + 1, own.below);
@@ -85,11 +86,27 @@ int32_t Automaton::find_next(int32_t state, uint8_t byte_class) {
   return next;
 }
 
+int32_t Automaton::between_tokens(int32_t state) {
+  if (!has_inside_) return state;
+  between_tokens_.resize(states_.size(), kUnknown);
+  if (const int32_t known = between_tokens_[static_cast<size_t>(state)]; known != kUnknown) return known;
+  Set result;
+  for (const int32_t index : *states_[static_cast<size_t>(state)]) {
+    const auto is_inside = [&] {
+      const Symbol symbol = rules_->symbols[static_cast<size_t>(stacks_[static_cast<size_t>(index)].at)];
+      return rules_->is_inside[static_cast<size_t>(~symbol)];
+    };
+    if (index == kDone || !is_inside()) result.push_back(index);
+  }
+  const int32_t own = result.empty() ? kDead : intern(std::move(result));
+  return between_tokens_[static_cast<size_t>(state)] = own;
+}
+
 int32_t Automaton::intern(Set set) {
   std::ranges::sort(set);
   const auto [found, is_new] = state_index_.try_emplace(std::move(set), static_cast<int32_t>(states_.size()));
   if (!is_new) return found->second;
-  require<Error>(states_.size() < kMostStates, "the schema is too large: more than ", kMostStates, " states");
+  require<ConstraintError>(states_.size() < kMostStates, "the schema is too large: more than ", kMostStates, " states");
   states_.push_back(&found->first);
   transitions_.resize(states_.size() * rules_->classes, kUnknown);
   return found->second;

@@ -18,11 +18,14 @@ class Automaton {
   explicit Automaton(std::shared_ptr<const Rules> rules);
 
   int32_t start() const { return start_; }
-  /// The state after one more byte. Throws Error if the states exceed the limits.
+  /// The state after one more byte. Throws ConstraintError if the states exceed the limits.
   int32_t next(int32_t state, uint8_t byte) {
     const int32_t known = transitions_[static_cast<size_t>(state) * rules_->classes + rules_->class_of[byte]];
     return known != kUnknown ? known : find_next(state, rules_->class_of[byte]);
   }
+  /// The state if a token ends here: without the meanings in which the last byte is inside a token. kDead if there is
+  /// no other.
+  int32_t between_tokens(int32_t state);
   /// Whether the bytes read so far are a complete text.
   bool is_complete(int32_t state) const { return states_[static_cast<size_t>(state)]->front() == kDone; }
   /// Whether they are a complete text that no other text continues.
@@ -53,12 +56,14 @@ class Automaton {
   int32_t adopt_stack(const Automaton& other, int32_t top, std::unordered_map<int32_t, int32_t>& known);
 
   std::shared_ptr<const Rules> rules_;
+  bool has_inside_ = false;  // see Rules::is_inside
   std::vector<Stack> stacks_;
   std::unordered_map<uint64_t, int32_t> stack_index_;
   std::unordered_map<Set, int32_t, SetHash> state_index_;
-  std::vector<const Set*> states_;    // keys of state_index_
-  std::vector<int32_t> transitions_;  // [states, classes]
-  std::vector<uint32_t> opened_;      // of each stack: number of the last round that opened it
+  std::vector<const Set*> states_;       // keys of state_index_
+  std::vector<int32_t> transitions_;     // [states, classes]
+  std::vector<int32_t> between_tokens_;  // of each state: between_tokens() or kUnknown
+  std::vector<uint32_t> opened_;         // of each stack: number of the last round that opened it
   uint32_t round_ = 0;
   int32_t start_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "attend/base/error.h"
 #include "grammar/automaton.h"
+#include "grammar/restriction.h"
 
 namespace attend {
 namespace {
@@ -31,7 +32,8 @@ TokenMask mask_of(Automaton& automaton, int32_t state, const TokenTrie& trie) {
       continue;
     }
     states[node.depth + size_t{1}] = next;
-    for (int32_t id = node.token; id >= 0; id = trie.same(id)) {
+    const bool is_token = node.token >= 0 && automaton.between_tokens(next) != Automaton::kDead;
+    for (int32_t id = is_token ? node.token : -1; id >= 0; id = trie.same(id)) {
       mask.words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
       ++mask.count;
     }
@@ -88,10 +90,11 @@ Constraint::Constraint(Grammar grammar, std::shared_ptr<const TokenTrie> trie)
 Constraint::~Constraint() = default;
 
 std::shared_ptr<const Constraint> Constraint::create(Grammar grammar, std::shared_ptr<const TokenTrie> trie) {
+  if (const auto& strings = trie->strings()) grammar = grammar::restricted(grammar, *trie, *strings);
   const std::shared_ptr<const Constraint> result(new Constraint(std::move(grammar), std::move(trie)));
   const Cursor start = result->start();
-  require<Error>(start.is_complete() || start.allowed()->count > 0,
-                 "the tokenizer has no token that begins a text of the requested format");
+  require<ConstraintError>(start.is_complete() || start.allowed()->count > 0,
+                           "the vocabulary has no token that begins a text of this format");
   return result;
 }
 
@@ -128,8 +131,10 @@ void Constraint::Cursor::push(int32_t id) {
   int32_t state = state_;
   for (const char byte : constraint_->trie_->bytes(id)) {
     state = memory_->automaton.next(state, static_cast<uint8_t>(byte));
-    require<Error>(state != Automaton::kDead, "constraint: token ", id, " is not allowed here");
+    if (state == Automaton::kDead) break;
   }
+  if (state != Automaton::kDead) state = memory_->automaton.between_tokens(state);
+  require<Error>(state != Automaton::kDead, "constraint: token ", id, " is not allowed here");
   state_ = state;
   look();
   if (!memory_->automaton.is_full()) return;

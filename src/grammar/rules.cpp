@@ -85,9 +85,10 @@ Symbol RuleBuilder::any_of(std::vector<Symbols> alternatives) {
   return result;
 }
 
-Symbol RuleBuilder::bytes(const ByteSet& set) {
-  const auto [found, is_new] = set_symbols_.try_emplace(set.to_string(), ~static_cast<Symbol>(sets_.size()));
-  if (is_new) sets_.push_back(set);
+Symbol RuleBuilder::bytes(const ByteSet& set, bool is_inside) {
+  const auto [found, is_new] =
+      set_symbols_.try_emplace({set.to_string(), is_inside}, ~static_cast<Symbol>(sets_.size()));
+  if (is_new) sets_.push_back(set), is_inside_.push_back(is_inside);
   return found->second;
 }
 
@@ -174,6 +175,7 @@ Grammar RuleBuilder::finish(Symbol start) const {
   require<FormatError>(need < kDeepestRules, "the schema has no value of at most ", kDeepestRules, " levels");
   auto result = std::make_shared<Rules>();
   result->start = start;
+  result->is_inside = is_inside_;
   for (const std::vector<Symbols>& rule : rules_) {
     std::vector<Symbols> distinct;
     auto& own = result->alternatives.emplace_back();

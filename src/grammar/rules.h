@@ -37,6 +37,7 @@ struct Rules {
   std::vector<Symbol> symbols;                         ///< of all alternatives, each with kEnd after it
   std::vector<std::vector<Alternative>> alternatives;  ///< of each rule; only those that can be completed
   std::vector<ByteSet> sets;                           ///< of byte classes
+  std::vector<bool> is_inside;                         ///< of each set: its byte is not the first one of a token
   std::array<uint8_t, 256> class_of{};                 ///< bytes of one class are in the same sets
   size_t classes = 0;
   Symbol start = 0;
@@ -50,7 +51,8 @@ class RuleBuilder {
   void add(Symbol rule, Symbols alternative);
   /// A rule with these alternatives.
   Symbol any_of(std::vector<Symbols> alternatives);
-  Symbol bytes(const ByteSet& set);
+  /// One byte of a set. With `is_inside`, no token begins with it.
+  Symbol bytes(const ByteSet& set, bool is_inside = false);
   Symbol byte(char byte);
   Symbol byte_range(char first, char last);
   /// The bytes of a text.
@@ -68,7 +70,8 @@ class RuleBuilder {
 
   std::vector<std::vector<Symbols>> rules_;
   std::vector<ByteSet> sets_;
-  std::map<std::string, Symbol> set_symbols_;
+  std::vector<bool> is_inside_;  // of each set
+  std::map<std::pair<std::string, bool>, Symbol> set_symbols_;
   std::map<std::pair<int, std::vector<CodeRange>>, Symbol> continuations_;
   std::map<CodePoints, Symbol> code_points_;
   size_t symbols_ = 0;

@@ -46,6 +46,9 @@ Json without(const Json& schema, std::string_view keyword) {
   return result;
 }
 
+/// A value in a message: a string without its own quotes.
+std::string shown(const Json& value) { return in_quotes(value.is_string() ? value.string() : value.dump()); }
+
 bool is_whole(const Json& value) {
   return value.is_number_integer() || (value.is_number() && value.number() == std::floor(value.number()));
 }
@@ -212,7 +215,7 @@ class SchemaCompiler {
     if (schema.contains("type")) {
       const Json& given = schema["type"];
       for (const Json& type : given.is_array() ? given : Json::array({given})) {
-        if (!type.is_string() || !is_one_of(kTypes, type.string())) fail(path, "unknown type ", in_quotes(type.dump()));
+        if (!type.is_string() || !is_one_of(kTypes, type.string())) fail(path, "unknown type ", shown(type));
         if (!is_one_of(result, type.string())) result.push_back(type.string());
       }
       if (result.empty()) fail(path, "\"type\" is empty");

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 
+#include "attend/text/utf8.h"
 #include "text/tokenizers/byte_level.h"
 
 namespace attend::grammar {
@@ -28,15 +29,27 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(value);
 }
 
-/// Tokens after which others are decoded: two with visible text.
+bool is_letter_or_digit(std::string_view text) {
+  return text.size() == 1 && ((text[0] >= 'a' && text[0] <= 'z') || (text[0] >= '0' && text[0] <= '9'));
+}
+
+/// Whether a text is one visible character.
+bool is_visible(std::string_view text) {
+  if (text.size() == 1) return text[0] > ' ' && text[0] < 0x7F;
+  const std::u32string codes = is_utf8(text) ? code_points(text) : std::u32string();
+  return codes.size() == 1 && codes[0] >= 0xA1 && text != kBroken;
+}
+
+/// Tokens after which others are decoded: two with visible text, letters or digits if there are any.
 class Neighbours {
  public:
   explicit Neighbours(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
-    for (int32_t id = 0; id < tokenizer.size() && known_.size() < 2; ++id) {
-      const std::string text = tokenizer.decode(std::array{id});
-      const bool is_plain =
-          text.size() == 1 && ((text[0] >= 'a' && text[0] <= 'z') || (text[0] >= '0' && text[0] <= '9'));
-      if (is_plain) known_.push_back({id, text});
+    for (const auto& fits : {is_letter_or_digit, is_visible}) {
+      for (int32_t id = 0; id < tokenizer.size() && known_.size() < 2; ++id) {
+        const std::string text = tokenizer.decode(std::array{id});
+        if (fits(text)) known_.push_back({id, text});
+      }
+      if (!known_.empty()) break;
     }
   }
 

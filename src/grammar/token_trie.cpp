@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "grammar/token_bytes.h"
+#include "grammar/token_strings.h"
 
 namespace attend {
 namespace {
@@ -44,6 +45,7 @@ TokenTrie::TokenTrie(std::vector<std::string> bytes) : bytes_(std::move(bytes)),
     last_token = id;
   }
   close(0);
+  strings_ = grammar::token_strings(*this);
 }
 
 std::string_view TokenTrie::bytes(int32_t token) const {

@@ -39,7 +39,7 @@ std::string named_function(const Json& choice) {
   const Json function = choice.is_object() ? choice.value<Json>("function", nullptr) : Json();
   const bool is_named = function.is_object() && function.value<Json>("name", nullptr).is_string();
   require<FormatError>(is_named, "tool_choice: expected none, auto, required or a function, got ",
-                       in_quotes(choice.dump()));
+                       in_quotes(choice.is_string() ? choice.string() : choice.dump()));
   return function["name"].string();
 }
 

@@ -108,7 +108,8 @@ void read_tool_fields(RequestFields& fields, const ModelEntry& model, Generation
   try {
     settings.tools = read_tools(tools, choice, parallel);
   } catch (const FormatError& error) {
-    throw RequestError(400, error.what(), "tools");
+    const std::string message = error.what();  // begins with the field
+    throw RequestError(400, message, message.substr(0, message.find(':')));
   }
   if (settings.tools.choice == ToolChoice::none) return;
   if (settings.constraint) fields.fail("response_format", "cannot be combined with 'tools'");

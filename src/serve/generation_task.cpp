@@ -20,6 +20,18 @@ std::string random_id(const char* prefix) {
   return id;
 }
 
+/// A text that its format lets end nowhere is no fault of the server, so that clients do not repeat the request.
+RequestError failure_of(const std::exception_ptr& error, const GenerationSettings& settings) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ConstraintError& known) {
+    const bool has_calls = settings.tools.choice != ToolChoice::none;
+    return {400, known.what(), has_calls ? "tools" : "response_format", "format_dead_end"};
+  } catch (...) {
+    return error_of(error);
+  }
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -123,7 +135,7 @@ Job GenerationTask::job() {
     return false;
   };
   job.is_wanted = [self] { return !self->is_gone_ && !self->responder_.is_gone(); };
-  job.on_failed = [self](const std::exception_ptr& error) { self->fail(error_of(error)); };
+  job.on_failed = [self](const std::exception_ptr& error) { self->fail(failure_of(error, self->settings_)); };
   return job;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/base/error.h"
+#include "attend/grammar/grammar.h"
 #include "models/paged_decoding.h"
 #include "serve/request_fields.h"
 
@@ -188,7 +189,8 @@ void Scheduler::start(Job job) {
       };
       sequence.on_error = [running](const Error& error) {
         --running->sequences;
-        running->fail(std::make_exception_ptr(error));
+        const auto* format = dynamic_cast<const ConstraintError*>(&error);
+        running->fail(format != nullptr ? std::make_exception_ptr(*format) : std::make_exception_ptr(error));
       };
       engine_->add(std::move(sequence));
     }

@@ -106,25 +106,52 @@ TEST_F(ConstrainedText, NeighboursDoNotMatter) {
   }
 }
 
-TEST_F(ConstrainedText, AnErrorEndsOnlyItsSequence) {
-  // Digits are tokens, but the letters of "true" are not: the text cannot be finished.
+TEST_F(ConstrainedText, ABeamDropsHypothesesThatCannotBeContinued) {
+  // The rules ban u: "true" is a dead end, "false" is not.
+  GenerateOptions options{.tokens = 40, .beam = 4, .copies = 2, .constraint = constraint(R"({"enum":[true,false]})")};
+  options.rules.banned = {5 + 'u'};
+  std::set<std::string> different;
+  for (const GeneratedText& text : generate_text(gpt_, tokenizer_, Texts{"Hello"}, options))
+    different.insert(text.text);
+  EXPECT_EQ(different, (std::set<std::string>{"false", " false"}));
+  options.constraint = constraint(R"({"const":true})");
+  EXPECT_THROW(generate_text(gpt_, tokenizer_, Texts{"Hello"}, options), ConstraintError);
+}
+
+TEST_F(ConstrainedText, ValuesThatTheVocabularyCannotWriteAreLeftOut) {
   std::vector<std::string> bytes(static_cast<size_t>(tokenizer_.size()));
-  bytes[5 + 't'] = "t";
-  const auto broken = Constraint::create(json_schema_grammar(Json{{"const", true}}),
-                                         std::make_shared<const TokenTrie>(std::move(bytes)));
+  for (size_t byte = 0; byte < 128; ++byte)
+    bytes[5 + byte] = byte == 'x' ? "" : std::string(1, static_cast<char>(byte));
+  const auto limited = Constraint::create(json_schema_grammar(Json::parse(R"({"enum":["ax","b"]})")),
+                                          std::make_shared<const TokenTrie>(std::move(bytes)));
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const GenerateOptions options{.tokens = 40, .sampling = {.temperature = 3, .seed = seed}, .constraint = limited};
+    const std::string text = generate_text(gpt_, tokenizer_, Texts{"Hello"}, options)[0].text;
+    EXPECT_TRUE(text == "\"b\"" || text == " \"b\"") << text;
+  }
+  const GenerateOptions beam{.tokens = 40, .beam = 3, .constraint = limited};
+  EXPECT_TRUE(generate_text(gpt_, tokenizer_, Texts{"Hello"}, beam)[0].text.ends_with("\"b\""));
+}
+
+TEST_F(ConstrainedText, AnErrorEndsOnlyItsSequence) {
+  // The rules ban a token that the format needs: the text cannot be finished.
+  const auto broken = constraint(R"({"const":true})");
   Engine engine(gpt_, {});
-  const Vocabulary vocabulary = Vocabulary::of(tokenizer_, gpt_.vocab_size());
+  const Vocabulary all = Vocabulary::of(tokenizer_, gpt_.vocab_size());
+  Vocabulary without_u = all;
+  without_u.banned.push_back(5 + 'u');
   int errors = 0, done = 0;
   for (const bool is_broken : {true, false}) {
     engine.add(
         {.prompt = {70, 71},
-         .vocabulary = vocabulary,
+         .vocabulary = is_broken ? without_u : all,
          .options = {.ends_at_limit = false, .sampling = SamplingOptions{}, .constraint = is_broken ? broken : person_},
          .limit = 60,
          .on_done = [&](const std::vector<Hypothesis>&) { ++done; },
          .on_error =
              [&](const Error& error) {
                ++errors;
+               EXPECT_NE(dynamic_cast<const ConstraintError*>(&error), nullptr);
                EXPECT_NE(std::string(error.what()).find("requested format"), std::string::npos);
              }});
   }

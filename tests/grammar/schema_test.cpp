@@ -180,7 +180,8 @@ TEST(JsonSchema, RefusesByName) {
   EXPECT_EQ(error_of(R"({"not":{}})"), "schema: #: the keyword 'not' is not supported");
   EXPECT_EQ(error_of(R"({"properties":{"a":false}})"), "schema: #/properties/a: the schema false allows no value");
   EXPECT_EQ(error_of("3"), "schema: #: expected an object or a boolean, got number");
-  EXPECT_EQ(error_of(R"({"type":"text"})"), "schema: #: unknown type '\"text\"'");
+  EXPECT_EQ(error_of(R"({"type":"text"})"), "schema: #: unknown type 'text'");
+  EXPECT_EQ(error_of(R"({"type":["string",1]})"), "schema: #: unknown type '1'");
   EXPECT_EQ(error_of(R"({"enum":["a"],"minLength":1})"), "schema: #: \"enum\" beside \"minLength\" is not supported");
   EXPECT_EQ(error_of(R"({"type":"object","required":["x"],"additionalProperties":false})"),
             "schema: #: the required property 'x' is not allowed");

@@ -37,7 +37,7 @@ inline std::string random_text(const Grammar& grammar, uint64_t seed, size_t soo
     if (allowed.empty()) break;  // a dead end
     char chosen = allowed[draws.below(allowed.size())];
     std::string closing;  // bytes that end a value, or that the patterns of the tests ask for
-    for (const char close : std::string("x天n01}]\"")) {
+    for (const char close : std::string("x天n01@}]\"")) {
       if (allowed.find(close) != std::string::npos) closing += close;
     }
     const bool closes = !closing.empty() && (text.size() > soon || draws.below(6) == 0);

@@ -21,8 +21,8 @@ struct AsciiServer {
   ModelApi models;
   Server server;
 
-  explicit AsciiServer(const char* chat = kTemplate)
-      : models({served(chat)}, {}), server(nullptr, models, {.port = 0}) {
+  explicit AsciiServer(const char* chat = kTemplate) : AsciiServer(served(chat)) {}
+  explicit AsciiServer(ServedModel model) : models({std::move(model)}, {}), server(nullptr, models, {.port = 0}) {
     server.start();
   }
   ~AsciiServer() {
@@ -125,9 +125,53 @@ TEST(ResponseFormat, ErrorsNameTheField) {
             "'response_format' cannot be combined with 'tools'");
   EXPECT_EQ(served.error({{"tools", 3}}), "tools: expected a list");
   EXPECT_EQ(served.error({{"tools", kTools}, {"tool_choice", "maybe"}}),
-            "tool_choice: expected none, auto, required or a function, got '\"maybe\"'");
+            "tool_choice: expected none, auto, required or a function, got 'maybe'");
+  const auto field = [&](Json body) { return served.chat(std::move(body))["error"]["param"].get<std::string>(); };
+  EXPECT_EQ(field({{"tools", 3}}), "tools");
+  EXPECT_EQ(field({{"tools", kTools}, {"tool_choice", "x"}}), "tool_choice");
+  EXPECT_EQ(field({{"tool_choice", "required"}}), "tool_choice");
+  EXPECT_EQ(field({{"tools", kTools}, {"tool_choice", {{"type", "function"}, {"function", {{"name", "no"}}}}}}),
+            "tool_choice");
+  EXPECT_EQ(field({{"tools", kTools}, {"parallel_tool_calls", 1}}), "parallel_tool_calls");
   const AsciiServer plain("{{ messages[0].content }}");
   EXPECT_EQ(plain.error({{"tools", kTools}}), "'tools' are not supported by the model's chat template");
+}
+
+/// An error of a text that cannot be continued: clients do not repeat the request.
+void expect_dead_end(const Json& error, const std::string& field) {
+  EXPECT_EQ(error["type"], "invalid_request_error") << error;
+  EXPECT_EQ(error["param"], field);
+  EXPECT_EQ(error["code"], "format_dead_end");
+}
+
+TEST(ResponseFormat, AFormatThatCannotBeWrittenIsRefused) {
+  const AsciiServer served;
+  const Json format = schema_format({{"enum", {"天"}}});
+  EXPECT_EQ(
+      served.error({{"response_format", format}, {"stream", true}}),
+      "'response_format' cannot be used: the vocabulary cannot write any text of this format: it has no token for "
+      "'天' after '\"'");
+  EXPECT_EQ(served.chat({{"response_format", format}})["error"]["param"], "response_format");
+  // The other value is written.
+  EXPECT_EQ(served.chat({{"response_format", schema_format({{"enum", {"a天", "b"}}})},
+                         {"temperature", 0}})["choices"][0]["message"]["content"],
+            "\"b\"");
+}
+
+TEST(ResponseFormat, ADeadEndIsNoFaultOfTheServer) {
+  ServedModel model = AsciiServer::served(kTemplate);
+  model.rules.banned = {5 + 'u'};
+  const AsciiServer served(std::move(model));
+  const Json body{{"response_format", schema_format({{"const", true}})}};
+  EXPECT_TRUE(served.request("/v1/chat/completions", body).starts_with("HTTP/1.1 400 "));
+  expect_dead_end(served.chat(body)["error"], "response_format");
+  Json stream = body;
+  stream["stream"] = true;
+  const std::string answer = body_of(served.request("/v1/chat/completions", stream));
+  const size_t begin = answer.find("data: {\"error\""), end = answer.find('\n', begin);
+  ASSERT_NE(begin, std::string::npos) << answer;
+  expect_dead_end(Json::parse(answer.substr(begin + 6, end - begin - 6))["error"], "response_format");
+  expect_dead_end(served.chat({{"tools", kTools}, {"tool_choice", "required"}})["error"], "tools");
 }
 
 TEST(Tools, RequiredCallsComeBackAsCalls) {

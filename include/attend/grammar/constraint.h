@@ -24,7 +24,7 @@ struct TokenMask {
 /// Limits generated texts to a grammar. Remembers the masks of states, for all texts that share it. Thread-safe.
 class Constraint : public std::enable_shared_from_this<Constraint> {
  public:
-  /// Throws Error if no token of the tokenizer begins a text of the grammar.
+  /// Throws ConstraintError, which names a missing character, if the tokens can write no text of the grammar.
   static std::shared_ptr<const Constraint> create(Grammar grammar, std::shared_ptr<const TokenTrie> trie);
   ~Constraint();
 
@@ -33,7 +33,8 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   /// A text that is being written. Copies are cheap and independent.
   class Cursor {
    public:
-    /// The tokens that may come next, without end tokens. Throws Error if the grammar exceeds the limits.
+    /// The tokens that may come next, without end tokens. Throws ConstraintError if the grammar exceeds the
+    /// limits.
     std::shared_ptr<const TokenMask> allowed() const;
     /// Whether the text may end here.
     bool is_complete() const { return is_complete_; }

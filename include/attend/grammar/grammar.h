@@ -3,7 +3,14 @@
 #include <memory>
 #include <string_view>
 
+#include "attend/base/error.h"
+
 namespace attend {
+
+/// A text cannot be written, or not be continued, in the format of a constraint.
+struct ConstraintError : Error {
+  using Error::Error;
+};
 
 namespace grammar {
 struct Rules;

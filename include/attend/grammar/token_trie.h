@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,10 @@
 #include "attend/text/tokenizer.h"
 
 namespace attend {
+
+namespace grammar {
+struct TokenStrings;
+}  // namespace grammar
 
 /// The bytes that each token of a tokenizer adds to a text, as a trie. Special tokens, and tokens whose bytes depend on
 /// their neighbours, add none. Built once per tokenizer, which takes up to a second.
@@ -31,11 +36,14 @@ class TokenTrie {
   /// The bytes of a token; empty if it is out of range or adds none.
   std::string_view bytes(int32_t token) const;
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
+  /// The texts that the tokens can write; null: any text.
+  const std::shared_ptr<const grammar::TokenStrings>& strings() const { return strings_; }
 
  private:
   std::vector<std::string> bytes_;
   std::vector<int32_t> same_;
   std::vector<Node> nodes_;
+  std::shared_ptr<const grammar::TokenStrings> strings_;
 };
 
 }  // namespace attend

@@ -37,7 +37,7 @@ struct ToolRequest {
 
   std::vector<std::string> names() const;
 };
-/// Reads the three fields; null: absent. Throws FormatError, which names the field.
+/// Reads the three fields; null: absent. Throws FormatError, whose message begins with the field and a colon.
 ToolRequest read_tools(const Json& tools, const Json& tool_choice, const Json& parallel_tool_calls);
 
 /// Whether tool_grammar() returns a grammar.
