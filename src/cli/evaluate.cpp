@@ -179,6 +179,9 @@ void evaluate_labels(const EvaluateArguments& arguments, const ModelFolder& fold
 
 void evaluate_model(const EvaluateArguments& arguments, Device device) {
   if (arguments.files.size() < 2) throw UsageError("expected a model and evaluation files");
+  if (distributed::world().size() > 1 && std::ranges::find(arguments.files, "-") != arguments.files.end()) {
+    throw UsageError("- is standard input, which only one process has: name a file that all processes can read");
+  }
   ModelFolder folder = open_model(arguments.files[0], arguments.weights, device);
   const PrecisionScope precision(arguments.weights.precision(device), device);
   choose_task(folder, arguments.task);
@@ -191,7 +194,7 @@ void evaluate_model(const EvaluateArguments& arguments, Device device) {
     throw UsageError("--cache applies only to translation models; " + folder.path + " is not one");
   }
   check_cache(folder, arguments.cache);
-  exit_with_message("stopped; no results");
+  exit_with_message(is_first_process() ? "stopped; no results" : nullptr);
   switch (kind) {
     case ModelKind::translation:
       return evaluate_pairs(arguments, folder, files);

@@ -230,7 +230,7 @@ void run_generate(GenerateArguments& arguments) {
   warn_unfollowed(folder);
   CommonOptions common = arguments.common;
   const bool is_given = !common.input.texts.empty() || arguments.input_option->count() > 0 || arguments.whole_text;
-  if (!is_given && !has_piped_input()) common.input.texts = {""};  // a new text
+  if (!is_given && !first_process_says(has_piped_input())) common.input.texts = {""};  // a new text
   GenerateCommand(arguments, folder, common).run();
 }
 

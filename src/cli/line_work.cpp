@@ -39,6 +39,7 @@ LineWork::LineWork(std::string command, const CommonOptions& common, const LineW
       output_(is_first_process() ? common.output : ""),
       is_first_(is_first_process()),
       is_shared_(options.is_divisible && distributed::world().size() > 1) {
+  if (is_shared_) output_.hold();  // the first process writes, in the order of the input
   if (!options_.are_texts_files && is_first_) {
     for (const std::string& text : common.input.texts) suggest_file(text, "-i %FILE");
   }
@@ -52,6 +53,12 @@ std::vector<std::string> LineWork::next() {
   chunk_ = std::ssize(lines);
   is_at_end_ = lines.empty() && !is_stop_requested();
   return lines;
+}
+
+std::string LineWork::rest() {
+  is_counted_ = true;
+  total_ = 1;
+  return input_.rest();
 }
 
 /// The next lines of the input. Small chunks at first, so that a run stopped early has some results to keep.

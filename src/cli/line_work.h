@@ -35,7 +35,7 @@ class LineWork {
   /// The next lines; empty at the end or after a signal.
   std::vector<std::string> next();
   /// All of the input as one text.
-  std::string rest() { return input_.rest(); }
+  std::string rest();
   int64_t before() const { return before_; }  ///< number of lines before the last chunk from next()
   int64_t read() const { return read_; }      ///< number of lines read so far, by all processes
 

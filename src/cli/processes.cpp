@@ -95,6 +95,8 @@ void divide_cores(const distributed::Member& own) {
 
 bool is_first_process() { return distributed::world().rank() == 0; }
 
+bool first_process_says(bool own) { return distributed::broadcast(distributed::world(), own ? "yes" : "") == "yes"; }
+
 void join_processes(const std::vector<std::string>& words) {
   const bool is_help =
       std::ranges::find(words, "--help") != words.end() || std::ranges::find(words, "-h") != words.end();

@@ -17,6 +17,9 @@ std::string processes_text();
 
 bool is_first_process();
 
+/// The first process's answer, in all processes. Processes have different standard inputs, for example.
+bool first_process_says(bool own);
+
 /// Prints the error as one line and ends this process with `code`; of several connected processes, all of them.
 int fail(int code, std::string message);
 

@@ -148,7 +148,7 @@ TextOutput::TextOutput(const std::string& path) : path_(path == "-" ? "" : path)
 void TextOutput::line(const std::string& text) {
   pending_ += text;
   pending_ += '\n';
-  if (pending_.size() >= kPendingBytes) flush();
+  if (pending_.size() >= kPendingBytes && !is_held_) flush();
 }
 
 void TextOutput::flush() {

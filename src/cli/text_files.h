@@ -68,6 +68,8 @@ class TextOutput {
   explicit TextOutput(const std::string& path);
 
   void line(const std::string& text);
+  /// From now on, writes nothing before flush(), however much is buffered.
+  void hold() { is_held_ = true; }
   /// Appends bytes without a line break.
   void bytes(const std::string& content) { pending_ += content; }
   /// Everything buffered so far, which is no longer buffered.
@@ -83,6 +85,7 @@ class TextOutput {
   std::unique_ptr<AtomicFile> file_;
   std::ofstream device_;
   std::string pending_;
+  bool is_held_ = false;
 };
 
 /// The text on one line: line breaks and tabs become spaces.
