@@ -5,6 +5,7 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "attend/io/files.h"
+#include "attend/models/setting_error.h"
 #include "attend/train/compare.h"
 #include "cli/command_line.h"
 #include "cli/compare_print.h"
@@ -116,6 +117,8 @@ void run_compare(const CompareArguments& arguments) {
             ? ComparisonFolder::create(job_of(arguments), path, arguments.overwrite, stoppable(printer.progress()))
             : ComparisonFolder::open(path);
     result = folder.run(observer_of(printer), &stop_after_saving(), device);
+  } catch (const SettingError& error) {
+    throw UsageError(error.what());
   } catch (const StopRequested&) {
     printer.line("Stopped before training began; nothing was written.");
     exit_by_signal();

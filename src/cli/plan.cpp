@@ -89,7 +89,7 @@ void draw(const std::string& path, ClusterOptions options) {
 }
 
 void run_plan(const PlanArguments& arguments) {
-  const TrainingFolder folder = TrainingFolder::open(arguments.model);
+  const TrainingFolder folder = TrainingFolder::read(arguments.model);
   const ClusterOptions options = options_of(arguments, folder);
   const ClusterCost cost = cluster_cost(options);
   TrainingOptions training = folder.training();

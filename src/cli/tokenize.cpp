@@ -15,6 +15,7 @@
 #include "attend/text/tokenizer.h"
 #include "cli/command_line.h"
 #include "cli/shared_options.h"
+#include "io/scratch_folder.h"
 
 namespace attend::cli {
 namespace {
@@ -145,6 +146,8 @@ void run_training(TokenizeArguments& arguments) {
   if (!arguments.tokenizer.empty()) throw UsageError("--train cannot be combined with a tokenizer to load");
   arguments.training.kind = tokenizer_kind(arguments.kind);
   if (!arguments.overwrite) refuse_model(arguments.output);
+  const FolderLock lock(arguments.output);
+  require<Error>(!lock.is_busy(), arguments.output, ": another process is training this model");
   const auto start = std::chrono::steady_clock::now();
   const auto tokenizer = train_tokenizer(line_source(arguments.corpus, {.lossy = arguments.lossy}), arguments.training);
   std::filesystem::create_directories(arguments.output);

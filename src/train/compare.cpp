@@ -9,8 +9,10 @@
 #include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
+#include "attend/models/setting_error.h"
 #include "io/json_depth.h"
 #include "io/regular_file.h"
+#include "io/scratch_folder.h"
 #include "train/compare_report.h"
 
 namespace attend {
@@ -34,8 +36,8 @@ void check_settings(const ComparisonJob& job) {
       return is_meant &&
              (has_setting(training_settings(), setting.name) || has_setting(settings_of(architecture), setting.name));
     };
-    require<Error>(std::ranges::any_of(job.architectures, takes), "none of the compared models has a setting '",
-                   setting.architecture, setting.architecture.empty() ? "" : ".", setting.name, "'");
+    require<SettingError>(std::ranges::any_of(job.architectures, takes), "none of the compared models has a setting '",
+                          setting.architecture, setting.architecture.empty() ? "" : ".", setting.name, "'");
   }
 }
 
@@ -43,9 +45,9 @@ void check(const ComparisonJob& job) {
   require<Error>(!job.architectures.empty(), "nothing to compare: expected at least one architecture");
   for (const std::string& name : job.architectures) {
     const auto found = std::ranges::find(architectures(), name, &Architecture::name);
-    require<Error>(found != architectures().end() && found->kind == ModelKind::translation, "'", name,
-                   "' is not a translation architecture; expected rnn, rnn-attention or transformer");
-    require<Error>(std::ranges::count(job.architectures, name) == 1, "architecture ", name, " is given twice");
+    require<SettingError>(found != architectures().end() && found->kind == ModelKind::translation, "'", name,
+                          "' is not a translation architecture; expected rnn, rnn-attention or transformer");
+    require<SettingError>(std::ranges::count(job.architectures, name) == 1, "architecture ", name, " is given twice");
   }
   require<ShapeError>(job.buckets >= 1 && job.beam >= 1, "compare: expected at least one bucket and a beam of 1, got ",
                       job.buckets, " and ", job.beam);
@@ -153,6 +155,12 @@ class Unfinished {
   bool is_new_, is_kept_ = false;
 };
 
+std::shared_ptr<const FolderLock> lock_for_comparison(const std::string& folder) {
+  auto lock = std::make_shared<const FolderLock>(folder);
+  require<Error>(!lock->is_busy(), folder, ": another process is working on this comparison");
+  return lock;
+}
+
 }  // namespace
 
 ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std::string& folder, bool overwrite,
@@ -162,13 +170,20 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
   require<Error>(overwrite || !fs::exists(folder) || fs::is_empty(folder), folder,
                  " already exists; use --resume or --overwrite");
   Unfinished unfinished(folder);
-  fs::remove(folder + kPlanFile);
+  ComparisonFolder result;
+  result.folder_ = folder;
+  result.lock_ = lock_for_comparison(folder);
   ComparisonJob job = given;
   keep_stdin(job, folder);
   if (!job.test && job.data.validation_share == 0) job.data.validation_share = kHeldOut;
-
-  ComparisonFolder result;
-  result.folder_ = folder;
+  const auto add = [&result](const Example& example) {
+    result.sources_.push_back(example.source);
+    result.targets_.push_back(example.target);
+  };
+  if (job.test) {
+    CorpusReader reader(*job.test);
+    for (Example example; reader.next(example);) add(example);
+  }
   result.architectures_ = job.architectures;
   result.buckets_ = job.buckets;
   result.beam_ = job.beam;
@@ -181,19 +196,11 @@ ComparisonFolder ComparisonFolder::create(const ComparisonJob& given, const std:
       if (progress) progress(architecture + ": " + what, share);
     };
     const TrainingFolder made = TrainingFolder::create(job_for(architecture, job), path, overwrite, named);
-    job.data.tokenizer = path;  // all models share one vocabulary
+    fs::remove(folder + kPlanFile);  // an existing comparison is replaced from here on
+    job.data.tokenizer = path;       // all models share one vocabulary
     held_out = made.data().samples;
   }
-  const auto add = [&result](const Example& example) {
-    result.sources_.push_back(example.source);
-    result.targets_.push_back(example.target);
-  };
-  if (job.test) {
-    CorpusReader reader(*job.test);
-    for (Example example; reader.next(example);) add(example);
-  } else {
-    std::ranges::for_each(held_out, add);
-  }
+  if (!job.test) std::ranges::for_each(held_out, add);
   write_file(folder + "/test.source.txt", text_of(result.sources_));
   write_file(folder + "/test.target.txt", text_of(result.targets_));
   write_file(folder + kPlanFile, Json{{"architectures", job.architectures},
@@ -211,6 +218,7 @@ ComparisonFolder ComparisonFolder::open(const std::string& folder) {
   require<Error>(fs::exists(folder + kPlanFile), folder, ": there is no comparison to resume");
   ComparisonFolder result;
   result.folder_ = folder;
+  result.lock_ = lock_for_comparison(folder);
   try {
     const std::string text = read_regular(folder + kPlanFile, 1 << 20, Links::refuse);
     require<FormatError>(is_shallow_json(text), folder + kPlanFile, ": the JSON is nested too deep");

@@ -281,6 +281,8 @@ Dataset open_planned(const Plan& plan, const std::string& folder) {
   } else if (is_stream(plan)) {
     data.split = 1 - plan.share;
   } else {
+    require<FormatError>(data.training.size() >= 2, "expected at least 2 examples, one of them for validation, got ",
+                         data.training.size(), "; add examples, or give --validation FILE");
     Split split = split_examples(data.training.size(), {.validation = plan.share, .seed = plan.seed});
     data.training_examples = std::move(split.training);
     data.validation_examples = std::move(split.validation);

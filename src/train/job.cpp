@@ -3,10 +3,12 @@
 #include <filesystem>
 
 #include "attend/base/error.h"
+#include "attend/hub/convert.h"
 #include "attend/hub/hub.h"
 #include "attend/io/files.h"
 #include "attend/io/json.h"
 #include "attend/models/registry.h"
+#include "attend/models/setting_error.h"
 #include "attend/tensor/creation.h"
 #include "io/regular_file.h"
 #include "train/check_settings.h"
@@ -101,6 +103,11 @@ LoadedModel start_of(const TrainingJob& job) {
   require<Error>(from.model->architecture() == job.architecture, job.from, ": is a model of architecture ",
                  from.model->architecture(), ", expected ", job.architecture);
   try {
+    check_finite_weights(*from.model);
+  } catch (const FormatError& error) {
+    throw FormatError(job.from + ": " + error.what());
+  }
+  try {
     if (!job.task.empty()) from.rules = GenerationRules(rules_for(from.tasks, job.task));
   } catch (const Error& error) {
     throw Error(job.from + ": " + error.what());
@@ -192,9 +199,21 @@ TrainingFolder TrainingFolder::open(const std::string& given, const std::map<std
   require<Error>((before.optimizer == OptimizerKind::sgd) == (result.options_.optimizer == OptimizerKind::sgd),
                  "--resume cannot change the optimizer between adam and sgd: their states differ");
   result.data_ = open_dataset(result.folder_);
-  result.steps();  // refuses what cannot be trained
+  const int64_t steps = result.steps();  // refuses what cannot be trained
+  const int64_t made = result.saved_step();
+  require<SettingError>(!settings.contains("steps") || steps >= made, "'steps' is ", steps,
+                        ", but the model has already been trained for ", made);
   remove_leftovers(result.folder_);
-  result.has_new_options_ = !settings.empty();
+  result.has_new_options_ = !settings.empty() && steps > made;
+  return result;
+}
+
+TrainingFolder TrainingFolder::read(const std::string& folder) {
+  TrainingFolder result;
+  result.folder_ = without_slash(folder);
+  result.model_ = load_model(result.folder_);
+  result.options_ = saved_options(result.folder_);
+  result.data_ = open_dataset(result.folder_);
   return result;
 }
 

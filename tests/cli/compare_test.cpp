@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "io/scratch_folder.h"
 #include "testing/process.h"
 
 namespace attend {
@@ -166,10 +167,13 @@ TEST(Compare, ErrorsAreOneLineAndLeaveNoFiles) {
       {2,
        {corpus, "-o", output, "--set", "dim"},
        "--set: expected NAME=VALUE or ARCHITECTURE.NAME=VALUE, got 'dim'; see attend compare --help"},
-      {1,
+      {2,
        {corpus, "-o", output, "--architectures", "rnn,lstm"},
-       "'lstm' is not a translation architecture; expected rnn, rnn-attention or transformer"},
-      {1, {corpus, "-o", output, "--set", "colour=1"}, "none of the compared models has a setting 'colour'"},
+       "'lstm' is not a translation architecture; expected rnn, rnn-attention or transformer; see attend compare "
+       "--help"},
+      {2,
+       {corpus, "-o", output, "--set", "colour=1"},
+       "none of the compared models has a setting 'colour'; see attend compare --help"},
       {1, {"--resume", output}, output + ": there is no comparison to resume"},
       {1, {corpus, "-o", shorter}, shorter + ": is a file; expected a folder"},
       {1,
@@ -188,9 +192,35 @@ TEST(Compare, ErrorsAreOneLineAndLeaveNoFiles) {
   Words words = compare_words(corpus, output, "10");
   words.insert(words.end(), {"--set", "transformer.heads=3"});
   const Finished result = attend_command(words);
-  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.code, 2);
   EXPECT_NE(result.err.find("heads"), std::string::npos) << result.err;
   EXPECT_FALSE(std::filesystem::exists(output));
+}
+
+TEST(Compare, AFailedOverwriteKeepsTheComparison) {
+  const TemporaryFolder folder;
+  const std::string corpus = write(folder.file("train.tsv"), pairs(40, 4)), output = folder.file("c");
+  Words words = compare_words(corpus, output, "4");
+  words.insert(words.end(), {"--architectures", "rnn,transformer", "--quiet"});
+  ASSERT_EQ(attend_command(words).code, 0);
+  const std::string plan = testing::file_text(output + "/comparison.json");
+  words.emplace_back("--overwrite");
+  Words invalid = words, missing = words, no_test = words;
+  invalid.insert(invalid.end(), {"--set", "rnn.dim=-1"});
+  missing[1] = folder.file("nothing");
+  no_test.insert(no_test.end(), {"--test", folder.file("nothing")});
+  for (const Words& failing : {invalid, missing, no_test}) {
+    EXPECT_NE(attend_command(failing).code, 0);
+    EXPECT_EQ(testing::file_text(output + "/comparison.json"), plan);
+  }
+  {
+    const FolderLock lock(output);  // as of a process that is working on it
+    const Finished busy = attend_command(words);
+    EXPECT_EQ(busy.code, 1);
+    EXPECT_EQ(busy.err, "attend: " + output + ": another process is working on this comparison\n");
+  }
+  EXPECT_EQ(testing::file_text(output + "/comparison.json"), plan);
+  EXPECT_EQ(attend_command({"compare", "--resume", output, "--quiet"}).code, 0);
 }
 
 TEST(Compare, HelpShowsAnExample) {

@@ -3,6 +3,7 @@
 
 #include "attend/io/files.h"
 #include "attend/models/registry.h"
+#include "io/scratch_folder.h"
 #include "train_testing.h"
 
 namespace attend {
@@ -137,7 +138,42 @@ TEST_F(Faults, ATrainedModelKeepsItsTokenizer) {
   EXPECT_NE(result.err.find(model_ + ": holds a model ("), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("or replace the tokenizer with --overwrite"), std::string::npos) << result.err;
   EXPECT_EQ(file_text(model_ + "/tokenizer.json"), before);
+  {
+    const FolderLock lock(model_);  // as of a process that trains the model
+    const Finished busy = attend_command(words + Words{"--overwrite"});
+    expect_one_line(busy, 1);
+    EXPECT_NE(busy.err.find("another process is training this model"), std::string::npos) << busy.err;
+    EXPECT_EQ(file_text(model_ + "/tokenizer.json"), before);
+    EXPECT_EQ(attend_command({"plan", model_, "--batch-seconds", "1"}).code, 0) << "only reads";
+  }
   EXPECT_EQ(attend_command(words + Words{"--overwrite"}).code, 0);
+}
+
+TEST_F(Faults, ResumingAFinishedRunKeepsItsSettings) {
+  train_it();
+  const auto before = trained_files(model_);
+  EXPECT_EQ(train({"--resume", model_, "--lr", "5"}).code, 0);
+  EXPECT_EQ(trained_files(model_), before);
+  const Finished result = train({"--resume", model_, "--steps", "3"});
+  expect_one_line(result, 2);
+  EXPECT_NE(result.err.find("--steps is 3, but the model has already been trained for 4"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(trained_files(model_), before);
+}
+
+TEST_F(Faults, DamagedWeightsAreNotTrained) {
+  train_it();
+  const std::unique_ptr<Model> model = load_model(model_);
+  const std::string damaged = folder_.file("damaged");
+  fs::copy(model_, damaged);
+  model->parameters().front().second.data<float>()[0] = std::nanf("");
+  save_model(*model, damaged);
+  const std::string made = folder_.file("made");
+  const Finished result = train({"transformer", pairs_, "-o", made, "--from", damaged, "--steps", "2", "--quiet"});
+  expect_one_line(result, 1);
+  EXPECT_NE(result.err.find("attend: " + damaged + ": parameter "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find(": the weights are damaged"), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(made));
 }
 
 TEST_F(Faults, AFinishedRunSaysHowToTrainFurther) {
@@ -166,8 +202,11 @@ TEST_F(Faults, TrainingShowsProgressLongBeforeItsFirstReport) {
   EXPECT_NE(result.err.find("\nStopping after saving. Press Ctrl-C again to stop immediately, without saving.\n"),
             std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find("; everything is saved.\n"), std::string::npos) << result.err;
-  EXPECT_EQ(train({"--resume", model_, "--steps", "1", "--quiet"}).code, 0);
+  const size_t at = result.err.find("Stopped at step ");
+  ASSERT_NE(at, std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("; everything is saved.\n", at), std::string::npos) << result.err;
+  const int64_t step = std::stoll(result.err.substr(at + std::string("Stopped at step ").size()));
+  EXPECT_EQ(train({"--resume", model_, "--steps", std::to_string(step + 1), "--quiet"}).code, 0);
 }
 
 TEST_F(Faults, AnIgnoredHangUpSignalStaysIgnored) {

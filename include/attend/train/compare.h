@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,10 +79,11 @@ struct ComparisonObserver {
 class ComparisonFolder {
  public:
   /// Creates the folder and prepares the data and the models. Throws Error if `folder` exists and is not empty, unless
-  /// `overwrite` is set. Overwriting replaces only the files that a comparison writes.
+  /// `overwrite` is set, or if another process uses it. Overwriting replaces only the files that a comparison writes;
+  /// an existing comparison stays as it is until the first model is ready.
   static ComparisonFolder create(const ComparisonJob& job, const std::string& folder, bool overwrite,
                                  const Progress& progress = {});
-  /// Opens an existing comparison.
+  /// Opens an existing comparison. Throws Error if another process uses it.
   static ComparisonFolder open(const std::string& folder);
 
   /// Trains the models that are not trained yet, translates the test sentences to ARCHITECTURE.txt, and writes
@@ -96,6 +98,7 @@ class ComparisonFolder {
   int64_t buckets_ = 6, beam_ = 1;
   bool is_test_given_ = false, is_lowercase_ = false;
   std::vector<std::string> sources_, targets_;
+  std::shared_ptr<const FolderLock> lock_;
 };
 
 }  // namespace attend

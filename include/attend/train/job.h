@@ -33,8 +33,11 @@ class TrainingFolder {
   static TrainingFolder create(const TrainingJob& job, const std::string& folder, bool overwrite,
                                const Progress& progress = {});
   /// Opens an existing folder to continue from its checkpoint. `settings` override training options. Throws Error if
-  /// there is no checkpoint, and SettingError for invalid settings.
+  /// there is no checkpoint, and SettingError for invalid settings, among them fewer steps than were made.
   static TrainingFolder open(const std::string& folder, const std::map<std::string, std::string>& settings = {});
+  /// Opens an existing folder to look at it, also while another process trains it. Takes no lock and changes nothing;
+  /// run() must not be called.
+  static TrainingFolder read(const std::string& folder);
   /// Of several processes, the first one creates or opens the folder and calls share(); then the others open it with
   /// join(). Processes that do not see the folder get a copy. join() takes no lock and changes nothing. Collective.
   void share();
