@@ -218,6 +218,11 @@ bool Command::run(std::vector<std::string> words) {
     const std::vector<std::string> extra = app_->remaining(true);
     const std::string first = extra.empty() ? "" : extra.front();
     throw UsageError((first.starts_with('-') ? "unknown option '" : "unexpected argument '") + first + "'");
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    const size_t colon = text.find(':');
+    const bool is_repeated = text.find("At Most 1 required") != std::string::npos && colon != std::string::npos;
+    throw UsageError(is_repeated ? text.substr(0, colon) + " is given more than once" : text);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw UsageError(error.what());
     app_->exit(error);  // prints the help or the version

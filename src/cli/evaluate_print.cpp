@@ -120,7 +120,7 @@ void print_measures(const Terminal& terminal, const LabelMeasures& measures) {
   print_line(terminal, "accuracy", fixed(100 * measures.accuracy(), 2) + " %",
              counted(measures.right) + " of " + counted(measures.texts) + " texts");
   print_line(terminal, "macro F1", fixed(100 * measures.macro_f1(), 2), "mean over the labels");
-  print_line(terminal, "loss", metric(measures.loss), "nats per text");
+  if (measures.texts > measures.unknown) print_line(terminal, "loss", metric(measures.loss), "nats per text");
   if (measures.unknown > 0) {
     terminal.out << counted(measures.unknown, "text has", "texts have")
                  << " a label the model does not know: counted as wrong\n";
@@ -191,7 +191,7 @@ Json to_json(const LabelMeasures& measures) {
           {"texts", measures.texts},
           {"accuracy", measures.accuracy()},
           {"macro_f1", measures.macro_f1()},
-          {"loss", measures.loss},
+          {"loss", measures.texts > measures.unknown ? Json(measures.loss) : Json()},
           {"unknown_labels", measures.unknown},
           {"labels", std::move(labels)},
           {"confusion", measures.confusion},

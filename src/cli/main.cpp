@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -8,6 +9,7 @@
 
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
+#include "backend/cpu/instruction_set.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/explain_print.h"
@@ -93,15 +95,16 @@ int run(int argc, char** argv) {
   std::vector<std::string> words = with_help_option({argv + 1, argv + argc});
   if (const std::string complaint = complaint_about(words[0], app); !complaint.empty()) return fail(kUsage, complaint);
   attend::cli::join_processes(words);
+  bool has_worked = false;  // not if the help or the version was printed
   try {
-    if (!app.run(std::move(words))) return 0;
+    has_worked = app.run(std::move(words));
   } catch (const UsageError& error) {
     const std::string name = app.chosen().empty() ? "" : app.chosen() + " ";
     return fail(kUsage, std::string(error.what()) + "; see attend " + name + "--help");
   }
   std::cout.flush();
   if (!std::cout) return fail(kFailure, "cannot write the output");
-  attend::distributed::leave();
+  if (has_worked) attend::distributed::leave();
   return 0;
 }
 
@@ -111,6 +114,7 @@ int main(int argc, char** argv) {
   attend::cli::explain_bus_errors();
   try {
     attend::threads();
+    attend::cpu::limited_set(std::getenv("ATTEND_CPU"), attend::cpu::machine_sets());
   } catch (const attend::Error& error) {  // an invalid environment variable is a usage error
     return fail(kUsage, error.what());
   }

@@ -101,7 +101,7 @@ class TranslateCommand {
         folder_(open_for(arguments, device)),
         model_(pair_model(folder_)),
         search_(search_of(arguments, folder_.rules)),
-        work_("translate", arguments.common, {.chunk = chunk_of(search_)}) {
+        work_("translate", arguments.common, {.chunk = chunk_of(search_), .is_continuable = search_.n_best == 1}) {
     warn_unfollowed(folder_);
     search_.on_step = check_stop;
   }

@@ -256,6 +256,9 @@ TEST(EvaluateClassifier, CountsTheLabelsOfClassify) {
   const std::string path = write_lines(folder, "more", labelled);
   const json more = evaluated({model, path});
   EXPECT_EQ(more["unknown_labels"], 1);
+  const json unknown = evaluated({model, write_lines(folder, "unknown", {"neu\teins zwei"})});
+  EXPECT_EQ(unknown["texts"], 1);
+  EXPECT_TRUE(unknown["loss"].is_null()) << "no text has a loss";
   EXPECT_NEAR(more["accuracy"].get<double>(), right / 51.0, 1e-12);
   EXPECT_EQ(more["labels"][2]["label"], "neu");
   EXPECT_EQ(more["labels"][2]["recall"], 0);

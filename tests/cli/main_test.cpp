@@ -40,11 +40,13 @@ TEST(Command, HelpAndVersion) {
 }
 
 TEST(Command, AnUnknownInstructionSetIsOneLine) {
-  const Finished result = attend_command({"explain", "x"}, {.environment = {{"ATTEND_CPU", "avx3"}}});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "attend: ATTEND_CPU: expected sse4, avx2, avx512, avx512bf16 or amx, got 'avx3'\n");
-  EXPECT_EQ(attend_command({"--version"}, {.environment = {{"ATTEND_CPU", "avx3"}}}).code, 0) << "computes nothing";
+  for (const Words& words : {Words{"explain", "x"}, Words{"info", "no-model"}}) {
+    const Finished result = attend_command(words, {.environment = {{"ATTEND_CPU", "avx3"}}});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "attend: ATTEND_CPU: expected sse4, avx2, avx512, avx512bf16 or amx, got 'avx3'\n");
+  }
+  EXPECT_EQ(attend_command({"--version"}, {.environment = {{"ATTEND_CPU", ""}}}).code, 0);
 }
 
 TEST(Command, HelpIsACommandToo) {
@@ -111,6 +113,8 @@ TEST(Command, UsageErrorsAreOneLineAndExitTwo) {
       {{"explain", "x", "--color", "pink"},
        "attend: --color: expected auto, always or never, got 'pink'; see attend explain --help\n"},
       {{"--nonsense"}, "attend: unknown option '--nonsense'; see attend --help\n"},
+      {{"translate", "m", "x", "--max-length", "1", "--max-length", "5"},
+       "attend: --max-length is given more than once; see attend translate --help\n"},
   };
   for (const auto& [words, message] : cases) {
     const Finished result = attend_command(words);
@@ -132,9 +136,11 @@ TEST(Command, UsageErrorsAreOneLineAndExitTwo) {
 }
 
 TEST(Command, OutputThatCannotBeWrittenIsAnError) {
-  const Finished result = attend_command({"explain", "x"}, {.out_path = "/dev/full"});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err, "attend: cannot write the output\n");
+  for (const Words& words : {Words{"explain", "x"}, Words{"help"}, Words{"train", "--help"}, Words{"--version"}}) {
+    const Finished result = attend_command(words, {.out_path = "/dev/full"});
+    EXPECT_EQ(result.code, 1) << words[0];
+    EXPECT_EQ(result.err, "attend: cannot write the output\n") << words[0];
+  }
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ struct LabelMeasures {
   std::vector<std::vector<int64_t>> confusion;  ///< confusion matrix [expected][predicted], in the order of `labels`
   int64_t texts = 0, right = 0;
   int64_t unknown = 0;  ///< number of texts with a label that the model does not have; counted as wrong
-  double loss = 0;      ///< mean −log p of the expected labels, without unknown labels
+  double loss = 0;      ///< mean −log p of the expected labels, without unknown labels; 0 if all are unknown
   int64_t tokens = 0;   ///< number of tokens read
   double seconds = 0;
   double accuracy() const;
