@@ -36,11 +36,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-[[noreturn]] void too_long(int64_t tokens, int64_t context) {
+[[noreturn]] void too_long(int64_t tokens, int64_t context, const std::string& field) {
+  const std::string subject = field == "prompt" ? "the prompt" : "a text of '" + field + "'";
   throw RequestError(400,
-                     "the prompt has " + std::to_string(tokens) + " tokens, but the model's context is " +
+                     subject + " has " + std::to_string(tokens) + " tokens, but the model's context is " +
                          std::to_string(context) + " tokens",
-                     "prompt", "context_length_exceeded");
+                     field, "context_length_exceeded");
 }
 
 }  // namespace
@@ -60,14 +61,14 @@ void add_ids(Json& choice, const TextPart& part) {
 }
 
 PreparedPrompt prepare_prompt(const ModelEntry& model, const std::string& text, std::vector<int32_t> ids,
-                              std::optional<int64_t> max_tokens) {
+                              std::optional<int64_t> max_tokens, const std::string& field) {
   const GenerationRules& rules = model.own.rules;
   const int64_t context = model.context();
   PreparedPrompt result{.text = text};
   if (model.is_pair()) {
     const SearchOptions options = search_by(rules);
     result.source = ids.empty() ? frame_source(model.tokenizer(), text, INT64_MAX, rules.prefix).ids : std::move(ids);
-    if (std::ssize(result.source) > context) too_long(std::ssize(result.source), context);
+    if (std::ssize(result.source) > context) too_long(std::ssize(result.source), context, field);
     result.prompt = {model.vocabulary.begin};
     const int64_t wanted = options.max_length > 0 ? options.max_length : 3 * std::ssize(result.source) + 10;
     result.limit = std::min(max_tokens.value_or(wanted), options.ends_at_limit ? context - 1 : context);
@@ -75,7 +76,7 @@ PreparedPrompt prepare_prompt(const ModelEntry& model, const std::string& text, 
   }
   result.prompt = ids.empty() ? frame_prompt(model.tokenizer(), text, rules.as_transformers) : std::move(ids);
   const int64_t room = context - std::ssize(result.prompt);
-  if (room < 0 || (room == 0 && max_tokens != 0)) too_long(std::ssize(result.prompt), context);
+  if (room < 0 || (room == 0 && max_tokens != 0)) too_long(std::ssize(result.prompt), context, field);
   result.limit = std::min(max_tokens.value_or(token_limit(rules, 0, std::ssize(result.prompt), room)), room);
   return result;
 }

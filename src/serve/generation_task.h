@@ -23,9 +23,9 @@ struct PreparedPrompt {
 };
 
 /// Tokenizes a prompt and computes its limit. `ids`, if not empty, is the prompt itself. Throws RequestError if the
-/// prompt is too long.
+/// prompt, the value of `field`, is too long.
 PreparedPrompt prepare_prompt(const ModelEntry& model, const std::string& text, std::vector<int32_t> ids,
-                              std::optional<int64_t> max_tokens);
+                              std::optional<int64_t> max_tokens, const std::string& field = "prompt");
 
 /// One generating request: its texts, and the response that is being written.
 class GenerationTask : public std::enable_shared_from_this<GenerationTask> {

@@ -3,6 +3,7 @@
 
 #include "attend/generate/classify.h"
 #include "serve/model_routes.h"
+#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -30,6 +31,10 @@ struct ClassificationWork {
       Json scores = Json::object();
       for (size_t i = 0; i < one.scores.size(); ++i) scores[labels[i]] = one.scores[i];
       const bool has_label = one.label >= 0;
+      if (!has_label && texts.size() > 1) {
+        throw RequestError(400, "'text' has a blank text at index " + std::to_string(results.size()), "text");
+      }
+      if (!has_label) throw RequestError(400, "'text' has a blank text", "text");
       results.push_back({{"label", has_label ? Json(labels[static_cast<size_t>(one.label)]) : Json()},
                          {"score", has_label ? Json(one.scores[static_cast<size_t>(one.label)]) : Json()},
                          {"scores", std::move(scores)},
@@ -44,6 +49,25 @@ struct ClassificationWork {
 const Tokenizer& tokenizer_of(RequestFields& fields, const ModelEntry& model) {
   if (!model.own.tokenizer) fields.fail("model", "has no tokenizer");
   return model.tokenizer();
+}
+
+/// Whether a classifier may have learnt to compare two texts. attend trains classifiers of single texts, without token
+/// types; a Hugging Face model does not say what its inputs are.
+bool may_compare(const ModelEntry& model, const EncoderModel& encoder) {
+  return encoder.token_types() > 1 || model.own.rules.as_transformers;
+}
+
+/// The tokens that the model reads for a text.
+std::vector<int32_t> framed_ids(const ModelEntry& model, const std::string& text) {
+  const GenerationRules& rules = model.own.rules;
+  switch (model.model().kind()) {
+    case ModelKind::translation:
+      return frame_source(model.tokenizer(), text, INT64_MAX, rules.prefix).ids;
+    case ModelKind::language:
+      return frame_prompt(model.tokenizer(), text, rules.as_transformers);
+    default:
+      return frame_text(model.tokenizer(), text, INT64_MAX).ids;
+  }
 }
 
 /// The text of each token.
@@ -67,6 +91,9 @@ void answer_classify(RouteContext& context, const HttpRequest& request, Responde
   fields.refuse_others();
   if (!second.empty() && second.size() != work->texts.size())
     fields.fail("second", "must have as many texts as 'text'");
+  if (!second.empty() && !may_compare(*work->model, *encoder)) {
+    fields.fail("second", "is not for a classifier of single texts");
+  }
   work->are_pairs = !second.empty();
   for (size_t i = 0; i < second.size(); ++i) {
     std::ranges::replace(work->texts[i], '\t', ' ');  // a tab separates the texts of a pair
@@ -80,8 +107,9 @@ void answer_tokenize(RouteContext& context, const HttpRequest& request, Responde
   const auto model = context.model(fields);
   const Tokenizer& tokenizer = tokenizer_of(fields, *model);
   const std::string text = fields.required_text("text");
-  const std::vector<int32_t> ids = tokenizer.encode(text, fields.flag("add_special").value_or(false));
+  const bool is_framed = fields.flag("add_special").value_or(false);
   fields.refuse_others();
+  const std::vector<int32_t> ids = is_framed ? framed_ids(*model, text) : tokenizer.encode(text);
   responder.send({.body = Json{{"tokens", ids}, {"pieces", pieces(tokenizer, ids)}, {"count", ids.size()}}.dump()});
 }
 

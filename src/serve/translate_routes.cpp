@@ -5,6 +5,7 @@
 #include "io/printable.h"
 #include "serve/html_text.h"
 #include "serve/languages.h"
+#include "serve/look.h"
 #include "serve/model_routes.h"
 #include "text/framing.h"
 
@@ -29,7 +30,9 @@ struct TranslationWork {
   bool is_list = false;
   int64_t alternatives = 0;
   bool has_alternatives = false;
-  std::string detected;  // the source language, if the request left it open
+  std::string detected;                  // the source language, if the request left it open
+  std::optional<HypothesisLooks> looks;  // only for one sequence
+  TextPart looked;                       // the tokens of the best translation
   size_t missing = 0;
   bool is_over = false;
 
@@ -60,6 +63,7 @@ struct TranslationWork {
     Json body{{"translatedText", is_list ? best : best[0]}};
     if (has_alternatives) body["alternatives"] = is_list ? others : others[0];
     if (!detected.empty()) body["detectedLanguage"] = is_list ? detections : detections[0];
+    if (looks) body["attend"] = looks_json(looked, model->tokenizer());
     responder.send({.body = body.dump()});
   }
 
@@ -115,7 +119,7 @@ void add_piece(const std::shared_ptr<TranslationWork>& work, HtmlPiece piece, Jo
   if (is_blank && work->is_html) piece.markup += html_escaped(line);
   work->texts.back().push_back({.before = std::move(piece.markup)});
   if (is_blank) return;
-  const PreparedPrompt prompt = prepare_prompt(model, line, {}, std::nullopt);
+  const PreparedPrompt prompt = prepare_prompt(model, line, {}, std::nullopt, "q");
   Sequence sequence{.source = prompt.source, .prompt = prompt.prompt, .vocabulary = model.vocabulary};
   sequence.limit = prompt.limit;
   sequence.options = search_by(model.own.rules);
@@ -125,8 +129,16 @@ void add_piece(const std::shared_ptr<TranslationWork>& work, HtmlPiece piece, Jo
     for (const Hypothesis& one : best) {
       work->texts[text][place].translations.push_back(work->model->tokenizer().decode(one.ids));
     }
+    if (work->looks) work->looked.tokens = work->looks->tokens_of(best[0].ids);
     if (--work->missing == 0) work->finish();
   };
+  if (work->looks) {
+    sequence.is_traced = true;
+    sequence.on_step = [work](const SequenceStep& step) {
+      work->looks->add(step);
+      return true;
+    };
+  }
   ++work->missing;
   work->model->metrics.prompt_tokens += prompt.read();
   job.tokens += sequence.options.beam * (prompt.read() + prompt.limit);
@@ -150,6 +162,9 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
   if (!is_html && format != "text") fields.fail("format", "must be \"text\" or \"html\"");
   const bool is_open = fields.text("source").value_or("auto") == "auto";
   fields.text("api_key");  // the header Authorization has the key
+  std::optional<LookSettings> look;
+  if (const Json* given = fields.find("attend")) look = read_look({*given, "attend"}, model->model());
+  if (look && is_list) fields.fail("attend", "requires a 'q' that is a string");
   fields.refuse_others();
   const auto work = std::make_shared<TranslationWork>(std::move(responder));
   work->model = model;
@@ -157,6 +172,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
   work->is_list = is_list;
   work->alternatives = alternatives.value_or(0);
   work->has_alternatives = alternatives.has_value();
+  if (look) work->looks.emplace(*std::move(look));
   const auto pair = languages_of(model->own.name);
   if (is_open && pair) work->detected = pair->source;
   Job job;
@@ -167,6 +183,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
       work->texts.emplace_back();
       for (HtmlPiece& piece : is_html ? html_pieces(text) : lines_of(text)) add_piece(work, std::move(piece), job);
     }
+    if (work->looks && job.sequences.size() > 1) fields.fail("attend", "requires a 'q' with one line to translate");
     if (job.sequences.empty()) return work->finish();
     require_room(*model, job);
     add_job(*model, request, {}, std::move(job));

@@ -49,6 +49,22 @@ TEST(TokenIds, OfTranslations) {
   }
 }
 
+/// `add_special` gives what the model reads.
+TEST(TokenIds, OfATextWithSpecialTokens) {
+  const ServedModels served;
+  for (const std::string model : {"gpt", "en-de"}) {
+    for (const std::string text : {"hello", ""}) {
+      const Json ids = served.post("/tokenize", {{"model", model}, {"text", text}, {"add_special", true}})["tokens"];
+      const Json answer = served.post(
+          "/v1/completions", {{"model", model}, {"prompt", text}, {"max_tokens", 1}, {"return_token_ids", true}});
+      EXPECT_EQ(answer["choices"][0]["prompt_token_ids"], ids) << model << answer;
+    }
+  }
+  const InspectedModel encoder = tiny_inspected("encoder");
+  EXPECT_EQ(served.post("/tokenize", {{"model", "labels"}, {"text", "a"}, {"add_special", true}})["tokens"],
+            Json(encoder.tokenizer->encode("a", true)));
+}
+
 TEST(TokenIds, PiecesOfTokens) {
   const ServedModels served;
   const Json tokens = served.post("/tokenize", {{"model", "gpt"}, {"text", "今 ok"}});
@@ -65,7 +81,7 @@ TEST(TokenIds, Embeddings) {
   const auto ids = [&](const std::string& model, const std::string& text) {
     return served.post("/tokenize", {{"model", model}, {"text", text}, {"add_special", true}})["tokens"];
   };
-  for (const std::string model : {"gpt", "labels"}) {
+  for (const std::string model : {"en-de", "labels"}) {
     const Json texts = embedded(model, {"hello", "a longer text"});
     ASSERT_EQ(texts["data"].size(), 2u) << texts;
     const Json one = embedded(model, ids(model, "hello")),
@@ -74,6 +90,11 @@ TEST(TokenIds, Embeddings) {
     EXPECT_EQ(both["data"], texts["data"]) << "the same bits as the text";
     EXPECT_EQ(both["usage"], texts["usage"]);
   }
+  // A language model embeds a text with its end token.
+  Json whole = ids("gpt", "hello");
+  whole.insert(whole.begin(), 2);
+  whole.push_back(3);
+  EXPECT_EQ(embedded("gpt", whole)["data"][0]["embedding"], embedded("gpt", "hello")["data"][0]["embedding"]);
   const std::string expected =
       "'input' must be a string, an array of strings, an array of token ids, or an array of such arrays";
   EXPECT_EQ(embedded("gpt", Json::array())["error"]["message"], expected);
