@@ -1,81 +1,45 @@
-#!/ usr / bin / env bash
-#run.sh CASE ATTEND : tests of attend under mpirun, on one machine.Exits with 77 if mpirun or the plug - in is missing.
-set - euo pipefail case_name = $1 attend = $(realpath "$2") command - v mpirun > / dev / null || {
-  echo "skipped: mpirun is not installed";
-  exit 77;
-}
-[-e "$(dirname " $attend ")/libattend-mpi.so"] || {
-  echo "skipped: attend was built without MPI";
-  exit 77;
-}
-export OMPI_ALLOW_RUN_AS_ROOT = 1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1 OMPI_MCA_rmaps_base_oversubscribe =
-    1 export OMPI_MCA_btl_vader_single_copy_mechanism =
-        none #containers may forbid reading another process's memory export ATTEND_THREADS = 1 work = $(mktemp - d)
-            trap 'rm -rf "$work"' EXIT cd "$work"
+#!/usr/bin/env bash
+# run.sh CASE ATTEND: tests of attend under mpirun, on one machine. Exits with 77 if mpirun or the plug-in is missing.
+set -euo pipefail
+case_name=$1 attend=$(realpath "$2")
+command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
+[ -e "$(dirname "$attend")/libattend-mpi.so" ] || { echo "skipped: attend was built without MPI"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers may forbid reading another process's memory
+export ATTEND_THREADS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
 
-    fail() {
-  echo "FAILED: $*" > &2;
-  exit 1;
-}
-same() {
-  cmp "$1"
-      "$2" ||
-      fail "$1 and $2 differ";
-}
-#mpi N ARGS… : attend ARGS… in N processes.
-mpi() {
-  local count = $1;
-  shift;
-  mpirun - n
-          "$count"
-          "$attend"
-          "$@" <
-      / dev / null;
-}
-#expect_line TEXT FILE : the file has exactly one line of attend's own that starts with "attend: " and has TEXT.
+fail() { echo "FAILED: $*" >&2; exit 1; }
+same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
+# mpi N ARGS…: attend ARGS… in N processes.
+mpi() { local count=$1; shift; mpirun -n "$count" "$attend" "$@" </dev/null; }
+# expect_line TEXT FILE: the file has exactly one line of attend's own that starts with "attend: " and has TEXT.
 expect_line() {
-  ["$(grep -c '^attend: ' " $2 ")" = 1] || {
-    cat "$2" > &2;
-    fail "expected one line of attend in $2";
-  }
-  grep '^attend: ' "$2" | grep - q-- "$1" || {
-    cat "$2" > &2;
-    fail "expected '$1'";
-  }
+  [ "$(grep -c '^attend: ' "$2")" = 1 ] || { cat "$2" >&2; fail "expected one line of attend in $2"; }
+  grep '^attend: ' "$2" | grep -q -- "$1" || { cat "$2" >&2; fail "expected '$1'"; }
 }
 
-#wait_for_step_10 : until the running job $job has written its tenth step to its file running.log.
+# wait_for_step_10: until the running job $job has written its tenth step to its file running.log.
 wait_for_step_10() {
-  until grep - qs '^step 10/' running.log;
-  do sleep 0.2 kill - 0 $job || {
-      cat running.log;
-      fail "the job ended early";
-    }
+  until grep -qs '^step 10/' running.log; do
+    sleep 0.2
+    kill -0 $job || { cat running.log; fail "the job ended early"; }
   done
 }
 
 make_corpora() {
-  awk 'BEGIN { srand(7); for (i = 0; i < 300; ++i) { s = t = ""; n = 2 + int(rand() * 6) for (j = 0; j < n; ++j) { w =
-      int(rand() * 20);
-  s = s "a" w " ";
-  t = "b" w " " t
-}
-print s "\t" t
-}
-}
-' >pairs.tsv awk ' BEGIN {
-  srand(8);
-  for (i = 0; i < 300; ++i) {
-    w = int(rand() * 2);
-    s = w ? "good" : "bad" for (j = 0; j < 5; ++j) s = s " w" int(rand() * 30);
-    print(w ? "yes" : "no") "\t" s
-  }
-}
-' >labels.tsv cut - f 1 pairs.tsv > text.txt
+  awk 'BEGIN { srand(7); for (i = 0; i < 300; ++i) { s = t = ""; n = 2 + int(rand() * 6)
+    for (j = 0; j < n; ++j) { w = int(rand() * 20); s = s "a" w " "; t = "b" w " " t }
+    print s "\t" t } }' >pairs.tsv
+  awk 'BEGIN { srand(8); for (i = 0; i < 300; ++i) { w = int(rand() * 2); s = w ? "good" : "bad"
+    for (j = 0; j < 5; ++j) s = s " w" int(rand() * 30); print (w ? "yes" : "no") "\t" s } }' >labels.tsv
+  cut -f 1 pairs.tsv >text.txt
 }
 
-common =
-    (--steps 30 --validate - every 30 --log - every 10 --dropout 0.2 --device cpu-- samples 0) architecture_options() {
+common=(--steps 30 --validate-every 30 --log-every 10 --dropout 0.2 --device cpu --samples 0)
+architecture_options() {
   case $1 in
     rnn-attention) echo rnn-attention pairs.tsv --tokenizer word --dim 16 --state-dim 16 --batch-tokens 200 ;;
     transformer) echo transformer pairs.tsv --tokenizer word --dim 32 --heads 2 --ffn-dim 32 --encoder-layers 1 \
@@ -84,7 +48,7 @@ common =
     encoder) echo encoder labels.tsv --tokenizer word --dim 32 --heads 2 --layers 1 --batch-tokens 200 ;;
   esac
 }
-#train FOLDER PROCESSES ACCUMULATE ARCHITECTURE OPTIONS…
+# train FOLDER PROCESSES ACCUMULATE ARCHITECTURE OPTIONS…
 train() {
   local folder=$1 processes=$2 accumulate=$3 architecture=$4 words
   shift 4
@@ -94,7 +58,7 @@ train() {
 }
 
 case $case_name in
-#One process, two and four give the same weights.
+  # One process, two and four give the same weights.
   bits-*)
     make_corpora
     architecture=${case_name#bits-}
@@ -107,7 +71,7 @@ case $case_name in
            <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' "m$count/training.jsonl") ||
         fail "the logs differ"
     done ;;
-#A recipe, not a part of the tests : eight processes.
+  # A recipe, not a part of the tests: eight processes.
   eight)
     make_corpora
     for architecture in rnn-attention transformer gpt encoder; do
@@ -116,7 +80,7 @@ case $case_name in
       same "one-$architecture/model.safetensors" "eight-$architecture/model.safetensors"
       echo "$architecture: the same bits"
     done ;;
-#GPUs, one for each process, which exchange gradients through the memory of the host.
+  # GPUs, one for each process, which exchange gradients through the memory of the host.
   gpus)
     plugin=$(dirname "$attend")/tests/libattend-pretend-cuda.so
     [ -e "$plugin" ] || { echo "skipped: $plugin is not built"; exit 77; }
@@ -127,7 +91,7 @@ case $case_name in
     train two 2 3 gpt
     same one/model.safetensors two/model.safetensors
     train many 3 2 gpt --wire bf16 ;;
-#A number of batches that is no power of two, divided in another way when the training is resumed.
+  # A number of batches that is no power of two, divided in another way when the training is resumed.
   resume)
     make_corpora
     train whole 1 6 gpt --steps 20 --validate-every 20
@@ -137,7 +101,7 @@ case $case_name in
     same whole/model.safetensors part/model.safetensors
     mpi 4 train --resume part --steps 30 --quiet 2>log && fail "6 batches cannot be divided by 4"
     expect_line 'an update of 6 batches cannot be divided among 4 processes' log ;;
-#Other orders and types of the exchange : the ranks still agree, and the loss falls.
+  # Other orders and types of the exchange: the ranks still agree, and the loss falls.
   options)
     make_corpora
     for option in '--reduce fast' '--wire bf16'; do
@@ -146,7 +110,7 @@ case $case_name in
     done
     rm -rf m && "$attend" train gpt text.txt -o m --wire bf16 2>log && fail "--wire needs several processes"
     expect_line 'several processes' log ;;
-#The optimizer's state in parts: the same bits, also when the training is resumed with more or fewer parts.
+  # The optimizer's state in parts: the same bits, also when the training is resumed with more or fewer parts.
   shard)
     make_corpora
     constant=(--schedule constant --warmup 0 --lr 0.001 --validate-every 12)
@@ -158,13 +122,13 @@ case $case_name in
     "$attend" train --resume part --steps 12 --quiet --device cpu
     same whole/model.safetensors part/model.safetensors
     [ "$(ls part/checkpoint.safetensors* | wc -l)" = 1 ] || fail "expected one file" ;;
-#Sequences are divided : losses agree with those of one process up to rounding, also after resuming with other numbers.
+  # Sequences are divided: losses agree with those of one process up to rounding, also after resuming with other numbers.
   context)
     make_corpora
     exact=(--dropout 0 --schedule constant --warmup 0 --lr 0.001 --validate-every 12 --log-every 1)
     losses() { sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' "$1/training.jsonl"; }
-#Rounding errors of 6e-8 in gradients change a weight by up to 1e-3 · 1e-4 in an update of Adam, and a loss of 3 by
-#much less than 1e-4.
+    # Rounding errors of 6e-8 in gradients change a weight by up to 1e-3 · 1e-4 in an update of Adam, and a loss of 3 by
+    # much less than 1e-4.
     agree() {
       [ "$(losses "$1" | wc -l)" = 12 ] || fail "expected 12 losses in $1"
       paste <(losses "$1") <(losses "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
@@ -203,7 +167,7 @@ case $case_name in
     mpi 3 bench ring --tokens 1000 --dim 16 --check --json >report
     sed -n 's/.*_difference": \([0-9.e-]*\),*/\1/p' report |
       awk '$1 > 4e-6 { exit 1 } END { exit NR != 2 }' || { cat report; fail "the ring's attention differs"; } ;;
-#Lines are divided, and the output is that of one process.
+  # Lines are divided, and the output is that of one process.
   lines)
     make_corpora
     train pairs 1 1 transformer --steps 60
@@ -243,7 +207,7 @@ case $case_name in
       mpi 3 evaluate $files --json | sed 's/"\(seconds\|[a-z_]*per_second\)":[^,}]*//g' >got.txt
       diff expected.txt got.txt || fail "evaluate $files"
     done ;;
-#A killed process ends the job with one line; the training resumes with the same result.
+  # A killed process ends the job with one line; the training resumes with the same result.
   killed | stopped)
     make_corpora
     steps=2000
@@ -269,12 +233,12 @@ case $case_name in
     mpi 2 train --resume cut --steps $goal --validate-every $goal --quiet
     train whole 1 2 gpt --steps $goal --schedule constant --warmup 0 --lr 0.001 --validate-every $goal
     same whole/model.safetensors cut/model.safetensors ;;
-#Two hosts as network namespaces with their own names and addresses : the same bits; then the cable between them is cut.
+  # Two hosts as network namespaces with their own names and addresses: the same bits; then the cable between them is cut.
   hosts)
     id=$$ near=attend-$$-a far=attend-$$-b
     ip netns add "$near" 2>/dev/null && ip netns add "$far" && ip link add "va$id" type veth peer name "vb$id" &&
       unshare --uts true || { echo "skipped: this user may not create network namespaces"; exit 77; }
-#A daemon of mpirun may outlive the cut.
+    # A daemon of mpirun may outlive the cut.
     trap 'for one in "$near" "$far"; do ip netns pids $one | xargs -r kill -9; ip netns del $one; done; rm -rf "$work"' EXIT
     ip link set "va$id" netns "$near" name eth0
     ip link set "vb$id" netns "$far" name eth0
@@ -285,7 +249,7 @@ case $case_name in
       ip -n "$space" link set lo up
     done
     cat >agent <<AGENT
-#!/ bin / sh
+#!/bin/sh
 shift
 exec ip netns exec $far unshare --uts sh -c "hostname node-b; \$*"
 AGENT
@@ -294,72 +258,44 @@ AGENT
       ip netns exec "$near" unshare --uts sh -c 'hostname node-a; exec "$@"' - mpirun --mca plm_rsh_agent "$work/agent" \
         --mca oob_tcp_if_include eth0 --mca oob_tcp_keepalive_time 3 --mca oob_tcp_keepalive_intvl 2 \
         --mca oob_tcp_keepalive_probes 2 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
-        -H 10.77.0.1:
-    1, 10.77.0.2 : 1 - x ATTEND_THREADS -
-           x ATTEND_HEARTBEAT
-           "$attend"
-           "$@"
-}
-make_corpora export ATTEND_HEARTBEAT = 8 train one 1 2 gpt read - ra words < < < "$(architecture_options gpt)"
-#The link may not be up yet when mpirun starts its daemon.
-                                                                                     two_hosts train
-                                                                                 "${words[@]}"
-                                                                                 "${common[@]}" -
-                                                                                     o two</ dev / null 2> log ||
-{
-  sleep 2;
-  rm - rf two;
-  two_hosts train
-      "${words[@]}"
-      "${common[@]}" -
-      o two</ dev / null 2> log;
-}
-|| {
-  cat log;
-  fail "two hosts";
-}
-grep - q '2 processes on 2 hosts' log || {
-  cat log;
-  fail "expected two hosts";
-}
-same one / model.safetensors two /
-        model.safetensors two_hosts train
-        "${words[@]}"
-        "${common[@]}" --steps 100000 --validate -
-    every 100000 --checkpoint - every 5 - o cut</ dev / null 2> running.log& job = $ !wait_for_step_10 start =
-    $SECONDS ip - n "$near" link set eth0 down wait $job && fail
-        "a cut cable must end the job"[$((SECONDS - start)) - le 30] ||
-    fail "the job ended after $((SECONDS - start)) seconds" grep -
-        q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' running.log ||
-{
-  cat running.log;
-  fail "no reason";
-}
-"$attend" train-- resume cut-- steps 1 --quiet;
-;
-#A process that does not see the model folder trains on a copy.
+        -H 10.77.0.1:1,10.77.0.2:1 -x ATTEND_THREADS -x ATTEND_HEARTBEAT "$attend" "$@"
+    }
+    make_corpora
+    export ATTEND_HEARTBEAT=8
+    train one 1 2 gpt
+    read -ra words <<<"$(architecture_options gpt)"
+    # The link may not be up yet when mpirun starts its daemon.
+    two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log || { sleep 2; rm -rf two;
+      two_hosts train "${words[@]}" "${common[@]}" -o two </dev/null 2>log; } || { cat log; fail "two hosts"; }
+    grep -q '2 processes on 2 hosts' log || { cat log; fail "expected two hosts"; }
+    same one/model.safetensors two/model.safetensors
+    two_hosts train "${words[@]}" "${common[@]}" --steps 100000 --validate-every 100000 --checkpoint-every 5 -o cut \
+      </dev/null 2>running.log &
+    job=$!
+    wait_for_step_10
+    start=$SECONDS
+    ip -n "$near" link set eth0 down
+    wait $job && fail "a cut cable must end the job"
+    [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
+    grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' running.log ||
+      { cat running.log; fail "no reason"; }
+    "$attend" train --resume cut --steps 1 --quiet ;;
+  # A process that does not see the model folder trains on a copy.
   disks)
-    unshare -m true 2>/dev/null || {
-    echo "skipped: this user may not create mount namespaces";
-    exit 77;
-  }
-  make_corpora
+    unshare -m true 2>/dev/null || { echo "skipped: this user may not create mount namespaces"; exit 77; }
+    make_corpora
     mkdir own
     train one 1 2 gpt
     read -ra words <<<"$(architecture_options gpt)"
     options=(train "${words[@]}" "${common[@]}" -o own/m --quiet)
     mpirun -n 1 "$attend" "${options[@]}" : -n 1 unshare -m sh -c 'mount -t tmpfs none own && exec "$@"' - \
-      "$attend" "${options[@]}" </dev/null 2>log || {
-    cat log;
-    fail "folders that are not shared";
-  }
-  same one/model.safetensors own/m/model.safetensors
+      "$attend" "${options[@]}" </dev/null 2>log || { cat log; fail "folders that are not shared"; }
+    same one/model.safetensors own/m/model.safetensors
     mpirun -n 1 "$attend" "${options[@]}" --overwrite --shard optimizer : -n 1 unshare -m sh -c \
       'mount -t tmpfs none own && exec "$@"' - "$attend" "${options[@]}" --overwrite --shard optimizer </dev/null 2>log &&
       fail "--shard optimizer needs a shared folder"
-    expect_line 'needs a folder that all hosts see' log ;
-  ;
-#Ctrl - C in any process stops all after the same step, with a checkpoint.
+    expect_line 'needs a folder that all hosts see' log ;;
+  # Ctrl-C in any process stops all after the same step, with a checkpoint.
   interrupted)
     make_corpora
     read -ra words <<<"$(architecture_options gpt)"
@@ -369,12 +305,8 @@ same one / model.safetensors two /
     wait_for_step_10
     kill -USR1 "$(pgrep -P $job -f 'attend train' | tail -n 1)"
     wait $job && fail "an interrupted training must not succeed"
-    grep -q 'everything is saved' running.log || {
-    cat running.log;
-    fail "no checkpoint";
-  };
-  ;
-#Errors of one process, and processes that differ.
+    grep -q 'everything is saved' running.log || { cat running.log; fail "no checkpoint"; } ;;
+  # Errors of one process, and processes that differ.
   errors)
     make_corpora
     read -ra words <<<"$(architecture_options gpt)"
@@ -387,15 +319,12 @@ same one / model.safetensors two /
     expect_line 'missing.txt' log
     mpi 2 train nothing text.txt -o m 2>log && fail "an unknown architecture must fail"
     expect_line "unknown architecture" log
-#A full disk.
+    # A full disk.
     mkdir small
-    if mount -t tmpfs -o size=128k none small 2>/dev/null;
-  then trap 'umount "$work/small"; rm -rf "$work"' EXIT mpi 2 train
-          "${words[@]}"
-          "${common[@]}" -
-          o small / m-- quiet 2 >
-      log&& fail "a full disk must fail" expect_line 'small/m.*: ' log fi;
-  ;
-  *) fail "unknown case $case_name" ;
-  ;
-  esac
+    if mount -t tmpfs -o size=128k none small 2>/dev/null; then
+      trap 'umount "$work/small"; rm -rf "$work"' EXIT
+      mpi 2 train "${words[@]}" "${common[@]}" -o small/m --quiet 2>log && fail "a full disk must fail"
+      expect_line 'small/m.*: ' log
+    fi ;;
+  *) fail "unknown case $case_name" ;;
+esac
