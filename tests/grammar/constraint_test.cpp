@@ -12,6 +12,7 @@
 #include "attend/base/error.h"
 #include "attend/generate/text_stream.h"
 #include "attend/grammar/json_schema.h"
+#include "generate/byte_tokenizer.h"
 #include "grammar/validator.h"
 #include "grammar/walks.h"
 
@@ -78,6 +79,15 @@ TEST(Constraint, EqualTokensAreAllAllowed) {
 
 TEST(Constraint, RefusesATokenizerThatCannotBegin) {
   EXPECT_THROW(Constraint::create(json_object_grammar(), trie_of({"a", "b"})), Error);
+}
+
+TEST(TokenTrie, AVocabularyWithoutLettersOrDigitsHasBytes) {
+  const testing::ByteTokenizer tokenizer(6, '[');  // [ \\ ] ^ _ `
+  const auto trie = std::make_shared<const TokenTrie>(tokenizer);
+  EXPECT_EQ(trie->bytes(5), "[");
+  EXPECT_EQ(trie->bytes(7), "]");
+  const auto constraint = Constraint::create(json_schema_grammar(Json::parse(R"({"maxItems":1})")), trie);
+  EXPECT_EQ(tokens_of(*constraint->start().allowed()), std::vector{5});
 }
 
 TEST(Constraint, AFullMemoryIsReplaced) {
