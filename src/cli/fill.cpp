@@ -56,12 +56,12 @@ Json to_json(const FilledText& result, const std::string& text) {
 }
 
 /// Rejects a line without a mask token; most often it has the mask token of another model.
-void require_masks(const FilledText& result, const std::string& text, const std::string& mask, int64_t line) {
+void require_masks(const FilledText& result, const std::string& text, const std::string& mask,
+                   const std::string& place) {
   if (!result.masks.empty() || result.tokens == 0) return;
   const bool is_beyond = text.find(mask) != std::string::npos;
-  require<FormatError>(!is_beyond, "line ", line, ": ", mask, " is beyond the model's maximum of ", result.tokens,
-                       " tokens");
-  throw FormatError("line " + std::to_string(line) + ": expected " + mask +
+  require<FormatError>(!is_beyond, place, ": ", mask, " is beyond the model's maximum of ", result.tokens, " tokens");
+  throw FormatError(place + ": expected " + mask +
                     ", this model's mask token, in place of each missing word; the line has none");
 }
 
@@ -73,11 +73,13 @@ void run_fill(const FillArguments& arguments) {
   require<FormatError>(mask >= 0, folder.path, ": the tokenizer has no mask token, which attend fill needs");
   const std::string mask_token = folder.tokenizer->token(mask);
   LineWork work("fill", arguments.common);
+  const auto& input = arguments.common.input;
+  const std::string file = input.texts.empty() && input.file != "-" ? input.file + ", " : "";
   for (auto lines = work.next(); !lines.empty(); lines = work.next()) {
     const auto results = fill_masks(model, *folder.tokenizer, lines, arguments.options);
     for (size_t i = 0; i < lines.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
-      require_masks(results[i], lines[i], mask_token, work.before() + index + 1);
+      require_masks(results[i], lines[i], mask_token, file + "line " + std::to_string(work.before() + index + 1));
       if (results[i].is_cut) work.cut(index);
       work.speed().add(results[i].tokens);
       work.output().line(arguments.common.json ? json_line(to_json(results[i], lines[i])) : text_line(results[i]));

@@ -112,6 +112,12 @@ class ToolProgress {
 
 }  // namespace
 
+std::string without_op(const std::string& message) {
+  const size_t colon = message.find(": ");
+  const bool has_op = colon != std::string::npos && message.find(' ') > colon;
+  return has_op ? message.substr(colon + 2) : message;
+}
+
 bool ToolArguments::is_tool() const { return !tools_of(*this).empty() || !activations.empty(); }
 
 void ToolArguments::check(const std::string& output) const {
@@ -160,6 +166,8 @@ std::string tool_content(const InspectedModel& model, const ToolArguments& argum
     return json_text(result.json) + "\n";
   } catch (const StopRequested&) {
     exit_by_signal();
+  } catch (const ShapeError& error) {  // a layer, head, output or word that this model or text does not have
+    throw UsageError("--" + std::string(name_of(tools_of(arguments).at(0))) + ": " + without_op(error.what()));
   }
 }
 

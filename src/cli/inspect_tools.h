@@ -36,6 +36,9 @@ struct ToolArguments {
 
 void add_tool_options(Command& command, ToolArguments& arguments);
 
+/// The message of an error of the library without the name of the operation at its beginning: "circuits: …".
+std::string without_op(const std::string& message);
+
 /// Adds the --steer options to a run. Throws UsageError if they are incomplete.
 void take_steering(const InspectedModel& model, const ToolArguments& arguments, RunOptions& options);
 

@@ -186,7 +186,7 @@ void add_training_options(Command& command, TokenizeArguments& arguments) {
   command
       .add_option("--kind", arguments.kind,
                   "Kind of tokenizer to train: char, word, bpe, wordpiece or sentencepiece (default: bpe)")
-      ->suggest({"char", "word", "bpe", "wordpiece", "sentencepiece"})
+      ->check(one_of({"char", "word", "bpe", "wordpiece", "sentencepiece"}))
       ->type_name("NAME");
   command.add_option("--vocabulary", training.vocabulary, "Maximum vocabulary size (default: 8000)")
       ->check(whole_number(6, 4'000'000))

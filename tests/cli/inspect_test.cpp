@@ -260,6 +260,10 @@ TEST(InspectTools, RejectWhatHasNoEffect) {
       complaint({"--activations", "all"}),
       "attend: --activations requires an output file ending in .npy or .safetensors; see attend inspect --help\n");
   EXPECT_EQ(complaint({"--steer", "x"}), "attend: --steer requires --steer-at; see attend inspect --help\n");
+  EXPECT_EQ(complaint({"--steer", "x", "--steer-at", "99"}),
+            "attend: --steer: the model has no activation 'decoder.layers.99:output'; see attend inspect --help\n");
+  EXPECT_EQ(complaint({"--probe", "99.0"}),
+            "attend: --probe: there is no attention module 'decoder.layers.99.attention'; see attend inspect --help\n");
 }
 
 TEST(View, PrintsItsAddressTakesAnotherPortAndEndsCleanly) {
