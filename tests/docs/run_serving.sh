@@ -25,6 +25,7 @@ printf '{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{%% endfor %%}as
 
 serve() {  # serve COMMAND: starts the server on a free port and waits until it is ready
   stop
+  rm -f address  # of the server before
   local command=${1/--port 8757/}
   bash -c "exec $command --port 0" > address 2> log &
   server=$!
