@@ -27,6 +27,7 @@ serve() {  # serve COMMAND: starts the server on a free port and waits until it 
   stop
   rm -f address  # of the server before
   local command=${1/--port 8757/}
+  : > address  # without the address of the server before
   bash -c "exec $command --port 0" > address 2> log &
   server=$!
   for _ in $(seq 600); do
