@@ -29,9 +29,9 @@ std::string foreign_page(std::string_view origin, bool is_for_page) {
   const std::string pages = origin.empty() ? "other web sites" : "web pages of " + in_quotes(origin);
   const std::string own =
       "if this is the server's own page behind a proxy, let the proxy pass on the header Host and "
-      "name the host with --server-name";
+      "name the host with --server-name of attend serve";
   if (is_for_page) return "requests from " + pages + " are refused; " + own;
-  return "requests from " + pages + " are refused; --cors-origin allows an origin; " + own;
+  return "requests from " + pages + " are refused; --cors-origin of attend serve allows an origin; " + own;
 }
 
 }  // namespace
@@ -82,7 +82,8 @@ std::optional<std::string> Admission::objection(const HttpRequest& head) const {
   if (is_own(host, "")) return foreign_page(origin, is_page);
   // A request with a key cannot be forged by a page that has none.
   if (!options_.api_keys.empty() && !is_page && checked.empty()) return std::nullopt;
-  return "the host name " + in_quotes(host_name(host)) + " is not this server's; --server-name adds a name";
+  return "the host name " + in_quotes(host_name(host)) +
+         " is not this server's; --server-name of attend serve adds a name";
 }
 
 bool Admission::has_key(const HttpRequest& head) const {

@@ -62,6 +62,27 @@ while IFS= read -r line; do
     if grep -q '"error"' answer; then cat answer >&2; exit 1; fi
   fi
 done <<< "$(fenced sh)"
+
+# The configuration of nginx, without TLS, on a socket. The browser behind it speaks TLS.
+nginx=$(PATH="$PATH:/usr/sbin" command -v nginx || true)
+if [ -n "$nginx" ]; then
+  {
+    echo "pid $work/nginx.pid; error_log stderr; events {} http { access_log off;"
+    for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done
+    fenced nginx | sed "s|listen 443 ssl|listen unix:$work/front|; /ssl_certificate/d; s/8757/$port/"
+    echo "}"
+  } > nginx.conf
+  "$nginx" -c "$work/nginx.conf" -p "$work" 2> nginx.err || { cat nginx.err >&2; exit 1; }
+  proxied() { curl --fail --unix-socket front "http://api.example.org$1" "${@:2}" > answer; }
+  own=(-H "Origin: https://api.example.org" -H "Sec-Fetch-Site: same-origin")
+  proxied /
+  proxied /v1/chat/completions "${own[@]}" -d '{"messages": [{"role": "user", "content": "你好"}], "max_tokens": 3}'
+  proxied /v1/completions "${own[@]}" -d '{"prompt": "The sea", "max_tokens": 3, "stream": true}'
+  "$nginx" -c "$work/nginx.conf" -p "$work" -s stop 2> nginx.err
+  grep -q "DONE" answer || { cat answer >&2; exit 1; }
+  echo "the configuration of nginx works"
+fi
+
 kill "$server"
 wait "$server"  # status 0 after SIGTERM
 server=

@@ -70,13 +70,15 @@ TEST(Admission, ThePageWorksBehindAProxyWithTls) {
 TEST(Admission, RefusalsNameTheRemedy) {
   const ServedPage served;
   EXPECT_EQ(message_of(served.request("GET /v1/models HTTP/1.1", "Host: API.example.org:80\r\n")),
-            "the host name 'api.example.org' is not this server's; --server-name adds a name");
+            "the host name 'api.example.org' is not this server's; --server-name of attend serve adds a name");
   const std::string own =
       "if this is the server's own page behind a proxy, let the proxy pass on the header Host and name the host with "
-      "--server-name";
+      "--server-name of attend serve";
   const std::string origin = "Host: 127.0.0.1\r\nOrigin: https://api.example.org\r\n";
   EXPECT_EQ(message_of(served.request(kComplete, origin, kCompletion)),
-            "requests from web pages of 'https://api.example.org' are refused; --cors-origin allows an origin; " + own);
+            "requests from web pages of 'https://api.example.org' are refused; --cors-origin of attend serve allows an "
+            "origin; " +
+                own);
   EXPECT_EQ(message_of(served.request("GET /api/info HTTP/1.1", origin)),
             "requests from web pages of 'https://api.example.org' are refused; " + own);
   EXPECT_EQ(message_of(served.request("GET /v1/models HTTP/1.1", "Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n"))
