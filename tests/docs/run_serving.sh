@@ -9,7 +9,7 @@ node=${4:-}
 work=$(mktemp -d)
 server=
 stop() { [ -z "$server" ] || { kill "$server" && wait "$server"; } || true; server=; }
-trap 'stop; rm -rf "$work"' EXIT
+trap 'stop; [ ! -s nginx.pid ] || kill "$(cat nginx.pid)"; rm -rf "$work"' EXIT
 cd "$work"
 export PATH="$bin:$PATH" HOME="$work"
 printf "silent\nshow-error\n" > .curlrc
@@ -78,8 +78,9 @@ if [ -n "$nginx" ]; then
   proxied /
   proxied /v1/chat/completions "${own[@]}" -d '{"messages": [{"role": "user", "content": "你好"}], "max_tokens": 3}'
   proxied /v1/completions "${own[@]}" -d '{"prompt": "The sea", "max_tokens": 3, "stream": true}'
-  "$nginx" -c "$work/nginx.conf" -p "$work" -s stop 2> nginx.err
   grep -q "DONE" answer || { cat answer >&2; exit 1; }
+  "$nginx" -c "$work/nginx.conf" -p "$work" -s stop 2> nginx.err
+  while [ -e nginx.pid ]; do sleep 0.05; done
   echo "the configuration of nginx works"
 fi
 
