@@ -1,4 +1,4 @@
-#include "attend/generate/classify.h"
+#include "generate/classify_read.h"
 
 #include <algorithm>
 
@@ -20,29 +20,53 @@ void decide(Classified& result, std::span<const double> scores) {
   result.label = std::ranges::max_element(result.scores) - result.scores.begin();
 }
 
-/// The model's input for each text; empty for a blank text.
-struct Readings {
-  std::vector<std::vector<int32_t>> ids, types;  // `types` is empty unless the model has several token types
-  std::vector<bool> is_cut;
-};
+/// A batch of the inputs with the given indices.
+TextInputs inputs_of(std::span<const ClassifierInput> inputs, const Batch& batch) {
+  std::vector<std::vector<int32_t>> ids, types;
+  for (const int64_t index : batch) {
+    const ClassifierInput& input = inputs[static_cast<size_t>(index)];
+    ids.push_back(input.ids);
+    if (!input.types.empty()) types.push_back(input.types);
+  }
+  const IdRows read = pad_rows(ids);
+  TextInputs result{.ids = read.ids, .lengths = read.lengths};
+  if (!types.empty()) result.types = pad_rows(types).ids;
+  return result;
+}
 
-std::vector<Classified> classify_readings(const EncoderModel& model, const Readings& readings, int64_t batch_tokens) {
+}  // namespace
+
+ClassifierInput read_text(const EncoderModel& model, const Tokenizer& tokenizer, const std::string& text) {
+  FramedText framed = frame_text(tokenizer, text, model.context());
+  return {.ids = framed.is_blank ? std::vector<int32_t>{} : std::move(framed.ids), .is_cut = framed.is_cut};
+}
+
+ClassifierInput read_pair(const EncoderModel& model, const Tokenizer& tokenizer, const std::string& line) {
+  const size_t tab = line.find('\t');
+  require<FormatError>(line.empty() || tab != std::string::npos,
+                       "classify: a pair needs a tab between its texts, got '", line.substr(0, 60), "'");
+  if (line.empty()) return {};
+  EncodedPair pair = tokenizer.encode_pair(line.substr(0, tab), line.substr(tab + 1), model.context());
+  ClassifierInput result{.ids = std::move(pair.ids), .is_cut = pair.is_cut};
+  if (model.token_types() > 1) result.types = std::move(pair.types);
+  return result;
+}
+
+std::vector<Classified> classify_read(const EncoderModel& model, std::span<const ClassifierInput> inputs,
+                                      int64_t batch_tokens) {
   require<ShapeError>(batch_tokens >= 1, "classify: batch_tokens must be at least 1, got ", batch_tokens);
   const NoGrad scope;
   const BatchInvariantScope alone;  // a text has the same scores in any batch
-  std::vector<Classified> results(readings.ids.size());
+  std::vector<Classified> results(inputs.size());
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < results.size(); ++i) {
-    lengths.push_back(std::ssize(readings.ids[i]));
+    lengths.push_back(std::ssize(inputs[i].ids));
     results[i].tokens = lengths[i];
-    results[i].is_cut = readings.is_cut[i];
+    results[i].is_cut = inputs[i].is_cut;
   }
   for (const Batch& batch : group_by_length(lengths, {.tokens = batch_tokens})) {
     if (lengths[static_cast<size_t>(batch[0])] == 0) continue;  // a batch of blank texts: these are grouped together
-    const IdRows read = pad_rows(readings.ids, batch);
-    TextInputs inputs{.ids = read.ids, .lengths = read.lengths};
-    if (!readings.types.empty()) inputs.types = pad_rows(readings.types, batch).ids;
-    const Tensor scores = score_labels(model.classify(inputs), model.label_scores());
+    const Tensor scores = score_labels(model.classify(inputs_of(inputs, batch)), model.label_scores());
     const auto values = scores.to_vector<double>();
     const auto width = static_cast<size_t>(scores.dim(1));
     for (size_t row = 0; row < batch.size(); ++row) {
@@ -52,35 +76,20 @@ std::vector<Classified> classify_readings(const EncoderModel& model, const Readi
   return results;
 }
 
-}  // namespace
-
 std::vector<Classified> classify(const EncoderModel& model, const Tokenizer& tokenizer,
                                  std::span<const std::string> texts, int64_t batch_tokens) {
   Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
-  Readings readings;
-  for (const std::string& one : texts) {
-    FramedText text = frame_text(tokenizer, one, model.context());
-    readings.ids.push_back(text.is_blank ? std::vector<int32_t>{} : std::move(text.ids));
-    readings.is_cut.push_back(text.is_cut);
-  }
-  return classify_readings(model, readings, batch_tokens);
+  std::vector<ClassifierInput> inputs;
+  for (const std::string& text : texts) inputs.push_back(read_text(model, tokenizer, text));
+  return classify_read(model, inputs, batch_tokens);
 }
 
 std::vector<Classified> classify_pairs(const EncoderModel& model, const Tokenizer& tokenizer,
                                        std::span<const std::string> lines, int64_t batch_tokens) {
   Vocabulary::of(tokenizer, model.vocab_size());
-  Readings readings;
-  for (const std::string& line : lines) {
-    const size_t tab = line.find('\t');
-    require<FormatError>(line.empty() || tab != std::string::npos,
-                         "classify: a pair needs a tab between its texts, got '", line.substr(0, 60), "'");
-    EncodedPair pair;
-    if (!line.empty()) pair = tokenizer.encode_pair(line.substr(0, tab), line.substr(tab + 1), model.context());
-    readings.ids.push_back(std::move(pair.ids));
-    readings.is_cut.push_back(pair.is_cut);
-    if (model.token_types() > 1) readings.types.push_back(std::move(pair.types));
-  }
-  return classify_readings(model, readings, batch_tokens);
+  std::vector<ClassifierInput> inputs;
+  for (const std::string& line : lines) inputs.push_back(read_pair(model, tokenizer, line));
+  return classify_read(model, inputs, batch_tokens);
 }
 
 Classified classify(const ImageModel& model, const ImagePreparation& preparation, const Image& image) {

@@ -1,4 +1,4 @@
-#include "attend/generate/embed.h"
+#include "generate/embed_framed.h"
 
 #include <cmath>
 #include <functional>
@@ -12,7 +12,6 @@
 #include "generate/id_rows.h"
 #include "generate/numbers.h"
 #include "generate/top.h"
-#include "text/framing.h"
 
 namespace attend {
 namespace {
@@ -56,7 +55,19 @@ int64_t longest_of(const Model& model, const EmbedOptions& options) {
   return own > 0 ? std::min(own, model.context()) : model.context();
 }
 
-/// Computes the vectors of framed texts.
+}  // namespace
+
+FramedText frame_to_embed(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+                          const EmbedOptions& options) {
+  return encoded(model, tokenizer, text, longest_of(model, options), options.rules);
+}
+
+std::vector<float> embed_read(std::span<const float> tokens, int64_t width, const EmbedOptions& options) {
+  std::vector<float> result = pooled_text(tokens, width, options.sentence);
+  for (const float value : result) require_number(value, "embed");
+  return result;
+}
+
 std::vector<EmbeddedText> embed_framed(const Model& model, std::vector<FramedText> texts, const EmbedOptions& options) {
   require<ShapeError>(options.batch_tokens >= 1, "embed: batch_tokens must be at least 1, got ", options.batch_tokens);
   require<ShapeError>(!options.sentence.pooling.empty(), "embed: expected at least one pooling method");
@@ -82,8 +93,7 @@ std::vector<EmbeddedText> embed_framed(const Model& model, std::vector<FramedTex
       EmbeddedText& result = results[static_cast<size_t>(batch[row])];
       const auto tokens =
           values.subspan(row * static_cast<size_t>(row_values), static_cast<size_t>(result.tokens * dim));
-      result.vector = pooled_text(tokens, dim, options.sentence);
-      for (const float value : result.vector) require_number(value, "embed");
+      result.vector = embed_read(tokens, dim, options);
       width = result.vector.size();
     }
   }
@@ -91,14 +101,12 @@ std::vector<EmbeddedText> embed_framed(const Model& model, std::vector<FramedTex
   return results;
 }
 
-}  // namespace
-
 std::vector<EmbeddedText> embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
                                 const EmbedOptions& options) {
   Vocabulary::of(tokenizer, model.vocab_size());  // throws if tokenizer and model do not match
   std::vector<FramedText> framed;
   for (const std::string& text : texts) {
-    framed.push_back(encoded(model, tokenizer, text, longest_of(model, options), options.rules));
+    framed.push_back(frame_to_embed(model, tokenizer, text, options));
   }
   return embed_framed(model, std::move(framed), options);
 }

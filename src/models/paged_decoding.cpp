@@ -62,7 +62,8 @@ class PagedGpt final : public PagedDecoding {
     }
     return x;
   }
-  Tensor logits(const Tensor& x) const override { return model_.head().logits(model_.layers.norm->forward(x)); }
+  Tensor head_input(const Tensor& x) const override { return model_.layers.norm->forward(x); }
+  Tensor logits(const Tensor& x) const override { return model_.head().logits(head_input(x)); }
   Tensor device_logits(DevicePagedStep& step, const Tensor& last, const Tensor& target) override {
     const Tensor& tokens = model_.embedding.weight;
     if (!table_) table_ = device_positions(model_.positions, model_.waves, context(), tokens.device());
@@ -134,11 +135,11 @@ class PagedTransformer final : public PagedDecoding {
     }
     return x;
   }
-  Tensor logits(const Tensor& x) const override {
-    Tensor y = model_.decoder.norm ? model_.decoder.norm->forward(x) : x;
-    if (model_.settings.scale_output) y = y * (1 / std::sqrt(static_cast<double>(model_.settings.dim)));
-    return model_.head().logits(y);
+  Tensor head_input(const Tensor& x) const override {
+    const Tensor y = model_.decoder.norm ? model_.decoder.norm->forward(x) : x;
+    return model_.settings.scale_output ? y * (1 / std::sqrt(static_cast<double>(model_.settings.dim))) : y;
   }
+  Tensor logits(const Tensor& x) const override { return model_.head().logits(head_input(x)); }
   Tensor device_logits(DevicePagedStep& step, const Tensor& last, const Tensor& target) override {
     const Tensor& tokens = target_embedding().weight;
     if (!table_) table_ = device_positions(model_.target_positions, model_.waves, context(), tokens.device());
@@ -219,11 +220,11 @@ bool is_for_steps(const Tensor& weight) {
 
 }  // namespace
 
-Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<TracedRows>& traced) {
-  const NoGrad scope;
-  DescribedStep described{.step = {.layout = pool_->layout(), .traced = std::move(traced)}};
-  PagedStep& step = described.step;
-  std::vector<int64_t>&ids = described.ids, &last = described.last;
+/// Makes room for the tokens of the readings.
+DescribedStep PagedDecoding::describe(std::span<const RowReading> readings) {
+  DescribedStep result{.step = {.layout = pool_->layout()}};
+  PagedStep& step = result.step;
+  std::vector<int64_t>&ids = result.ids, &last = result.last;
   const PageTable* source = nullptr;
   for (const RowReading& reading : readings) {
     Row& row = rows_[static_cast<size_t>(reading.row)];
@@ -243,6 +244,22 @@ Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<Tra
     source = row.memory.get();
     for (int64_t i = reading.needs_logits ? reading.drafted : -1; i >= 0; --i) last.push_back(std::ssize(ids) - 1 - i);
   }
+  return result;
+}
+
+void PagedDecoding::note_written(std::span<const RowReading> readings) {
+  for (const RowReading& reading : readings) {
+    const auto known = reading.ids.size() - static_cast<size_t>(reading.drafted);
+    rows_[static_cast<size_t>(reading.row)].own.written(reading.ids.first(known));
+  }
+}
+
+Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<TracedRows>& traced) {
+  const NoGrad scope;
+  DescribedStep described = describe(readings);
+  PagedStep& step = described.step;
+  step.traced = std::move(traced);
+  const std::vector<int64_t>& ids = described.ids;
   Tensor x, result;
   if (device_steps_) {
     const int64_t most = words();
@@ -254,13 +271,20 @@ Tensor PagedDecoding::step(std::span<const RowReading> readings, std::vector<Tra
   } else {
     x = forward(tensor(ids, {1, std::ssize(ids)}), step);
   }
-  for (const RowReading& reading : readings) {
-    const auto known = reading.ids.size() - static_cast<size_t>(reading.drafted);
-    rows_[static_cast<size_t>(reading.row)].own.written(reading.ids.first(known));
-  }
+  note_written(readings);
   traced = std::move(step.traced);
   if (device_steps_) return result;
+  const std::vector<int64_t>& last = described.last;
   return last.empty() ? Tensor{} : logits(select_rows(reshape(x, {x.dim(1), x.dim(2)}), last));
+}
+
+Tensor PagedDecoding::hidden(std::span<const RowReading> readings) {
+  require<ShapeError>(!device_steps_, "PagedDecoding: hidden() is for the CPU");
+  const NoGrad scope;
+  DescribedStep described = describe(readings);
+  const Tensor x = forward(tensor(described.ids, {1, std::ssize(described.ids)}), described.step);
+  note_written(readings);
+  return head_input(reshape(x, {x.dim(1), x.dim(2)}));
 }
 
 void PagedDecoding::accept(int64_t row, std::span<const int32_t> ids) {

@@ -40,6 +40,8 @@ class PagedDecoding {
   /// more with guesses.
   /// Rows of one source must be adjacent. `traced` are ranges of readings whose attention is recorded.
   Tensor step(std::span<const RowReading> readings, std::vector<TracedRows>& traced);
+  /// On the CPU: reads tokens like step(). Returns the input of the model's head for each of them, [tokens, dim].
+  Tensor hidden(std::span<const RowReading> readings);
   /// Accepts the first guesses of a row, `ids`, and forgets the others. Must follow each step in which the row had
   /// guesses.
   void accept(int64_t row, std::span<const int32_t> ids);
@@ -59,6 +61,7 @@ class PagedDecoding {
   // On the CPU:
   /// The vector of each token after the last layer, without the final norm: [1, tokens, dim].
   virtual Tensor forward(const Tensor& ids, PagedStep& step) = 0;
+  virtual Tensor head_input(const Tensor& x) const = 0;
   virtual Tensor logits(const Tensor& x) const = 0;
   // On a GPU:
   /// See DeviceSteps::Forward.
@@ -74,6 +77,8 @@ class PagedDecoding {
 
  private:
   friend std::unique_ptr<PagedDecoding> start_paged(const Model&, std::shared_ptr<PagePool>, std::optional<DType>);
+  DescribedStep describe(std::span<const RowReading> readings);
+  void note_written(std::span<const RowReading> readings);
   std::unique_ptr<DeviceSteps> device_steps_;  // null on the CPU
 };
 
