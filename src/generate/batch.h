@@ -29,6 +29,8 @@ struct Slot {
   const std::vector<int32_t>& prompt() const { return sequence->slides ? window : sequence->prompt; }
   int64_t length() const { return std::max(std::ssize(sequence->source), std::ssize(prompt())); }
   int64_t width() const { return sequence->options.sampling ? 1 : sequence->options.beam; }
+  /// Whether the sequence may go on before its first token.
+  bool is_wanted() const { return written > 0 || !sequence->is_wanted || sequence->is_wanted(); }
   int64_t guesses() const { return std::max<int64_t>(std::ssize(draft) - 1, 0); }
   /// Chooses the next tokens. If that fails, keeps the error for on_error, or throws it if there is none.
   void advance(const StepRows& rows);

@@ -152,6 +152,7 @@ void Engine::add(Sequence sequence) {
 
 bool Engine::step() {
   const NoGrad scope;
+  std::erase_if(state_->waiting, [](const Slot& slot) { return !slot.is_wanted(); });
   return state_->batch->step(state_->waiting);
 }
 

@@ -48,6 +48,9 @@ struct Sequence {
   bool slides = false;      ///< when the context of a language model is full, continue from its last half; one row only
   bool is_traced = false;   ///< on_step receives the attention of each step
   int64_t candidates = 0;   ///< number of best tokens of each step that on_step reads
+  /// Called in each step before the first token, on the thread that calls Engine::step(). Returning false ends the
+  /// sequence without on_done.
+  std::function<bool()> is_wanted{};
   /// Called after each step, on the thread that calls Engine::step(). Returning false ends the sequence without
   /// on_done.
   std::function<bool(const SequenceStep&)> on_step{};

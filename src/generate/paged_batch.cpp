@@ -294,7 +294,8 @@ class PagedBatch final : public RunningBatch {
     }
     for (Reader& reader : readers_) {
       if (!reader.is_done) {
-        readers.push_back(std::move(reader));
+        std::erase_if(reader.slots, [](const Slot& slot) { return !slot.is_wanted(); });
+        if (!reader.slots.empty()) readers.push_back(std::move(reader));
         continue;
       }
       for (Slot& slot : reader.slots) keep(slot, [row = reader.row](int64_t) { return row; });

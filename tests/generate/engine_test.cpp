@@ -271,6 +271,34 @@ TEST(Engine, LongPromptsAreReadBetweenTheTokensOfOthers) {
   EXPECT_EQ(engine.counters().running, 2);
 }
 
+TEST(Engine, APromptThatIsNoLongerWantedIsNotReadToItsEnd) {
+  const auto model = tiny_model("gpt", kVocab, {{"context", "128"}});
+  const auto sequence = [](int64_t asks, int& steps) {
+    Sequence one{
+        .prompt = std::vector<int32_t>(100, 5), .vocabulary = {.size = kVocab, .begin = 2, .ends = {3}}, .limit = 1};
+    one.options.ends_at_limit = false;
+    one.is_wanted = [asks]() mutable { return asks-- > 0; };
+    one.on_step = [&steps](const SequenceStep&) { return ++steps < 0; };
+    return one;
+  };
+  Engine engine(*model, {.prompt_tokens = 1});  // four while nothing runs
+  int ended = 0, kept = 0, waiting = 0;
+  engine.add(sequence(5, ended));
+  engine.add(sequence(1000, kept));
+  for (int step = 0; step < 4; ++step) engine.step();
+  EXPECT_EQ(engine.counters().running, 2);
+  engine.add(sequence(0, waiting));
+  engine.step();
+  EXPECT_EQ(engine.counters().running, 1);
+  EXPECT_EQ(engine.counters().waiting, 0);
+  while (engine.step()) {
+  }
+  EXPECT_EQ(ended, 0);
+  EXPECT_EQ(waiting, 0);
+  EXPECT_EQ(kept, 1) << "read in the same row";
+  EXPECT_EQ(engine.counters().pages_used, 0);
+}
+
 TEST(PromptPace, FollowsTheTimeOfEarlierSteps) {
   PromptPace pace(512, 0.08);
   EXPECT_EQ(pace.budget(), PromptPace::kFirst);
