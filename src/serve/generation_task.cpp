@@ -6,7 +6,7 @@
 #include "generate/limits.h"
 #include "serve/look.h"
 #include "serve/model_routes.h"
-#include "serve/prompt_scores.h"
+#include "serve/room.h"
 #include "text/framing.h"
 
 namespace attend {
@@ -118,6 +118,15 @@ Job GenerationTask::job() {
   if (!samples_ && rows_ > 1 && (shape_options_.has_logprobs || shape_options_.has_look)) {
     throw RequestError(400, "'logprobs' and 'attend' require sampling or a beam of 1", "beam");
   }
+  const bool is_chat = std::string_view(shape_->id_prefix()) == "chatcmpl-";
+  fit_room(*model_, prompts_,
+           {.rows = rows_,
+            .is_beam = !samples_,
+            .is_limit_given = settings_.max_tokens.has_value(),
+            .rows_field = settings_.beam    ? "beam"
+                          : settings_.n > 1 ? "n"
+                                            : nullptr,
+            .prompt_field = is_chat ? "messages" : "prompt"});
   Job job;
   for (size_t i = 0; i < prompts_.size(); ++i) {
     const PreparedPrompt& prompt = prompts_[i];
@@ -125,16 +134,14 @@ Job GenerationTask::job() {
     job.tokens += rows_ * (prompt.read() + prompt.limit);
     if (prompt.limit > 0) add_sequences(job.sequences, i);
   }
-  require_room(*model_, job);
-  job.run = [self] {
+  const bool has_scores = settings_.echoes && settings_.logprobs;
+  job.on_start = [self, has_scores] {
     self->start_stream();
-    self->echo_prompts();
-    for (size_t i = 0; i < self->choices_.size(); ++i) {
-      const bool is_empty = self->prompts_[i / static_cast<size_t>(self->settings_.n)].limit == 0;
-      if (is_empty) self->finish(*self->choices_[i], "length");
-    }
-    return false;
+    if (has_scores) return;
+    for (size_t i = 0; i < self->prompts_.size(); ++i) self->echo(i, {});
+    self->finish_empty();
   };
+  if (has_scores) job.run = [self](int64_t tokens) { return self->score_prompts(tokens); };
   job.is_wanted = [self] { return !self->is_gone_ && !self->responder_.is_gone(); };
   job.on_failed = [self](const std::exception_ptr& error) { self->fail(failure_of(error, self->settings_)); };
   return job;
@@ -188,19 +195,46 @@ void GenerationTask::start_stream() {
   }
 }
 
-void GenerationTask::echo_prompts() {
+/// Adds a prompt to its texts if the request asks for it.
+void GenerationTask::echo(size_t index, std::vector<TokenRecord> scores) {
   if (!settings_.echoes) return;
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    const PreparedPrompt& prompt = prompts_[i / static_cast<size_t>(settings_.n)];
+  const PreparedPrompt& prompt = prompts_[index];
+  if (!scores.empty()) {
+    const std::vector<size_t> offsets = offsets_in(model_->tokenizer(), prompt.prompt, prompt.text);
+    for (size_t k = 0; k < offsets.size(); ++k) scores[k].offset = offsets[k];
+  }
+  const auto copies = static_cast<size_t>(settings_.n);
+  for (size_t i = index * copies; i < (index + 1) * copies; ++i) {
     Choice& choice = *choices_[i];
     choice.part.text = prompt.text;
-    if (settings_.logprobs) {
-      choice.part.tokens = prompt_scores(*model_, prompt.prompt, *settings_.logprobs);
-      const std::vector<size_t> offsets = offsets_in(model_->tokenizer(), prompt.prompt, prompt.text);
-      for (size_t k = 0; k < offsets.size(); ++k) choice.part.tokens[k].offset = offsets[k];
-      choice.offsets = TextOffsets(characters_in(prompt.text));
-    }
+    choice.part.tokens = scores;
+    if (settings_.logprobs) choice.offsets = TextOffsets(characters_in(prompt.text));
     if (settings_.streams) flush(choice);
+  }
+}
+
+/// Scores about `tokens` tokens of the prompts.
+Piece GenerationTask::score_prompts(int64_t tokens) {
+  Piece piece;
+  while (piece.tokens < tokens && scored_ < prompts_.size()) {
+    if (!scorer_) {
+      scorer_ = std::make_unique<PromptScorer>(*model_, prompts_[scored_].prompt, *settings_.logprobs);
+    }
+    piece.tokens += scorer_->advance(tokens - piece.tokens);
+    if (!scorer_->is_done()) continue;
+    echo(scored_++, scorer_->take());
+    scorer_ = nullptr;
+  }
+  piece.is_inside = scorer_ != nullptr;
+  piece.is_done = scored_ == prompts_.size();
+  if (piece.is_done) finish_empty();
+  return piece;
+}
+
+/// Ends the texts that get no new tokens.
+void GenerationTask::finish_empty() {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (prompts_[i / static_cast<size_t>(settings_.n)].limit == 0) finish(*choices_[i], "length");
   }
 }
 

@@ -9,6 +9,7 @@
 #include "serve/answer_shape.h"
 #include "serve/generation_settings.h"
 #include "serve/http/responder.h"
+#include "serve/prompt_scores.h"
 
 namespace attend {
 
@@ -60,7 +61,9 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   };
 
   void start_stream();
-  void echo_prompts();
+  void echo(size_t index, std::vector<TokenRecord> scores);
+  Piece score_prompts(int64_t tokens);
+  void finish_empty();
   bool take(Choice& choice, const SequenceStep& step);
   void take_best(size_t first, const std::vector<Hypothesis>& best);
   TokenRecord record(const SequenceStep& step) const;
@@ -86,6 +89,8 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   bool samples_ = true;
   int64_t rows_ = 1;  // of the batch, for each prompt
   std::vector<std::unique_ptr<Choice>> choices_;
+  std::unique_ptr<PromptScorer> scorer_;  // of the prompt `scored_`
+  size_t scored_ = 0;                     // prompts
   size_t done_ = 0;
   bool is_gone_ = false, is_over_ = false;
   Clock::time_point start_ = Clock::now();

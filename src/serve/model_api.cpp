@@ -80,6 +80,7 @@ ModelEntry::ModelEntry(ServedModel served, const ModelApiOptions& options, Model
       created(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                   .count()),
       tokens_in_flight(options.tokens_in_flight),
+      cache_bytes(options.cache_bytes),
       constraints(own.tokenizer ? std::make_unique<ConstraintCache>(*own.tokenizer) : nullptr),
       scheduler(own, options, metrics) {}
 
@@ -152,15 +153,6 @@ void add_job(ModelEntry& model, const HttpRequest& request, const std::string& u
   }
 }
 
-void require_room(const ModelEntry& model, const Job& job) {
-  const int64_t most = std::max(model.tokens_in_flight, model.context());
-  if (job.sequences.size() <= 1 || job.tokens <= most) return;
-  throw RequestError(400,
-                     "the texts of the request may have " + std::to_string(job.tokens) +
-                         " tokens in all, but at most " + std::to_string(most) + " may be in flight",
-                     {}, "request_too_large");
-}
-
 RequestError error_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -170,27 +162,6 @@ RequestError error_of(const std::exception_ptr& error) {
     return {400, known.what()};
   } catch (const std::exception& other) {
     return {500, other.what()};
-  }
-}
-
-void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest& request, Responder& responder,
-                     std::function<Json()> compute) {
-  const auto own = std::make_shared<Responder>(std::move(responder));
-  const auto start = std::chrono::steady_clock::now();
-  Job job;
-  job.run = [own, model, start, compute = std::move(compute)] {
-    const Json result = compute();
-    if (result.is_null()) return true;
-    own->send({.body = result.dump()});
-    model->metrics.request.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    return false;
-  };
-  job.is_wanted = [own] { return !own->is_gone(); };
-  job.on_failed = [own](const std::exception_ptr& error) { own->send(error_response(error_of(error))); };
-  try {
-    add_job(*model, request, {}, std::move(job));
-  } catch (const RequestError& error) {
-    own->send(error_response(error));
   }
 }
 

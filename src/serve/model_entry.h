@@ -17,7 +17,8 @@ struct ModelEntry {
   ModelMetrics& metrics;
   Vocabulary vocabulary;                         ///< empty for an encoder
   int64_t created = 0;                           ///< seconds since 1970
-  int64_t tokens_in_flight = 0;                  ///< see SchedulerOptions
+  int64_t tokens_in_flight = 0;                  ///< see ModelApiOptions
+  int64_t cache_bytes = 0;                       ///< see ModelApiOptions
   std::unique_ptr<ConstraintCache> constraints;  ///< of the tokenizer; null without one
   Scheduler scheduler;
 

@@ -44,14 +44,8 @@ std::string methods_of(std::string_view path);
 
 /// Runs a generating request.
 void submit(RouteContext& context, GenerationTask::Parts parts, const HttpRequest& request, Responder& responder);
-/// Calls `compute` in the model's thread until it returns JSON, then sends it. A request with much work returns null
-/// after a part of it, so that other requests have their turn.
-void compute_in_turn(const std::shared_ptr<ModelEntry>& model, const HttpRequest& request, Responder& responder,
-                     std::function<Json()> compute);
 /// Adds a job for a request. Throws RequestError with status 429 if the queue is full.
 void add_job(ModelEntry& model, const HttpRequest& request, const std::string& user, Job job);
-/// Throws RequestError if a request of several texts could not run together with any other.
-void require_room(const ModelEntry& model, const Job& job);
 /// The response to an exception of a job.
 RequestError error_of(const std::exception_ptr& error);
 

@@ -1,6 +1,7 @@
 #include "serve/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "attend/base/error.h"
 #include "attend/grammar/grammar.h"
@@ -11,11 +12,14 @@ namespace attend {
 
 struct Scheduler::Running {
   int64_t tokens = 0;
-  int64_t sequences = 0;  // not finished
+  std::vector<Sequence> later{};  // sequences that start after the computation
+  int64_t sequences = 0;          // not finished
   bool has_failed = false;
-  std::function<bool()> run;  // the rest of a computation
-  std::function<bool()> is_wanted;
-  std::function<void(std::exception_ptr)> on_failed;
+  std::function<Piece(int64_t)> run{};  // the rest of a computation
+  std::function<bool()> wanted{};
+  std::function<void(std::exception_ptr)> on_failed{};
+
+  bool is_wanted() const { return !wanted || wanted(); }
 
   void fail(const std::exception_ptr& error) {
     if (!std::exchange(has_failed, true) && on_failed) on_failed(error);
@@ -52,10 +56,20 @@ std::unique_lock<Turns> turn_on(Device device) {
   return device == kCpu ? std::unique_lock<Turns>() : std::unique_lock(turns);
 }
 
+// While no sequence waits, a part of a computation takes four times as long as a part of a prompt beside others, as in
+// the engine. Its number of tokens is limited only for the sake of memory.
+constexpr int64_t kMostAlone = 8192;
+
 }  // namespace
 
 Scheduler::Scheduler(const ServedModel& model, const ModelApiOptions& options, ModelMetrics& metrics)
-    : model_(model), options_(options), metrics_(metrics), engine_(new_engine()) {
+    : model_(model),
+      options_(options),
+      metrics_(metrics),
+      engine_(new_engine()),
+      beside_(options.prompt_tokens, options.prompt_seconds),
+      alone_(std::max(kMostAlone, options.prompt_tokens), 4 * options.prompt_seconds) {
+  if (engine_) cache_size_ = {engine_->counters().pages_total, engine_->counters().page_bytes};
   thread_ = std::thread([this] { run(); });
 }
 
@@ -156,61 +170,94 @@ void Scheduler::run() {
 void Scheduler::start(Job job) {
   // Shared with the callbacks: if one sequence cannot be added, the engine still holds those before it.
   const auto running = std::make_shared<Running>(Running{.tokens = job.tokens,
-                                                         .sequences = std::ssize(job.sequences),
-                                                         .is_wanted = std::move(job.is_wanted),
+                                                         .later = std::move(job.sequences),
+                                                         .run = std::move(job.run),
+                                                         .wanted = std::move(job.is_wanted),
                                                          .on_failed = std::move(job.on_failed)});
   running_.push_back(running);
   tokens_ += running->tokens;
   metrics_.running = std::ssize(running_);
   metrics_.tokens_in_flight = tokens_;
   try {
-    if (job.run && job.run()) running->run = std::move(job.run);
-    for (Sequence& sequence : job.sequences) {
-      // The engine may not be used after an exception from a callback.
-      sequence.on_step = [this, running, inner = std::move(sequence.on_step)](const SequenceStep& step) {
-        bool goes_on = !running->has_failed && (!running->is_wanted || running->is_wanted());
-        try {
-          goes_on = goes_on && (!inner || inner(step));
-        } catch (...) {
-          running->fail(std::current_exception());
-          goes_on = false;
-        }
-        metrics_.generated_tokens += 1;
-        if (!goes_on) --running->sequences;
-        return goes_on;
-      };
-      sequence.on_done = [running, inner = std::move(sequence.on_done)](std::vector<Hypothesis> best) {
-        --running->sequences;
-        try {
-          if (inner) inner(std::move(best));
-        } catch (...) {
-          running->fail(std::current_exception());
-        }
-      };
-      sequence.on_error = [running](const Error& error) {
-        --running->sequences;
-        const auto* format = dynamic_cast<const ConstraintError*>(&error);
-        running->fail(format != nullptr ? std::make_exception_ptr(*format) : std::make_exception_ptr(error));
-      };
-      engine_->add(std::move(sequence));
-    }
+    if (job.on_start) job.on_start();
+    running->run ? computing_.push_back(running) : add_sequences(running);
   } catch (...) {
     running->fail(std::current_exception());
     running->sequences = 0;
+    running->run = nullptr;
   }
 }
 
-/// Continues the computations of jobs without sequences.
+void Scheduler::add_sequences(const std::shared_ptr<Running>& running) {
+  std::vector<Sequence> sequences = std::move(running->later);
+  running->sequences = std::ssize(sequences);
+  for (Sequence& sequence : sequences) {
+    sequence.is_wanted = [running] {
+      if (!running->has_failed && running->is_wanted()) return true;
+      --running->sequences;
+      return false;
+    };
+    // The engine may not be used after an exception from a callback.
+    sequence.on_step = [this, running, inner = std::move(sequence.on_step)](const SequenceStep& step) {
+      bool goes_on = !running->has_failed && running->is_wanted();
+      try {
+        goes_on = goes_on && (!inner || inner(step));
+      } catch (...) {
+        running->fail(std::current_exception());
+        goes_on = false;
+      }
+      metrics_.generated_tokens += 1;
+      if (!goes_on) --running->sequences;
+      return goes_on;
+    };
+    sequence.on_done = [running, inner = std::move(sequence.on_done)](std::vector<Hypothesis> best) {
+      --running->sequences;
+      try {
+        if (inner) inner(std::move(best));
+      } catch (...) {
+        running->fail(std::current_exception());
+      }
+    };
+    sequence.on_error = [running](const Error& error) {
+      --running->sequences;
+      const auto* format = dynamic_cast<const ConstraintError*>(&error);
+      running->fail(format != nullptr ? std::make_exception_ptr(*format) : std::make_exception_ptr(error));
+    };
+    engine_->add(std::move(sequence));
+  }
+}
+
+/// One part of one computation. Computations take turns.
 void Scheduler::compute() {
-  for (const auto& running : running_) {
-    if (!running->run) continue;
-    try {
-      const bool is_wanted = !running->is_wanted || running->is_wanted();
-      if (!is_wanted || !running->run()) running->run = nullptr;
-    } catch (...) {
-      running->run = nullptr;
-      running->fail(std::current_exception());
-    }
+  std::erase_if(computing_, [](const auto& running) {
+    if (running->run && running->is_wanted()) return false;
+    running->run = nullptr;
+    return true;
+  });
+  if (computing_.empty()) return;
+  const auto running = computing_.front();
+  try {
+    compute_piece(running);
+  } catch (...) {
+    running->run = nullptr;
+    running->sequences = 0;
+    running->fail(std::current_exception());
+  }
+}
+
+void Scheduler::compute_piece(const std::shared_ptr<Running>& running) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const bool is_alone = std::ranges::none_of(running_, [](const auto& one) { return one->sequences > 0; });
+  const Piece piece = running->run(is_alone ? alone_.budget() : beside_.budget());
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  for (PromptPace* pace : {&beside_, &alone_}) pace->add(piece.tokens, 0, seconds);
+  if (piece.is_done) {
+    computing_.pop_front();
+    running->run = nullptr;
+    add_sequences(running);
+  } else if (!piece.is_inside) {
+    computing_.splice(computing_.end(), computing_, computing_.begin());
   }
 }
 
@@ -229,7 +276,7 @@ void Scheduler::step() {
       ++it;
       continue;
     }
-    if (one.is_wanted && !one.is_wanted()) ++metrics_.cancelled;
+    if (!one.is_wanted()) ++metrics_.cancelled;
     tokens_ -= one.tokens;
     it = running_.erase(it);
   }

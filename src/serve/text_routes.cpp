@@ -1,49 +1,72 @@
 // POST /classify, POST /tokenize and POST /detokenize
 #include <algorithm>
 
-#include "attend/generate/classify.h"
-#include "serve/model_routes.h"
+#include "generate/classify_read.h"
+#include "serve/text_work.h"
 #include "text/framing.h"
 
 namespace attend {
 namespace {
 
-constexpr size_t kMostTexts = 2048, kTextsAtOnce = 32;
+constexpr size_t kMostTexts = 2048;
+
+std::vector<int64_t> lengths_of(std::span<const ClassifierInput> inputs) {
+  std::vector<int64_t> lengths;
+  for (const ClassifierInput& input : inputs) lengths.push_back(std::ssize(input.ids));
+  return lengths;
+}
 
 /// The texts of a request and their labels so far.
-struct ClassificationWork {
-  std::shared_ptr<ModelEntry> model;
-  std::vector<std::string> texts;
-  bool are_pairs = false;
-  Json results = Json::array();
-  size_t done = 0;
+class ClassificationWork final : public TextWork {
+ public:
+  ClassificationWork(std::shared_ptr<ModelEntry> model, const EncoderModel& encoder,
+                     std::vector<ClassifierInput> inputs)
+      : model_(std::move(model)),
+        encoder_(encoder),
+        labels_(encoder.labels()),
+        inputs_(std::move(inputs)),
+        queue_(lengths_of(inputs_)),
+        longest_(queue_.longest()),
+        results_(inputs_.size()) {}
 
-  const EncoderModel& encoder() const { return dynamic_cast<const EncoderModel&>(model->model()); }
+  int64_t longest() const override { return longest_; }
+  const char* text_field() const override { return "text"; }
 
-  /// Classifies some texts. Null if there are more.
-  Json compute() {
-    const size_t count = std::min(kTextsAtOnce, texts.size() - done);
-    const auto some = std::span(texts).subspan(done, count);
-    const std::vector<std::string> labels = encoder().labels();
-    for (const Classified& one : are_pairs ? classify_pairs(encoder(), model->tokenizer(), some)
-                                           : classify(encoder(), model->tokenizer(), some)) {
-      model->metrics.prompt_tokens += one.tokens;
-      Json scores = Json::object();
-      for (size_t i = 0; i < one.scores.size(); ++i) scores[labels[i]] = one.scores[i];
-      const bool has_label = one.label >= 0;
-      if (!has_label && texts.size() > 1) {
-        throw RequestError(400, "'text' has a blank text at index " + std::to_string(results.size()), "text");
-      }
-      if (!has_label) throw RequestError(400, "'text' has a blank text", "text");
-      results.push_back({{"label", has_label ? Json(labels[static_cast<size_t>(one.label)]) : Json()},
-                         {"score", has_label ? Json(one.scores[static_cast<size_t>(one.label)]) : Json()},
-                         {"scores", std::move(scores)},
-                         {"truncated", one.is_cut}});
+  Piece read(int64_t tokens) override {
+    const std::span<const size_t> places = queue_.take(tokens);
+    std::vector<ClassifierInput> batch;
+    for (const size_t place : places) batch.push_back(std::move(inputs_[place]));
+    const std::vector<Classified> classified = classify_read(encoder_, batch, std::max<int64_t>(tokens, 1));
+    Piece piece{.is_done = queue_.is_empty()};
+    for (size_t i = 0; i < places.size(); ++i) {
+      piece.tokens += classified[i].tokens;
+      results_[places[i]] = result(classified[i]).dump();
     }
-    done += count;
-    if (done < texts.size()) return {};
-    return {{"model", model->own.name}, {"results", std::move(results)}};
+    return piece;
   }
+
+  std::string answer() override {
+    return R"({"model":)" + Json(model_->own.name).dump() + R"(,"results":)" + json_array(results_) + '}';
+  }
+
+ private:
+  Json result(const Classified& one) const {
+    Json scores = Json::object();
+    for (size_t i = 0; i < one.scores.size(); ++i) scores[labels_[i]] = one.scores[i];
+    const bool has_label = one.label >= 0;
+    return {{"label", has_label ? Json(labels_[static_cast<size_t>(one.label)]) : Json()},
+            {"score", has_label ? Json(one.scores[static_cast<size_t>(one.label)]) : Json()},
+            {"scores", std::move(scores)},
+            {"truncated", one.is_cut}};
+  }
+
+  std::shared_ptr<ModelEntry> model_;
+  const EncoderModel& encoder_;
+  std::vector<std::string> labels_;
+  std::vector<ClassifierInput> inputs_;
+  TextQueue queue_;
+  int64_t longest_;
+  std::vector<std::string> results_;  // as JSON
 };
 
 const Tokenizer& tokenizer_of(RequestFields& fields, const ModelEntry& model) {
@@ -81,25 +104,28 @@ Json pieces(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
 
 void answer_classify(RouteContext& context, const HttpRequest& request, Responder& responder) {
   RequestFields fields(request.body);
-  const auto work = std::make_shared<ClassificationWork>();
-  work->model = context.model(fields);
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&work->model->model());
+  const std::shared_ptr<ModelEntry> model = context.model(fields);
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model->model());
   if (encoder == nullptr || encoder->labels().empty()) fields.fail("model", "does not classify texts");
-  work->texts = fields.texts("text", kMostTexts);
-  if (work->texts.empty()) fields.fail("text", "is missing");
+  std::vector<std::string> texts = fields.texts("text", kMostTexts);
+  if (texts.empty()) fields.fail("text", "is missing");
   const std::vector<std::string> second = fields.texts("second", kMostTexts);
   fields.refuse_others();
-  if (!second.empty() && second.size() != work->texts.size())
-    fields.fail("second", "must have as many texts as 'text'");
-  if (!second.empty() && !may_compare(*work->model, *encoder)) {
+  if (!second.empty() && second.size() != texts.size()) fields.fail("second", "must have as many texts as 'text'");
+  if (!second.empty() && !may_compare(*model, *encoder))
     fields.fail("second", "is not for a classifier of single texts");
+  std::vector<ClassifierInput> inputs;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (second.empty()) {
+      inputs.push_back(read_text(*encoder, model->tokenizer(), texts[i]));
+      if (inputs.back().ids.empty())
+        fields.fail("text", "has a blank text" + (texts.size() > 1 ? " at index " + std::to_string(i) : ""));
+      continue;
+    }
+    std::ranges::replace(texts[i], '\t', ' ');  // a tab separates the texts of a pair
+    inputs.push_back(read_pair(*encoder, model->tokenizer(), texts[i] + '\t' + second[i]));
   }
-  work->are_pairs = !second.empty();
-  for (size_t i = 0; i < second.size(); ++i) {
-    std::ranges::replace(work->texts[i], '\t', ' ');  // a tab separates the texts of a pair
-    work->texts[i] += '\t' + second[i];
-  }
-  compute_in_turn(work->model, request, responder, [work] { return work->compute(); });
+  submit_work(model, request, {}, responder, std::make_shared<ClassificationWork>(model, *encoder, std::move(inputs)));
 }
 
 void answer_tokenize(RouteContext& context, const HttpRequest& request, Responder& responder) {

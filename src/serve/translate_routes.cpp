@@ -7,6 +7,7 @@
 #include "serve/languages.h"
 #include "serve/look.h"
 #include "serve/model_routes.h"
+#include "serve/room.h"
 #include "text/framing.h"
 
 namespace attend {
@@ -119,12 +120,17 @@ void add_piece(const std::shared_ptr<TranslationWork>& work, HtmlPiece piece, Jo
   if (is_blank && work->is_html) piece.markup += html_escaped(line);
   work->texts.back().push_back({.before = std::move(piece.markup)});
   if (is_blank) return;
-  const PreparedPrompt prompt = prepare_prompt(model, line, {}, std::nullopt, "q");
+  PreparedPrompt prompt = prepare_prompt(model, line, {}, std::nullopt, "q");
   Sequence sequence{.source = prompt.source, .prompt = prompt.prompt, .vocabulary = model.vocabulary};
   sequence.limit = prompt.limit;
   sequence.options = search_by(model.own.rules);
   sequence.options.n_best = work->alternatives + 1;
   sequence.options.beam = std::max(sequence.options.beam, sequence.options.n_best);
+  fit_room(model, std::span(&prompt, 1),
+           {.rows = sequence.options.beam,
+            .is_beam = true,
+            .rows_field = work->alternatives > 0 ? "alternatives" : nullptr,
+            .prompt_field = "q"});
   sequence.on_done = [work, text, place](const std::vector<Hypothesis>& best) {
     for (const Hypothesis& one : best) {
       work->texts[text][place].translations.push_back(work->model->tokenizer().decode(one.ids));
@@ -185,7 +191,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
     }
     if (work->looks && job.sequences.size() > 1) fields.fail("attend", "requires a 'q' with one line to translate");
     if (job.sequences.empty()) return work->finish();
-    require_room(*model, job);
+    require_room(*model, job.tokens, "q");
     add_job(*model, request, {}, std::move(job));
   } catch (...) {
     work->fail(error_of(std::current_exception()));

@@ -97,8 +97,9 @@ void answer_completions(RouteContext& context, const HttpRequest& request, Respo
   settings.logprobs = fields.whole("logprobs", 0, kMostLogprobs);
   settings.echoes = fields.flag("echo").value_or(false);
   if (settings.echoes && model->is_pair()) fields.fail("echo", "is not supported by translation models");
-  if (!model->is_pair() && !settings.max_tokens) settings.max_tokens = kUsualTokens;
-  std::vector<PreparedPrompt> prompts = read_prompts(fields, *model, settings.max_tokens);
+  const bool is_open = model->is_pair() || settings.max_tokens;
+  std::vector<PreparedPrompt> prompts =
+      read_prompts(fields, *model, is_open ? settings.max_tokens : std::optional(kUsualTokens));
   fields.refuse_others();
   auto shape = std::make_unique<CompletionShape>(model);
   submit(context,

@@ -1,14 +1,17 @@
 // POST /v1/embeddings
 #include <algorithm>
 
-#include "attend/generate/embed.h"
+#include "attend/ops/shape.h"
+#include "attend/tensor/creation.h"
+#include "generate/embed_framed.h"
+#include "generate/text_reader.h"
 #include "io/base64.h"
-#include "serve/model_routes.h"
+#include "serve/text_work.h"
 
 namespace attend {
 namespace {
 
-constexpr size_t kMostTexts = 2048, kTextsAtOnce = 32;
+constexpr size_t kMostTexts = 2048;
 
 Json vector_json(const std::vector<float>& vector, bool is_base64) {
   if (!is_base64) return vector;
@@ -23,57 +26,106 @@ struct EmbeddingInput {
   std::vector<int32_t> ids{};
 };
 
+EmbedOptions options_of(const ModelEntry& model) { return {.sentence = model.own.sentence, .rules = model.own.rules}; }
+
+/// The model's input. Throws RequestError for a text that is too long.
+FramedText framed(const ModelEntry& model, const EmbeddingInput& input) {
+  const int64_t own = model.own.sentence.longest;
+  const int64_t longest = own > 0 ? std::min(own, model.context()) : model.context();
+  const std::string text = model.own.prompt + input.text;
+  FramedText result = input.ids.empty() ? frame_to_embed(model.model(), model.tokenizer(), text, options_of(model))
+                                        : FramedText{.ids = input.ids, .is_cut = std::ssize(input.ids) > longest};
+  if (!result.is_cut) return result;
+  const size_t count = input.ids.empty() ? model.tokenizer().encode(text, true).size() : input.ids.size();
+  throw RequestError(400,
+                     "a text has " + std::to_string(count) + " tokens, but the model reads at most " +
+                         std::to_string(longest) + " tokens",
+                     "input", "context_length_exceeded");
+}
+
+std::vector<int64_t> lengths_of(std::span<const FramedText> texts) {
+  std::vector<int64_t> lengths;
+  for (const FramedText& text : texts) lengths.push_back(std::ssize(text.ids));
+  return lengths;
+}
+
 /// The texts of a request and their vectors so far.
-struct EmbeddingWork {
-  std::shared_ptr<ModelEntry> model;
-  std::vector<EmbeddingInput> inputs;
-  bool is_base64 = false;
-  Json data = Json::array();
-  size_t done = 0;
-  int64_t tokens = 0;
+class EmbeddingWork final : public TextWork {
+ public:
+  EmbeddingWork(std::shared_ptr<ModelEntry> model, std::vector<FramedText> texts, bool is_base64)
+      : model_(std::move(model)),
+        texts_(std::move(texts)),
+        is_base64_(is_base64),
+        queue_(lengths_of(texts_)),
+        longest_(queue_.longest()),
+        data_(texts_.size()) {}
 
-  void require_whole(const EmbeddedText& result, const EmbeddingInput& input) const {
-    if (!result.is_cut) return;
-    const int64_t longest = model->own.sentence.longest > 0 ? model->own.sentence.longest : model->context();
-    const size_t count =
-        input.ids.empty() ? model->tokenizer().encode(model->own.prompt + input.text, true).size() : input.ids.size();
-    throw RequestError(400,
-                       "a text has " + std::to_string(count) + " tokens, but the model reads at most " +
-                           std::to_string(longest) + " tokens",
-                       "input", "context_length_exceeded");
+  int64_t longest() const override { return longest_; }
+  const char* text_field() const override { return "input"; }
+
+  Piece read(int64_t tokens) override {
+    if (!reader_ && queue_.longest() > tokens) start_reader();
+    Piece piece{.tokens = reader_ ? read_part(tokens) : read_batch(tokens)};
+    piece.is_inside = reader_ != nullptr;
+    piece.is_done = !reader_ && queue_.is_empty();
+    tokens_ += piece.tokens;
+    return piece;
   }
 
-  std::vector<EmbeddedText> embedded(std::span<const EmbeddingInput> some) const {
-    const EmbedOptions options{.sentence = model->own.sentence, .rules = model->own.rules};
-    if (some[0].ids.empty()) {
-      std::vector<std::string> texts;
-      for (const EmbeddingInput& input : some) texts.push_back(model->own.prompt + input.text);
-      return embed(model->model(), model->tokenizer(), texts, options);
+  std::string answer() override {
+    const Json usage{{"prompt_tokens", tokens_}, {"total_tokens", tokens_}};
+    return R"({"object":"list","data":)" + json_array(data_) + R"(,"model":)" + Json(model_->own.name).dump() +
+           R"(,"usage":)" + usage.dump() + '}';
+  }
+
+ private:
+  /// Starts a long text, if the model can read it in parts.
+  void start_reader() {
+    reader_ = TextReader::create(model_->model(), texts_[queue_.next()].ids, model_->cache_bytes);
+    if (reader_) place_ = queue_.take(1)[0];
+  }
+
+  int64_t read_part(int64_t tokens) {
+    const Tensor hidden = to(contiguous(to(reader_->read(tokens), DType::f32)), kCpu);
+    const auto values = hidden.data<const float>();
+    read_.insert(read_.end(), values.begin(), values.end());
+    if (reader_->left() > 0) return hidden.dim(0);
+    set(place_, embed_read(read_, hidden.dim(1), options_of(*model_)));
+    read_.clear();
+    reader_ = nullptr;
+    return hidden.dim(0);
+  }
+
+  int64_t read_batch(int64_t tokens) {
+    const std::span<const size_t> places = queue_.take(tokens);
+    std::vector<FramedText> batch;
+    for (const size_t place : places) batch.push_back(std::move(texts_[place]));
+    const std::vector<EmbeddedText> results = embed_framed(model_->model(), std::move(batch), options_of(*model_));
+    int64_t read = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+      read += results[i].tokens;
+      set(places[i], results[i].vector);
     }
-    std::vector<std::vector<int32_t>> ids;
-    for (const EmbeddingInput& input : some) ids.push_back(input.ids);
-    return embed_ids(model->model(), ids, options);
+    return read;
   }
 
-  /// Embeds some texts. Null if there are more.
-  Json compute() {
-    const size_t count = std::min(kTextsAtOnce, inputs.size() - done);
-    const auto some = std::span(inputs).subspan(done, count);
-    const auto results = embedded(some);
-    for (size_t i = 0; i < count; ++i) {
-      require_whole(results[i], some[i]);
-      tokens += results[i].tokens;
-      model->metrics.prompt_tokens += results[i].tokens;
-      data.push_back(
-          {{"object", "embedding"}, {"index", done + i}, {"embedding", vector_json(results[i].vector, is_base64)}});
-    }
-    done += count;
-    if (done < inputs.size()) return {};
-    return {{"object", "list"},
-            {"data", std::move(data)},
-            {"model", model->own.name},
-            {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+  void set(size_t place, std::vector<float> vector) {
+    // A text without tokens gets zeros.
+    if (vector.empty()) vector.resize(static_cast<size_t>(model_->model().dim()) * model_->own.sentence.pooling.size());
+    data_[place] =
+        Json{{"object", "embedding"}, {"index", place}, {"embedding", vector_json(vector, is_base64_)}}.dump();
   }
+
+  std::shared_ptr<ModelEntry> model_;
+  std::vector<FramedText> texts_;
+  bool is_base64_;
+  TextQueue queue_;
+  int64_t longest_, tokens_ = 0;
+  std::vector<std::string> data_;  // as JSON
+  // A long text that is read in parts:
+  std::unique_ptr<TextReader> reader_;
+  size_t place_ = 0;
+  std::vector<float> read_;
 };
 
 /// A string, an array of strings, an array of token ids, or an array of such arrays.
@@ -101,16 +153,17 @@ std::vector<EmbeddingInput> read_inputs(RequestFields& fields, const ModelEntry&
 
 void answer_embeddings(RouteContext& context, const HttpRequest& request, Responder& responder) {
   RequestFields fields(request.body);
-  const auto work = std::make_shared<EmbeddingWork>();
-  work->model = context.model(fields);
-  if (work->model->model().kind() == ModelKind::pictures) fields.fail("model", "does not read texts");
-  work->inputs = read_inputs(fields, *work->model);
+  const std::shared_ptr<ModelEntry> model = context.model(fields);
+  if (model->model().kind() == ModelKind::pictures) fields.fail("model", "does not read texts");
+  const std::vector<EmbeddingInput> inputs = read_inputs(fields, *model);
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") fields.fail("encoding_format", "must be \"float\" or \"base64\"");
-  work->is_base64 = format == "base64";
-  fields.text("user");
+  const std::string user = fields.text("user").value_or("");
   fields.refuse_others();
-  compute_in_turn(work->model, request, responder, [work] { return work->compute(); });
+  std::vector<FramedText> texts;
+  for (const EmbeddingInput& input : inputs) texts.push_back(framed(*model, input));
+  submit_work(model, request, user, responder,
+              std::make_shared<EmbeddingWork>(model, std::move(texts), format == "base64"));
 }
 
 }  // namespace attend
