@@ -27,20 +27,22 @@ Examples:
   printf 'What is attention?\nAnd self-attention?\n' | attend chat Qwen2.5-0.5B-Instruct --json
 
 Talks with a language model through the chat template of its folder. Answers are printed word by word. A line that ends
-with a backslash continues on the next line; """ begins and ends a text of several lines. Ctrl-C ends an answer; Ctrl-D,
-or Ctrl-C twice, quits. /help lists the commands inside a chat. If standard input is a pipe or a file, each line is one
-turn of the same conversation, and only the answers are printed. As in transformers, the names of special tokens in a
-message become these tokens.)";
+with a backslash continues on the next line; """ begins and ends a text of several lines, and a pasted text is one
+message. Ctrl-C empties the line or ends an answer; Ctrl-D, or Ctrl-C twice, quits. /help lists the commands inside a
+chat. If standard input is a pipe or a file, each line is one turn of the same conversation, and only the answers are
+printed. As in transformers, the names of special tokens in a message become these tokens.)";
 
 constexpr const char* kCommands = R"(/reset         start a new conversation; the system prompt stays
 /system TEXT   set the system prompt; without TEXT, print it; /system none removes it
-/save FILE     write the conversation to a file, as a JSON list of messages
+/save FILE     write the conversation to a new file, or to its own file, as a JSON list of messages
+/save! FILE    the same, and replace any other file
 /load FILE     continue the conversation of such a file
 /help          print this list
 /quit          quit, as Ctrl-D does
 //text         send a message that begins with a slash
-A line that ends with \ continues on the next line. """ begins and ends a text of several lines.
-Ctrl-C ends an answer.
+A line that ends with \ continues on the next line; Alt-Enter also begins one. """ begins and ends a text of several
+lines. A pasted text of several lines is one message. Up and Down bring back what you entered before.
+Ctrl-C empties the line, or ends an answer.
 )";
 
 constexpr int64_t kLargestConversation = int64_t{1} << 28;
@@ -86,8 +88,8 @@ class ChatCommand {
 
   void run() {
     if (reader_.is_interactive()) interrupt_by_flag();
-    std::string turn;
-    int interrupts = 0;  // Ctrl-C in a row
+    Turn turn;
+    int interrupts = 0;  // Ctrl-C in a row, without a text
     while (true) {
       const TurnReader::Event event = reader_.next(turn);
       if (event == TurnReader::Event::end) break;
@@ -97,7 +99,7 @@ class ChatCommand {
         continue;
       }
       interrupts = 0;
-      if (without_spaces(turn).empty()) continue;
+      if (event == TurnReader::Event::emptied || without_spaces(turn.text).empty()) continue;
       if (!take(turn)) return;
       if (take_interrupt()) interrupts = 1;
     }
@@ -106,14 +108,16 @@ class ChatCommand {
 
  private:
   /// Handles a turn; false ends the program. On a terminal, errors are printed and the conversation continues.
-  bool take(const std::string& turn) {
+  bool take(const Turn& turn) {
+    const bool has_slash = !turn.is_pasted && turn.text.starts_with('/');
+    const bool is_message = !has_slash || turn.text.starts_with("//");
     try {
-      const bool is_command = turn.starts_with('/') && !turn.starts_with("//");
-      if (is_command) return command(turn);
-      ask(turn.starts_with("//") ? turn.substr(1) : turn);
+      if (!is_message) return command(turn.text);
+      ask(has_slash ? turn.text.substr(1) : turn.text);
     } catch (const Error& error) {
       if (!reader_.is_interactive()) throw;
-      std::cerr << "attend: " << error.what() << '\n';
+      const char* hint = is_message && reader_.can_edit() ? " (Up brings the message back)" : "";
+      std::cerr << "attend: " << error.what() << hint << '\n';
     }
     return true;
   }
@@ -127,12 +131,13 @@ class ChatCommand {
       std::cerr << kCommands;
     } else if (name == "/reset") {
       session_.reset();
+      file_.clear();
       tell("New conversation.");
     } else if (name == "/system") {
       set_system(rest);
-    } else if (name == "/save" || name == "/load") {
+    } else if (name == "/save" || name == "/save!" || name == "/load") {
       require<Error>(!rest.empty(), name, " needs the name of a file");
-      name == "/save" ? save(rest) : load(rest);
+      name == "/load" ? load(rest) : save(rest, name == "/save!");
     } else {
       throw_error<Error>("unknown command ", name, "; /help lists the commands, //", name.substr(1), " sends the text");
     }
@@ -144,8 +149,11 @@ class ChatCommand {
     session_.set_system(text == "none" ? "" : text);
     tell(text == "none" ? "System prompt removed." : "System prompt set.");
   }
-  void save(const std::string& path) {
+  void save(const std::string& path, bool may_replace) {
+    const bool is_free = !std::filesystem::exists(std::filesystem::symlink_status(path));
+    require<Error>(is_free || may_replace || is_own_file(path), path, " already exists; /save! ", path, " replaces it");
     write_file(path, session_.messages().dump(1) + "\n");
+    file_ = path;
     tell(std::to_string(session_.messages().size()) + " messages saved to " + path);
   }
   void load(const std::string& path) {
@@ -155,7 +163,13 @@ class ChatCommand {
     } catch (const FormatError& error) {
       throw_error<FormatError>(path, ": ", error.what());
     }
+    file_ = path;
     tell(std::to_string(session_.messages().size()) + " messages loaded from " + path);
+  }
+  /// Whether this conversation was saved to the file before, or came from it.
+  bool is_own_file(const std::string& path) const {
+    std::error_code fault;  // a file that is gone is not its own
+    return !file_.empty() && std::filesystem::equivalent(path, file_, fault);
   }
 
   void ask(const std::string& question) {
@@ -192,6 +206,7 @@ class ChatCommand {
   }
 
   ChatSession session_;
+  std::string file_;  ///< with this conversation, or ""
   bool is_json_, is_terminal_ = isatty(STDOUT_FILENO) == 1;
   TurnReader reader_;
 };

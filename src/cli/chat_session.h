@@ -37,8 +37,9 @@ class ChatSession {
 
   /// The system message, if any, and all turns.
   Json messages() const;
-  /// Replaces the conversation. Throws FormatError unless `messages` is a list of {"role", "content"}, or an object
-  /// with such a list under "messages".
+  /// Replaces the conversation by a list of {"role", "content"}, or by such a list under "messages" of an object.
+  /// Throws FormatError, which names the message by its number from 1, unless the list is a conversation that ends with
+  /// an answer; the conversation is then as before.
   void set_messages(const Json& messages);
 
  private:

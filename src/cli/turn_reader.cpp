@@ -1,5 +1,6 @@
 #include "cli/turn_reader.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,6 +9,8 @@
 
 #include "attend/base/error.h"
 #include "attend/text/utf8.h"
+#include "cli/line_painter.h"
+#include "cli/raw_terminal.h"
 #include "cli/signals.h"
 
 namespace attend::cli {
@@ -18,9 +21,78 @@ constexpr size_t kLongestTurn = size_t{64} << 20;
 
 }  // namespace
 
-TurnReader::TurnReader() : is_interactive_(isatty(STDIN_FILENO) == 1) {}
+TurnReader::TurnReader() : is_interactive_(isatty(STDIN_FILENO) == 1) {
+  if (!RawTerminal::is_supported()) return;
+  terminal_ = std::make_unique<RawTerminal>();
+  painter_ = std::make_unique<LinePainter>();
+}
+TurnReader::~TurnReader() = default;
 
-TurnReader::Event TurnReader::next(std::string& turn) {
+TurnReader::Event TurnReader::next(Turn& next) {
+  if (can_edit()) return edited(next);
+  next.is_pasted = false;
+  return turn(next.text);
+}
+
+TurnReader::Event TurnReader::edited(Turn& turn) {
+  using Outcome = LineEditor::Outcome;
+  const auto print = [](const std::string& bytes) { std::cout << bytes << std::flush; };
+  terminal_->read_keys();
+  while (true) {
+    while (const auto key = take_interrupt() ? std::optional(KeyPress{Key::interrupt}) : keys_.next()) {
+      const std::string before = editor_.text();
+      switch (editor_.press(*key)) {
+        case Outcome::none:
+          break;
+        case Outcome::entered:
+          print(painter_->finish(before));
+          terminal_->read_signals();
+          turn = editor_.take();
+          return Event::turn;
+        case Outcome::emptied:
+          print(painter_->finish(before + "^C"));
+          return Event::emptied;
+        case Outcome::interrupted:
+          painter_->forget();
+          return Event::interrupted;
+        case Outcome::ended:
+          return Event::end;
+        case Outcome::cleared:
+          print(painter_->clear_screen());
+          break;
+        case Outcome::suspended:
+          print(painter_->finish(before));
+          terminal_->suspend();
+          break;
+      }
+    }
+    if (is_at_end_) return Event::end;
+    print(painter_->paint(editor_.text(), editor_.cursor(), terminal_->size()));
+    require<Error>(std::cout.good(), "cannot write to the terminal");
+    read_keys();
+  }
+}
+
+/// Waits for keys, an interrupt or another size of the screen.
+void TurnReader::read_keys() {
+  constexpr int kEscape = 50, kLook = 100;  // milliseconds
+  const ScreenSize size = terminal_->size();
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (poll(&input, 1, keys_.is_ambiguous() ? kEscape : kLook) <= 0) {
+    keys_.give_up_escape();
+    if (is_interrupted() || terminal_->size() != size) return;
+  }
+  std::array<char, 4096> buffer;
+  const ssize_t count = read(STDIN_FILENO, buffer.data(), buffer.size());
+  if (count > 0) {
+    keys_.feed({buffer.data(), static_cast<size_t>(count)});
+    require<FormatError>(keys_.size() + editor_.text().size() <= kLongestTurn, "standard input: a turn is too long");
+  } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+    is_at_end_ = true;  // the terminal was closed
+  }
+}
+
+TurnReader::Event TurnReader::turn(std::string& turn) {
   Event event = line(turn, "> ");
   if (event != Event::turn) return event;
   if (turn.starts_with(kFence)) return block(turn);

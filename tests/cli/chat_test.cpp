@@ -1,97 +1,15 @@
 // attend chat, on a small untrained model.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/ioctl.h>
 
-#include <chrono>
-#include <filesystem>
-
-#include "attend/io/json.h"
-#include "attend/models/registry.h"
-#include "attend/text/tokenizer.h"
 #include "attend/text/utf8.h"
-#include "testing/process.h"
+#include "cli/chat_testing.h"
 
 namespace attend {
 namespace {
 
 using testing::Finished;
 using testing::lines_of;
-using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
-
-constexpr const char* kTemplate =
-    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
-    "{{ m.role[0] }}: {{ m.content }}\n{% endfor %}{{ mood | default('') }}a:";
-
-class Chat : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
-    make("plain", 64);
-    make("chat", 200);
-    make("long", 6000);
-    write("chat/chat_template.jinja", kTemplate);
-    write("long/chat_template.jinja", kTemplate);
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static void make(const std::string& name, int64_t context) {
-    size_t next = 0;
-    const std::vector<std::string> corpus{"the quick brown fox jumps over a lazy dog: USA.\n",
-                                          "今天天气很好，我们去公园。"};
-    const auto tokenizer = train_tokenizer(
-        [&]() -> std::optional<std::string> {
-          return next < corpus.size() ? std::optional(corpus[next++]) : std::nullopt;
-        },
-        {.kind = TokenizerKind::characters, .vocabulary = 200, .min_count = 1});
-    Rng rng{3};
-    const auto model =
-        create_model(with_settings(preset_config("gpt", "tiny"), {{"vocab_size", std::to_string(tokenizer->size())},
-                                                                  {"dim", "16"},
-                                                                  {"heads", "2"},
-                                                                  {"layers", "2"},
-                                                                  {"context", std::to_string(context)}}),
-                     rng);
-    save_model(*model, path(name));
-    tokenizer->save(path(name));
-  }
-
-  static std::string path(const std::string& name) { return folder_->file(name); }
-  static std::string write(const std::string& name, const std::string& content) {
-    std::ofstream(path(name), std::ios::binary) << content;
-    return path(name);
-  }
-  static Finished chat(const std::string& input, Words more = {}, const std::string& model = "chat") {
-    Words words{ATTEND_BINARY_DIR "/attend", "chat", path(model), "--device", "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run(words, {.input = input});
-  }
-  /// The answers of --json.
-  static std::vector<Json> answers(const std::string& input, Words more = {}) {
-    more.insert(more.end(), {"--json", "--greedy", "--tokens", "8"});
-    const Finished run = chat(input, more);
-    EXPECT_EQ(run.code, 0) << run.err;
-    std::vector<Json> result;
-    for (const std::string& line : lines_of(run.out)) result.push_back(Json::parse(line));
-    return result;
-  }
-  static int64_t prompt_tokens(const std::string& input, Words more = {}) {
-    return answers(input, std::move(more)).back()["prompt_tokens"].integer();
-  }
-  /// What `attend generate` writes after a prompt.
-  static std::string continued(const std::string& prompt) {
-    const Finished run = testing::run({ATTEND_BINARY_DIR "/attend", "generate", path("chat"), "--whole-text",
-                                       "--greedy", "--tokens", "8", "--json", "--device", "cpu"},
-                                      {.input = prompt});
-    EXPECT_EQ(run.code, 0) << run.err;
-    return Json::parse(run.out)["text"].string();
-  }
-
-  static std::unique_ptr<TemporaryFolder> folder_;
-};
-std::unique_ptr<TemporaryFolder> Chat::folder_;
+using namespace std::string_literals;
 
 TEST_F(Chat, AnswersEachLineWithTheWholeConversation) {
   const auto turns = answers("the fox\n今天\n", {"--system", "a dog"});
@@ -145,6 +63,61 @@ TEST_F(Chat, SavesAndLoadsTheConversation) {
   EXPECT_EQ(answers("/load " + path("wrapped.json") + "\nthe dog\n").back(), whole.back());
 }
 
+TEST_F(Chat, LoadsOnlyConversations) {
+  const std::string user = R"({"role": "user", "content": "the"})",
+                    answer = R"({"role": "assistant", "content": "fox"})",
+                    system = R"({"role": "system", "content": "a dog"})", tool = R"({"role": "tool", "content": "x"})",
+                    call = R"({"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f"}}]})";
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"5", "expected a JSON list of messages"},
+      {R"({"messages": {}})", "expected a JSON list of messages"},
+      {"[" + user + ", 5]", "message 2: expected an object with role and content, got number"},
+      {R"([{"content": "x"}])", "message 1: role is missing"},
+      {R"([{"role": 1, "content": "x"}])", "message 1: role must be a string, not number"},
+      {R"([{"role": "bot", "content": "x"}])", "message 1: role must be system, user, assistant or tool, not 'bot'"},
+      {R"([{"role": "user"}])", "message 1: content is missing"},
+      {"[" + user + R"(, {"role": "assistant", "content": 5}])", "message 2: content must be a string, not number"},
+      {R"([{"role": "user", "content": null}])", "message 1: content must be a string, not null"},
+      {"[" + answer + "]", "message 1: expected role system or user, got assistant"},
+      {"[" + system + "," + system + "]", "message 2: expected role user, got system"},
+      {"[" + user + "," + answer + "," + answer + "]", "message 3: expected role user, got assistant"},
+      {"[" + user + "," + user + "]", "message 2: expected role assistant, got user"},
+      {"[" + user + "," + answer + "," + tool + "]", "message 3: expected role user, got tool"},
+      {"[" + user + "," + call + "," + user + "]", "message 3: expected role tool, got user"},
+      {"[" + user + "," + answer + "," + user + "]",
+       "message 3 is the last one, but an answer (role assistant) must follow it"}};
+  for (const auto& [content, fault] : wrong) {
+    const Finished run = chat("/load " + write("wrong.json", content) + "\nthe\n", {"--tokens", "2"});
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(run.err, "attend: " + path("wrong.json") + ": " + fault + "\n") << content;
+  }
+  for (const std::string& content :
+       {"[]"s, "[" + system + "]", "[" + user + "," + answer + "]",
+        "[" + system + "," + user + "," + call + "," + tool + "," + tool + "," + answer + "]"}) {
+    const Finished run = chat("/load " + write("right.json", content) + "\n");
+    EXPECT_EQ(run.code, 0) << content << run.err;
+  }
+}
+
+TEST_F(Chat, ReplacesOnlyItsOwnFile) {
+  const std::string old = write("old.json", "precious"), own = path("own.json");
+  const auto run = [](const std::string& input) { return chat(input, {"--tokens", "2"}); };
+  const auto refusal = [](const std::string& file) {
+    return "attend: " + file + " already exists; /save! " + file + " replaces it\n";
+  };
+  EXPECT_EQ(run("the\n/save " + old + "\n").err, refusal(old));
+  EXPECT_EQ(testing::file_text(old), "precious");
+  const Finished twice = run("the\n/save " + own + "\nfox\n/save " + path(".") + "/own.json\n");
+  EXPECT_EQ(twice.code, 0) << twice.err;
+  EXPECT_EQ(Json::parse(testing::file_text(own)).size(), 4u);
+  EXPECT_EQ(run("/load " + own + "\nthe\n/save " + own + "\n").err, "");
+  EXPECT_EQ(Json::parse(testing::file_text(own)).size(), 6u);
+  EXPECT_EQ(run("/load " + own + "\n/reset\nthe\n/save " + own + "\n").err, refusal(own)) << "a new conversation";
+  EXPECT_EQ(run("the\n/save " + path("other.json") + "\n/save " + own + "\n").err, refusal(own));
+  EXPECT_EQ(run("the\n/save! " + old + "\n").err, "");
+  EXPECT_EQ(Json::parse(testing::file_text(old)).size(), 2u);
+}
+
 TEST_F(Chat, CommandsChangeTheConversation) {
   const int64_t alone = prompt_tokens("the\n");
   EXPECT_EQ(prompt_tokens("fox\n/reset\nthe\n"), alone);
@@ -184,10 +157,8 @@ TEST_F(Chat, ReportsErrorsInOneLine) {
             "attend: unknown command /nosuch; /help lists the commands, //nosuch sends the text\n");
   EXPECT_EQ(error(chat("/save\n"), 1), "attend: /save needs the name of a file\n");
   EXPECT_EQ(error(chat("/load " + path("absent") + "\n"), 1).find("attend: " + path("absent") + ": "), 0u);
-  write("bad.json", R"([{"content": "x"}])");
-  EXPECT_EQ(error(chat("/load " + path("bad.json") + "\n"), 1),
-            "attend: " + path("bad.json") + ": each message needs a role\n");
-  write("tool.json", R"([{"role": "tool", "content": "x"}])");
+  write("tool.json", R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{"function": {}}]},
+                         {"role": "tool", "content": "x"}, {"role": "assistant", "content": "x"}])");
   EXPECT_EQ(error(chat("/load " + path("tool.json") + "\nthe\n"), 1), "attend: no tools here\n");
   write("broken.jinja", "{% if %}");
   EXPECT_EQ(error(chat("", {"--template", path("broken.jinja")}), 1),
@@ -200,96 +171,14 @@ TEST_F(Chat, TellsThatTheContextIsFull) {
   const Finished refused = chat("the\n" + words + "\n", {"--tokens", "4"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(lines_of(refused.out).size(), 1u) << "the answer before stays";
-  EXPECT_NE(refused.err.find(
-                "tokens, but the context of the model holds 200; /save FILE keeps it, /reset starts a new one\n"),
-            std::string::npos)
-      << refused.err;
+  EXPECT_EQ(refused.err,
+            "attend: this message was not sent: the conversation has 269 tokens with it, but the context of the model "
+            "holds 200; shorten it, or /save FILE keeps the conversation and /reset starts a new one\n");
   const Finished cut = chat(std::string(150, 'a') + "\n", {"--temperature", "0"});
   EXPECT_EQ(cut.code, 0);
   if (lines_of(cut.err).size() == 1) {
     EXPECT_TRUE(cut.err.starts_with("attend: the context is full, so that the answer is cut.")) << cut.err;
   }
-}
-
-/// The command with a terminal as its input and output.
-class OnTerminal {
- public:
-  explicit OnTerminal(const Words& words) {
-    terminal_ = posix_openpt(O_RDWR | O_NOCTTY);
-    grantpt(terminal_), unlockpt(terminal_);
-    const std::string name = ptsname(terminal_);
-    child_ = fork();
-    if (child_ == 0) {
-      setsid();
-      const int slave = open(name.c_str(), O_RDWR);
-      ioctl(slave, TIOCSCTTY, 0);
-      for (const int to : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(slave, to);
-      testing::execute(words, {});
-    }
-  }
-  ~OnTerminal() {
-    if (child_ > 0) kill(child_, SIGKILL), testing::exit_code(child_);
-    close(terminal_);
-  }
-
-  void type(const std::string& text) { EXPECT_EQ(::write(terminal_, text.data(), text.size()), std::ssize(text)); }
-  /// Waits until the program prints `part` ("": anything), and forgets the text up to its end.
-  void wait_for(const std::string& part) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (std::chrono::steady_clock::now() < end) {
-      const size_t at = text_.empty() ? std::string::npos : text_.find(part);
-      if (at != std::string::npos) return void(text_.erase(0, at + part.size()));
-      pollfd waiting{.fd = terminal_, .events = POLLIN, .revents = 0};
-      if (poll(&waiting, 1, 1000) <= 0) continue;
-      char buffer[4096];
-      const ssize_t count = read(terminal_, buffer, sizeof buffer);
-      if (count <= 0) break;
-      text_.append(buffer, static_cast<size_t>(count));
-    }
-    ADD_FAILURE() << "no '" << part << "' in: " << text_;
-  }
-  int exit_code() { return testing::exit_code(std::exchange(child_, -1)); }
-
- private:
-  int terminal_ = -1;
-  pid_t child_ = -1;
-  std::string text_;
-};
-
-TEST_F(Chat, TalksOnATerminal) {
-  OnTerminal chat({ATTEND_BINARY_DIR "/attend", "chat", path("chat"), "--tokens", "5", "--greedy", "--device", "cpu"});
-  chat.wait_for("/help lists the commands; Ctrl-D quits.\r\n> ");
-  chat.type("今天\n");
-  chat.wait_for("\n> ");
-  chat.type("/nosuch\n");
-  chat.wait_for("attend: unknown command /nosuch");
-  chat.wait_for("> ");
-  chat.type("/system a dog\n");
-  chat.wait_for("System prompt set.\r\n> ");
-  chat.type(std::string(250, 'a') + "\n");
-  chat.wait_for("but the context of the model holds 200; /save FILE keeps it, /reset starts a new one\r\n> ");
-  chat.type("\x04");
-  EXPECT_EQ(chat.exit_code(), 0);
-}
-
-TEST_F(Chat, CtrlCEndsTheAnswerAndNotTheProgram) {
-  OnTerminal chat({ATTEND_BINARY_DIR "/attend", "chat", path("long"), "--greedy", "--device", "cpu"});
-  chat.wait_for("> ");
-  chat.type("the fox\n");
-  chat.wait_for("the fox\r\n");
-  chat.wait_for("");  // the beginning of the answer, which would have some thousand tokens
-  chat.type("\x03");
-  chat.wait_for("\n> ");
-  chat.type("/save " + path("partial.json") + "\n");
-  chat.wait_for("2 messages saved");
-  chat.wait_for("> ");
-  chat.type("\x03");
-  chat.wait_for("(Press Ctrl-C again, or Ctrl-D, to quit.)");
-  chat.wait_for("> ");
-  chat.type("\x03");
-  EXPECT_EQ(chat.exit_code(), 0);
-  const Json saved = Json::parse(testing::file_text(path("partial.json")));
-  EXPECT_EQ(saved[1]["role"].string(), "assistant");
 }
 
 TEST_F(Chat, HelpShowsAnExample) {
