@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # run_guide.sh GUIDE.md ATTEND: runs every command of a guide as written, in a new folder with small data.
+#
+# A block without a language below a block of commands shows the whole standard output of the last command.
 set -euo pipefail
 guide=$(realpath "$1")
 bin=$(dirname "$(realpath "$2")")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+printed=$(mktemp)
+trap 'rm -rf "$work" "$printed"' EXIT
 cd "$work"
 export PATH="$bin:$PATH"
 
@@ -23,13 +26,25 @@ for i in $(seq 1 40); do
 done > novel.txt
 for i in $(seq 1 40); do printf 'good\tI would buy it again, %d times. 物有所值\nbad\tBroke after %d days. 太差了\n' "$i" "$i"; done > reviews.tsv
 
-count=0
-commands=$(awk '/^```sh$/ {on = 1; next} /^```$/ {on = 0} on' "$guide")
+count=0 block='' shown=''
 while IFS= read -r line; do
-  [ -n "$line" ] || continue
-  echo "\$ $line"
-  bash -o pipefail -c "$line" < /dev/null || { echo "failed: $line" >&2; exit 1; }
-  count=$((count + 1))
-done <<< "$commands"
+  case "$block:$line" in
+    ':```sh') block=commands ;;
+    ':```') block=output shown='' ;;
+    ':```'*) block=other ;;
+    'output:```')
+      block=''
+      diff <(printf '%s' "$shown") "$printed" || { echo "$guide: '$command' does not print the block below it" >&2; exit 1; } ;;
+    *':```') block='' ;;
+    commands:) ;;
+    commands:*)
+      command=$line
+      echo "\$ $command"
+      bash -o pipefail -c "$command" < /dev/null | tee "$printed" || { echo "failed: $command" >&2; exit 1; }
+      count=$((count + 1)) ;;
+    output:*) shown+=$line$'\n' ;;
+  esac
+done < "$guide"
+[ -z "$block" ] || { echo "$guide: a block does not end" >&2; exit 1; }
 [ "$count" -gt 0 ] || { echo "$guide: no commands found" >&2; exit 1; }
 echo "$count commands ran"
