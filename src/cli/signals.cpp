@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <iostream>
 
+#include "cli/raw_terminal.h"
 #include "distributed/group.h"
 #include "io/mapped_file.h"
 
@@ -71,6 +72,7 @@ extern "C" void report_bus_error(int signal, siginfo_t* info, void*) {
     ::signal(signal, SIG_DFL);  // another cause: the access faults again, with the default action
     return;
   }
+  RawTerminal::restore();
   if (is_terminal) write_text("\n");
   write_text("attend: ");
   write_text(path);
