@@ -59,10 +59,12 @@ extern "C" void stop_and_save(int signal) {
 extern "C" void set_interrupted(int) { interrupted = true; }
 
 extern "C" void exit_at_once(int signal) {
-  if (is_terminal) write_text(kClearLine);
-  write_text("attend: ");
-  write_text(message);
-  write_text("\n");
+  if (const char* line = message) {
+    if (is_terminal) write_text(kClearLine);
+    write_text("attend: ");
+    write_text(line);
+    write_text("\n");
+  }
   _exit(128 + signal);
 }
 
@@ -73,6 +75,8 @@ extern "C" void report_bus_error(int signal, siginfo_t* info, void*) {
     return;
   }
   RawTerminal::restore();
+  static std::atomic_flag is_reported;
+  while (is_reported.test_and_set()) pause();  // another thread reports it and ends the process
   if (is_terminal) write_text("\n");
   write_text("attend: ");
   write_text(path);
