@@ -16,7 +16,7 @@ namespace {
 class OnTerminal {
  public:
   explicit OnTerminal(const Words& words, const std::string& term = "xterm") {
-    terminal_ = posix_openpt(O_RDWR | O_NOCTTY);
+    terminal_ = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     grantpt(terminal_), unlockpt(terminal_);
     const std::string name = ptsname(terminal_);
     slave_ = open(name.c_str(), O_RDWR | O_NOCTTY);

@@ -72,7 +72,7 @@ inline Finished run(const std::vector<std::string>& command, const ProcessOption
 
 /// Runs a program with a terminal as its standard output.
 inline Finished run_on_terminal(const std::vector<std::string>& command, const ProcessOptions& options = {}) {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return {};
   const int slave = open(ptsname(terminal), O_RDWR | O_NOCTTY);
   const pid_t child = fork();
