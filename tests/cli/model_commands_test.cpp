@@ -241,7 +241,8 @@ TEST_F(ModelCommands, GenerateFollowsASchema) {
     EXPECT_EQ(run.code, 1);
     return run.err;
   };
-  EXPECT_EQ(error("json"), "attend: generate: no token of the vocabulary continues the text in the requested format\n");
+  EXPECT_EQ(error("json"),
+            "attend: --schema json: the vocabulary cannot write any text of this format: it has no token for '{'\n");
   EXPECT_EQ(error(write("not.json", R"({"not": {}})")), "attend: schema: #: the keyword 'not' is not supported\n");
   EXPECT_NE(error(write("bad.json", "{")).find("bad.json: "), std::string::npos);
 }

@@ -13,6 +13,8 @@ cd "$work"
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
+# saved_step MODEL: the step of its checkpoint, which the refusal of fewer steps names.
+saved_step() { "$attend" train --resume "$1" --steps 1 2>&1 | sed 's/.*already been trained for \([0-9]*\);.*/\1/'; }
 # mpi N ARGS…: attend ARGS… in N processes.
 mpi() { local count=$1; shift; mpirun -n "$count" "$attend" "$@" </dev/null; }
 # expect_line TEXT FILE: the file has exactly one line of attend's own that starts with "attend: " and has TEXT.
@@ -227,7 +229,7 @@ case $case_name in
     grep -q "^attend: $expected" running.log || grep -q 'mpirun noticed that process rank 1' running.log ||
       { cat running.log; fail "no reason"; }
     [ "$(grep -c '^attend: ' running.log)" -le 1 ] || { cat running.log; fail "more than one line"; }
-    saved=$("$attend" train --resume cut --steps 1 --json --quiet | sed 's/.*"step":\([0-9]*\).*/\1/')
+    saved=$(saved_step cut)
     [ $((saved % 5)) = 0 ] && [ "$saved" -ge 5 ] || fail "expected a checkpoint every 5 steps, got step $saved"
     goal=$((saved + 10))
     mpi 2 train --resume cut --steps $goal --validate-every $goal --quiet
@@ -279,7 +281,7 @@ AGENT
     [ $((SECONDS - start)) -le 30 ] || fail "the job ended after $((SECONDS - start)) seconds"
     grep -q '^attend: rank [01] (node-[ab]) is lost\|node-b\|10.77.0.2' running.log ||
       { cat running.log; fail "no reason"; }
-    "$attend" train --resume cut --steps 1 --quiet ;;
+    "$attend" train --resume cut --steps $(($(saved_step cut) + 1)) --quiet ;;
   # A process that does not see the model folder trains on a copy.
   disks)
     unshare -m true 2>/dev/null || { echo "skipped: this user may not create mount namespaces"; exit 77; }
