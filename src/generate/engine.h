@@ -73,6 +73,7 @@ struct EngineOptions {
   int64_t prompt_tokens = INT64_MAX / 4;
   double prompt_seconds = 0;  ///< if > 0: at most as many as take about this time, judging by earlier steps
   int64_t cache_bytes = 0;    ///< limit for the memory of keys and values; 0: no limit
+  int64_t warm_bytes = 0;     ///< memory of keys and values that is taken at once on the CPU; see PagePool::warm
   /// On the CPU: maximum number of guesses for a sequence in a step, at most kMostDraftTokens. Beams and traced
   /// sequences get none, nor does a step that reads a prompt or many sequences.
   int64_t draft_tokens = kDraftTokens;

@@ -330,6 +330,10 @@ std::unique_ptr<RunningBatch> create_paged_batch(const Model& model, const Engin
   require<Error>(decoding || !options.cache_type || model.device() != kCpu,
                  "engine: this model has no cache of keys and values whose type could be chosen");
   if (!decoding) return nullptr;
+  if (options.warm_bytes > 0) {
+    const int64_t most = options.rows * PageTable::pages_for(model.context());
+    pool->warm(std::min(options.warm_bytes / pool->page_bytes(), most));
+  }
   return std::make_unique<PagedBatch>(model, options, std::move(pool), std::move(decoding));
 }
 

@@ -39,19 +39,34 @@ int32_t PagePool::take() {
   if (free_.empty() && std::ssize(pages_) >= total() && !idle_.empty()) evict();
   if (free_.empty()) {
     require<Error>(std::ssize(pages_) < total(), "PagePool: all ", total(), " pages are in use");
-    free_.push_back(static_cast<int32_t>(pages_.size()));
-    pages_.emplace_back();
-    if (device_ == kCpu) {
-      pages_.back().memory = std::make_unique<Storage>(static_cast<size_t>(page_bytes()), kCpu);
-    } else {
-      grow(std::ssize(pages_));
-    }
+    add_page();
   }
   const int32_t page = free_.back();
   free_.pop_back();
   pages_[static_cast<size_t>(page)].holders = 1;
   ++used_;
   return page;
+}
+
+int32_t PagePool::add_page() {
+  const auto page = static_cast<int32_t>(pages_.size());
+  free_.push_back(page);
+  pages_.emplace_back();
+  if (device_ == kCpu) {
+    pages_.back().memory = std::make_unique<Storage>(static_cast<size_t>(page_bytes()), kCpu);
+  } else {
+    grow(std::ssize(pages_));
+  }
+  return page;
+}
+
+void PagePool::warm(int64_t pages) {
+  constexpr int64_t kSystemPage = 4096;
+  if (device_ != kCpu) return;
+  while (std::ssize(pages_) < std::min(pages, total())) {
+    auto* memory = static_cast<volatile std::byte*>(pages_[static_cast<size_t>(add_page())].memory->data());
+    for (int64_t at = 0; at < page_bytes(); at += kSystemPage) memory[at] = std::byte{};
+  }
 }
 
 void PagePool::hold(int32_t page) {

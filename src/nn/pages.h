@@ -35,6 +35,9 @@ class PagePool {
 
   /// On a GPU, takes the memory for `pages` pages at once: later growth would move what is there.
   void reserve(int64_t pages);
+  /// On the CPU, takes memory for `pages` pages and touches it. The system clears memory at its first use; on a virtual
+  /// machine, that can take half as long as reading the prompts that it is for.
+  void warm(int64_t pages);
   int32_t take();              ///< a page with one holder. Throws Error if there is none
   void hold(int32_t page);     ///< one more holder
   void release(int32_t page);  ///< one holder less
@@ -79,6 +82,7 @@ class PagePool {
   uint64_t serial_of(int32_t page) const { return page < 0 ? 0 : pages_[static_cast<size_t>(page)].serial; }
   void evict();
   void grow(int64_t pages);
+  int32_t add_page();  // to the free ones
 
   int64_t limit_, layers_ = 0, used_ = 0, hits_ = 0;
   PageLayout layout_{};

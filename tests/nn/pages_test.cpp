@@ -47,6 +47,23 @@ TEST(Pages, ASharedPageIsCopiedBeforeItIsWritten) {
   EXPECT_EQ(pool->used(), 3);
 }
 
+TEST(Pages, WarmMemoryIsUsedFirst) {
+  const auto pool = pool_of(3);
+  pool->warm(2);
+  EXPECT_EQ(pool->used(), 0);
+  EXPECT_EQ(pool->idle(), 0);
+  const std::byte* first = pool->data(0, 0);
+  const std::byte* second = pool->data(1, 0);
+  PageTable row(pool);
+  read(row, tokens(2 * kPagePositions));
+  EXPECT_EQ(pool->used(), 2);
+  for (const int32_t page : row.pages()) EXPECT_TRUE(pool->data(page, 0) == first || pool->data(page, 0) == second);
+  pool->warm(100);  // up to the limit
+  PageTable other(pool);
+  read(other, tokens(kPagePositions));
+  testing::expect_error<Error>([&] { read(other, tokens(1)); }, "PagePool: all 3 pages are in use");
+}
+
 TEST(Pages, AKnownBeginningIsTakenOver) {
   const auto pool = pool_of(10);
   {
