@@ -172,16 +172,6 @@ void check_arguments(const InspectArguments& arguments) {
     throw UsageError("--layer rollout combines all heads and cannot be combined with --head");
 }
 
-/// The run of a text. A usage error if it cannot be steered as requested.
-Run steered_run(const InspectedModel& model, const RunOptions& options) {
-  if (options.steer.empty()) return capture(model, options);
-  try {
-    return capture(model, options);
-  } catch (const ShapeError& error) {
-    throw UsageError("--steer: " + without_op(error.what()));
-  }
-}
-
 void run_inspect(const InspectArguments& arguments) {
   check_arguments(arguments);
   const Device device = use(arguments.compute);

@@ -84,6 +84,13 @@ ToolRequest request_of(const InspectedModel& model, const ToolArguments& argumen
   return request;
 }
 
+/// An error message without the name of the operation at its start: "circuits: …".
+std::string without_op(const std::string& message) {
+  const size_t colon = message.find(": ");
+  const bool has_op = colon != std::string::npos && message.find(' ') > colon;
+  return has_op ? message.substr(colon + 2) : message;
+}
+
 /// `*` stands for any characters.
 bool matches(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
@@ -111,12 +118,6 @@ class ToolProgress {
 };
 
 }  // namespace
-
-std::string without_op(const std::string& message) {
-  const size_t colon = message.find(": ");
-  const bool has_op = colon != std::string::npos && message.find(' ') > colon;
-  return has_op ? message.substr(colon + 2) : message;
-}
 
 bool ToolArguments::is_tool() const { return !tools_of(*this).empty() || !activations.empty(); }
 
@@ -156,6 +157,15 @@ void take_steering(const InspectedModel& model, const ToolArguments& arguments, 
   options.steer.push_back(std::move(steering));
 }
 
+Run steered_run(const InspectedModel& model, const RunOptions& options) {
+  if (options.steer.empty()) return capture(model, options);
+  try {
+    return capture(model, options);
+  } catch (const ShapeError& error) {
+    throw UsageError("--steer: " + without_op(error.what()));
+  }
+}
+
 std::string tool_content(const InspectedModel& model, const ToolArguments& arguments, const RunOptions& options,
                          const std::string& output) {
   try {
@@ -174,7 +184,7 @@ std::string tool_content(const InspectedModel& model, const ToolArguments& argum
 void write_activations(const InspectedModel& model, const ToolArguments& arguments, const RunOptions& options,
                        const std::string& output) {
   std::vector<NamedTensor> found;
-  const Run run = capture(model, options);
+  const Run run = steered_run(model, options);
   std::vector<NamedTensor> all = run.values;
   if (std::ranges::find(arguments.activations, "logits") != arguments.activations.end()) {
     all.emplace_back("logits", run_logits(*model.model, run));

@@ -36,11 +36,10 @@ struct ToolArguments {
 
 void add_tool_options(Command& command, ToolArguments& arguments);
 
-/// The message of an error of the library without the name of the operation at its beginning: "circuits: …".
-std::string without_op(const std::string& message);
-
 /// Adds the --steer options to a run. Throws UsageError if they are incomplete.
 void take_steering(const InspectedModel& model, const ToolArguments& arguments, RunOptions& options);
+/// Runs the model. Throws UsageError if the run cannot be steered as requested.
+Run steered_run(const InspectedModel& model, const RunOptions& options);
 
 /// Runs the tool and returns the content of the output file. Shows progress, and stops at Ctrl-C.
 std::string tool_content(const InspectedModel& model, const ToolArguments& arguments, const RunOptions& options,

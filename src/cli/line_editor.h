@@ -9,7 +9,7 @@
 
 namespace attend::cli {
 
-/// What the user says at once.
+/// A message or command that the user has entered.
 struct Turn {
   std::string text{};
   bool is_pasted = false;  ///< begins with a pasted text of several lines, which is a message and never a command

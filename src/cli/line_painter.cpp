@@ -113,7 +113,7 @@ std::string LinePainter::paint(std::string_view text, size_t cursor, ScreenSize 
     if (row > 0) out += "\r\n";
     const bool is_drawn = !is_resized && row < picture_.rows.size() && picture_.rows[row] == next.rows[row];
     if (is_drawn) continue;
-    // The row is cleared first: behind a full row, the cursor is still on its last character.
+    // Clear the row before writing it: after a full row, the cursor stays on the last character, which would be erased.
     if (row > 0 || !picture_.rows.empty()) out += kClearRow;
     out += next.rows[row];
   }

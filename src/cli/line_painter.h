@@ -12,9 +12,9 @@ struct ScreenSize {
   bool operator==(const ScreenSize&) const = default;
 };
 
-/// Draws an edited text behind a prompt: returns the bytes for a terminal that understands ECMA-48. The first line of
-/// the text follows "> ", the others ". ". A character that does not fit the row begins the next one. Of a text with
-/// more rows than the screen, the rows around the cursor are drawn.
+/// Draws the text that a user edits. Each function returns bytes to write to a terminal that supports ECMA-48. The
+/// first line of the text follows the prompt "> ", later lines follow ". ". A character that does not fit into a row
+/// starts the next row. If the text has more rows than the screen, only the rows around the cursor are drawn.
 class LinePainter {
  public:
   /// Replaces the text drawn before, if any. `cursor` is in bytes.

@@ -17,7 +17,7 @@ std::string processes_text();
 
 bool is_first_process();
 
-/// The first process's answer, in all processes. Processes have different standard inputs, for example.
+/// Returns the first process's answer in every process: only the first one has the standard input, for example.
 bool first_process_says(bool own);
 
 /// Prints the error as one line and ends this process with `code`; of several connected processes, all of them.

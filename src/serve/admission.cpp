@@ -28,8 +28,8 @@ bool is_preflight(const HttpRequest& head) {
 std::string foreign_page(std::string_view origin, bool is_for_page) {
   const std::string pages = origin.empty() ? "other web sites" : "web pages of " + in_quotes(origin);
   const std::string own =
-      "if this is the server's own page behind a proxy, let the proxy pass on the header Host and "
-      "name the host with --server-name of attend serve";
+      "if a proxy serves attend's own page, configure the proxy to forward the Host header, and give attend serve "
+      "the host with --server-name";
   if (is_for_page) return "requests from " + pages + " are refused; " + own;
   return "requests from " + pages + " are refused; --cors-origin of attend serve allows an origin; " + own;
 }

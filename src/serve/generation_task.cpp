@@ -20,7 +20,7 @@ std::string random_id(const char* prefix) {
   return id;
 }
 
-/// A text that its format lets end nowhere is no fault of the server, so that clients do not repeat the request.
+/// A text that reaches a dead end of its format gets status 400 and not 500, which clients would retry.
 RequestError failure_of(const std::exception_ptr& error, const GenerationSettings& settings) {
   try {
     std::rethrow_exception(error);

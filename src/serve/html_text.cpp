@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 96> kLatin{
     "iacute", "icirc",  "iuml",   "eth",    "ntilde", "ograve", "oacute", "ocirc",  "otilde", "ouml",   "divide",
     "oslash", "ugrave", "uacute", "ucirc",  "uuml",   "yacute", "thorn",  "yuml"};
 
-/// Elements whose content is no text: it ends at their end tag only.
+/// Elements whose content is not translated. Only their own end tag ends the content.
 constexpr std::array<std::string_view, 6> kRaw{"script", "style", "xmp", "iframe", "noembed", "noframes"};
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
@@ -110,7 +110,7 @@ std::string with_single_spaces(std::string_view text) {
   return result;
 }
 
-/// Position behind a tag that begins at `at`. A > in quotes does not end it.
+/// The position after the tag that starts at `at`. A > inside quotes does not end the tag.
 size_t tag_end(std::string_view html, size_t at) {
   char quote = 0;
   for (; at < html.size(); ++at) {
@@ -129,7 +129,7 @@ size_t tag_end(std::string_view html, size_t at) {
   return at;
 }
 
-/// Position of `</name`, or the end.
+/// The position of the end tag `</name`, or the end of the text.
 size_t end_tag(std::string_view html, size_t at, std::string_view name) {
   for (at = html.find("</", at); at != std::string_view::npos; at = html.find("</", at + 2)) {
     const size_t behind = at + 2 + name.size();
@@ -142,7 +142,7 @@ size_t end_tag(std::string_view html, size_t at, std::string_view name) {
   return html.size();
 }
 
-/// Position behind the markup that begins with the < at `at`; `at` if this is only a character.
+/// The position after the markup that starts with the < at `at`, or `at` if this < is plain text.
 size_t markup_end(std::string_view html, size_t at) {
   const std::string_view rest = html.substr(at);
   if (rest.starts_with("<!--")) return std::min(html.find("-->", at + 2), html.size() - 3) + 3;

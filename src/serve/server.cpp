@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kPageThreads = 32;
 constexpr int kTries = 20;  // ports tried after one in use
 
-/// Names of requests that no other request has, in this or another process.
+/// Creates request ids that are unique, also across processes.
 class RequestIds {
  public:
   std::string next() {

@@ -10,12 +10,6 @@ namespace {
 
 constexpr size_t kMostTexts = 2048;
 
-std::vector<int64_t> lengths_of(std::span<const ClassifierInput> inputs) {
-  std::vector<int64_t> lengths;
-  for (const ClassifierInput& input : inputs) lengths.push_back(std::ssize(input.ids));
-  return lengths;
-}
-
 /// The texts of a request and their labels so far.
 class ClassificationWork final : public TextWork {
  public:

@@ -29,6 +29,14 @@ class TextQueue {
   size_t next_ = 0;
 };
 
+/// The number of tokens of each text.
+template <class Text>
+std::vector<int64_t> lengths_of(const std::vector<Text>& texts) {
+  std::vector<int64_t> lengths;
+  for (const Text& text : texts) lengths.push_back(std::ssize(text.ids));
+  return lengths;
+}
+
 /// A request that reads texts, in parts between which other requests have their turn.
 class TextWork {
  public:

@@ -119,7 +119,7 @@ TrainingOptions saved_options(const std::string& folder) {
   const std::string path = folder + kOptionsFile;
   std::error_code error_code;
   require<Error>(fs::exists(fs::symlink_status(path, error_code)), folder,
-                 ": there is nothing to resume: attend train did not create this model");
+                 ": has no training.json: attend train did not create this model");
   const std::string text = read_regular(path, 1 << 20, Links::refuse);
   try {
     return training_from(text);

@@ -262,6 +262,8 @@ TEST(InspectTools, RejectWhatHasNoEffect) {
   EXPECT_EQ(complaint({"--steer", "x"}), "attend: --steer requires --steer-at; see attend inspect --help\n");
   EXPECT_EQ(complaint({"--steer", "x", "--steer-at", "99"}),
             "attend: --steer: the model has no activation 'decoder.layers.99:output'; see attend inspect --help\n");
+  EXPECT_EQ(complaint({"--steer", "x", "--steer-at", "99", "--activations", "all", "-o", "a.safetensors"}),
+            "attend: --steer: the model has no activation 'decoder.layers.99:output'; see attend inspect --help\n");
   EXPECT_EQ(complaint({"--probe", "99.0"}),
             "attend: --probe: there is no attention module 'decoder.layers.99.attention'; see attend inspect --help\n");
 }

@@ -72,8 +72,8 @@ TEST(Admission, RefusalsNameTheRemedy) {
   EXPECT_EQ(message_of(served.request("GET /v1/models HTTP/1.1", "Host: API.example.org:80\r\n")),
             "the host name 'api.example.org' is not this server's; --server-name of attend serve adds a name");
   const std::string own =
-      "if this is the server's own page behind a proxy, let the proxy pass on the header Host and name the host with "
-      "--server-name of attend serve";
+      "if a proxy serves attend's own page, configure the proxy to forward the Host header, and give attend serve the "
+      "host with --server-name";
   const std::string origin = "Host: 127.0.0.1\r\nOrigin: https://api.example.org\r\n";
   EXPECT_EQ(message_of(served.request(kComplete, origin, kCompletion)),
             "requests from web pages of 'https://api.example.org' are refused; --cors-origin of attend serve allows an "

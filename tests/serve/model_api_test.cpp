@@ -164,16 +164,8 @@ struct SlowServer {
     return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
            std::to_string(body.size()) + "\r\n\r\n" + body;
   }
-  int64_t metric(const std::string& name) const {
-    const std::string text =
-        body_of(exchange(server.port(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
-    const std::string line = name + "{model=\"gpt\"} ";
-    return std::stoll(text.substr(text.find(line) + line.size()));
-  }
-  bool becomes(const std::string& name, int64_t value) const {
-    for (int i = 0; i < 1000 && metric(name) != value; ++i) std::this_thread::sleep_for(milliseconds(10));
-    return metric(name) == value;
-  }
+  int64_t metric(const std::string& name) const { return metric_of(server.port(), name); }
+  bool becomes(const std::string& name, int64_t value) const { return metric_becomes(server.port(), name, value); }
 };
 
 constexpr const char* kEndless = R"({"prompt":"a","max_tokens":4000,"ignore_eos":true,"stream":true})";

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
 
 #include "attend/serve/model_api.h"
 #include "serve/http_testing.h"
@@ -97,6 +100,21 @@ inline std::vector<nlohmann::json> events_of(const std::string& answer) {
   }
   EXPECT_TRUE(is_done);
   return events;
+}
+
+/// The value of a metric of the model "gpt".
+inline int64_t metric_of(int port, const std::string& name) {
+  const std::string text =
+      body_of(exchange(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+  const std::string line = name + "{model=\"gpt\"} ";
+  return std::stoll(text.substr(text.find(line) + line.size()));
+}
+/// Waits up to ten seconds until a metric has this value.
+inline bool metric_becomes(int port, const std::string& name, int64_t value) {
+  for (int i = 0; i < 1000 && metric_of(port, name) != value; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return metric_of(port, name) == value;
 }
 
 }  // namespace attend::testing

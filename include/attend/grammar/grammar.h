@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// A text cannot be written, or not be continued, in the format of a constraint.
+/// The vocabulary cannot write, or cannot continue, a text in the format of a constraint.
 struct ConstraintError : Error {
   using Error::Error;
 };

@@ -43,12 +43,6 @@ FramedText framed(const ModelEntry& model, const EmbeddingInput& input) {
                      "input", "context_length_exceeded");
 }
 
-std::vector<int64_t> lengths_of(std::span<const FramedText> texts) {
-  std::vector<int64_t> lengths;
-  for (const FramedText& text : texts) lengths.push_back(std::ssize(text.ids));
-  return lengths;
-}
-
 /// The texts of a request and their vectors so far.
 class EmbeddingWork final : public TextWork {
  public:
