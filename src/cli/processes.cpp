@@ -15,6 +15,7 @@
 #include "attend/base/error.h"
 #include "attend/base/threads.h"
 #include "backend/cpu/instruction_set.h"
+#include "distributed/cores.h"
 #include "distributed/group.h"
 
 namespace attend::cli {
@@ -109,6 +110,12 @@ void join_processes(const std::vector<std::string>& words) {
   require_same(group, distributed::packed(words), "was started with other options than ");
   agree_on_instructions(group);
   divide_cores(group.members()[static_cast<size_t>(group.rank())]);
+}
+
+void keep_to_own_cores() {
+  const Group& group = distributed::world();
+  const distributed::Member& own = group.members()[static_cast<size_t>(group.rank())];
+  if (own.local_size > 1) distributed::keep_to_cores(own.local_rank, own.local_size, threads());
 }
 
 std::string processes_text() {

@@ -11,6 +11,10 @@ namespace attend::cli {
 /// build of attend or has other arguments than the first one. `words` are the arguments of the program.
 void join_processes(const std::vector<std::string>& words);
 
+/// Gives each of several processes on this host cores of its own for its threads() threads, which it has to start yet:
+/// see distributed::keep_to_cores().
+void keep_to_own_cores();
+
 /// "8 processes on 2 hosts, 4 threads each, instruction set avx2 (narrowest of avx2 and avx512)"; empty for one
 /// process.
 std::string processes_text();

@@ -9,6 +9,7 @@
 #include "attend/generate/drafts.h"
 #include "attend/models/generation_rules.h"
 #include "cli/command_line.h"
+#include "cli/processes.h"
 #include "distributed/group.h"
 
 namespace attend::cli {
@@ -57,6 +58,7 @@ Device use(const ComputeOptions& options) {
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
   const bool is_auto = options.device == "auto";
   const Device device = device_of(options);
+  if (device == kCpu) keep_to_own_cores();
   if (device != kCpu) {  // a GPU that is busy is reported before any other work
     const DeviceInfo info = device_info(device);
     require<DeviceError>(info.problem.empty(), info.problem, "; --device cpu uses the processor");

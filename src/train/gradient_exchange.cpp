@@ -7,6 +7,7 @@
 #include "attend/base/error.h"
 #include "attend/tensor/creation.h"
 #include "backend/kernels.h"
+#include "distributed/cores.h"
 
 namespace attend {
 namespace {
@@ -109,6 +110,16 @@ struct GradientExchange::Bucket {
     return flat;
   }
 
+  /// The same for parts on the host.
+  void flatten(size_t number, std::span<float> flat) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const auto to = flat.subspan(static_cast<size_t>(offsets[i]), static_cast<size_t>(parameters[i].numel()));
+      const Tensor& gradient = sums[i].parts()[number].value;
+      if (gradient) std::memcpy(to.data(), bytes_at(gradient), to.size_bytes());
+      if (!gradient) std::ranges::fill(to, -0.0f);
+    }
+  }
+
   void flatten(size_t number, const Tensor& flat) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Shape& shape = parameters[i].shape();
@@ -150,7 +161,16 @@ GradientExchange::GradientExchange(std::vector<Tensor> parameters, distributed::
       bucket->slices.push_back(bucket->size * rank / ranks / kSliceMultiple * kSliceMultiple);
     }
     bucket->slices.push_back(bucket->size);
-    bucket->total = empty({bucket->size}, {DType::f32, device_});
+  }
+  if (device_ == kCpu && options.order == GradientOrder::tree) {
+    std::vector<int64_t> sizes;
+    for (const auto& bucket : buckets_) sizes.push_back(bucket->size);
+    shared_ = SharedSums::open(group, parts_, std::move(sizes));
+    if (shared_) path_ = "through shared memory";
+  }
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket& bucket = *buckets_[i];
+    bucket.total = shared_ ? shared_->total(i) : empty({bucket.size}, {DType::f32, device_});
   }
   if (device_ == kCpu) thread_ = std::thread([this] { work(); });
 }
@@ -186,6 +206,7 @@ double GradientExchange::overlap(Clock::time_point start) const {
 /// Takes the buckets in order, as the other processes do. A barrier separates the wait for slower processes, which
 /// leaves the core to the computation, from the exchange, which needs it.
 void GradientExchange::work() {
+  distributed::leave_cores();
   for (size_t next = 0;; next = (next + 1) % buckets_.size()) {
     {
       std::unique_lock lock(mutex_);
@@ -195,15 +216,19 @@ void GradientExchange::work() {
     auto start = Clock::now();
     try {
       Bucket& bucket = *buckets_[next];
-      group_->barrier();
+      shared_ ? shared_->meet() : group_->barrier();
       {
         const std::lock_guard lock(mutex_);
         times_.waited += overlap(start);
       }
       start = Clock::now();
-      send(bucket);
-      add(bucket);
-      receive(bucket);
+      if (shared_) {
+        share(next);
+      } else {
+        send(bucket);
+        add(bucket);
+        receive(bucket);
+      }
     } catch (...) {
       const std::lock_guard lock(mutex_);
       error_ = std::current_exception();
@@ -251,6 +276,20 @@ void GradientExchange::add_time(std::chrono::steady_clock::time_point start) {
   if (is_direct_) return;
   times_.busy += since(start);
   times_.exposed += since(start);
+}
+
+/// Adds a bucket in memory that the processes share. With bf16 on the wire, values are rounded as if they were sent.
+void GradientExchange::share(size_t number) {
+  Bucket& bucket = *buckets_[number];
+  const auto own = static_cast<size_t>(group_->rank());
+  const bool is_rounded = options_.wire == WireType::bf16;
+  for (size_t part = 0; part < parts_[own].size(); ++part) {
+    const std::span<float> flat = shared_->part(number, part);
+    bucket.flatten(part, flat);
+    if (is_rounded) round_to_bf16(flat);
+  }
+  shared_->add(number, bucket.slices[own], bucket.slices[own + 1], is_rounded);
+  for (GradientSum& sum : bucket.sums) sum = {};
 }
 
 /// Starts to send all parts of a bucket to the ranks that add them.

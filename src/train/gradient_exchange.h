@@ -14,6 +14,7 @@
 #include "attend/train/options.h"
 #include "distributed/device_group.h"
 #include "distributed/tree_sum.h"
+#include "train/shared_sums.h"
 
 namespace attend {
 
@@ -41,7 +42,8 @@ struct ExchangeTimes {
 /// the order of the tree (see TreeSum), and sends the sum back to all. So a process sends and receives about twice the
 /// size of the gradients, whatever the number of processes, and the bits of the sums do not depend on that number.
 ///
-/// On the CPU, a thread does all of this, as soon as every process has the bucket's gradients. On a GPU, slices are
+/// On the CPU, a thread does all of this, as soon as every process has the bucket's gradients. Processes on one host
+/// send nothing: they add in memory that they share (see SharedSums). On a GPU, slices are
 /// sent during the backward pass, in the background; they are added, by kernels, and sent back in finish().
 class GradientExchange {
  public:
@@ -58,7 +60,7 @@ class GradientExchange {
   std::vector<Tensor> finish();
 
   const ExchangeTimes& times() const { return times_; }
-  /// How gradients travel: "by NCCL 2.28.9".
+  /// How gradients travel: "by NCCL 2.28.9", "through shared memory".
   const std::string& path() const { return path_; }
 
  private:
@@ -67,6 +69,7 @@ class GradientExchange {
   void work();
   double overlap(std::chrono::steady_clock::time_point start) const;
   void add_time(std::chrono::steady_clock::time_point start);
+  void share(size_t number);
   void send(Bucket& bucket);
   Sending send_slices(Bucket& bucket, size_t number);
   void add(Bucket& bucket);
@@ -80,6 +83,7 @@ class GradientExchange {
   ExchangeOptions options_;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> parts_;  // of each rank: first leaf and number of leaves
   std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::unique_ptr<SharedSums> shared_;             // null: processes send messages
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket, its place in the bucket
   ExchangeTimes times_;
   size_t sent_ = 0;  // buckets of this update, on a GPU

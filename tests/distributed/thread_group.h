@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <barrier>
 #include <cstring>
 #include <exception>
@@ -32,7 +34,7 @@ class ThreadGroup final : public Group {
 
   ThreadGroup(std::shared_ptr<Shared> shared, int rank) : shared_(std::move(shared)), rank_(rank) {
     for (int i = 0; i < shared_->size; ++i) {
-      members_.push_back({.host = "thread", .process = i, .local_rank = i, .local_size = shared_->size});
+      members_.push_back({.host = "thread", .process = getpid(), .local_rank = i, .local_size = shared_->size});
     }
   }
   int rank() const override { return rank_; }

@@ -89,10 +89,25 @@ std::vector<std::vector<float>> sums_of_ranks(int ranks, const ExchangeOptions& 
   return result;
 }
 
+constexpr const char* kByMessages = "through the host's memory";
+
 TEST(GradientExchange, HasTheBitsOfOneProcess) {
-  for (const auto& [ranks, batches] : {std::pair{2, 2}, {2, 6}, {3, 6}, {4, 8}, {5, 5}}) {
-    EXPECT_EQ(sums_of_ranks(ranks, {.batches = batches}), sums_alone(batches)) << ranks << " ranks, " << batches;
+  for (const auto& [ranks, batches] : {std::pair{2, 2}, {2, 6}, {3, 6}, {4, 8}, {5, 5}, {2, 14}}) {
+    const auto expected = sums_alone(batches);
+    const ExchangeOptions options{.batches = batches};
+    EXPECT_EQ(sums_of_ranks(ranks, options, on_cpu, "through shared memory"), expected) << ranks << ", " << batches;
+    setenv("ATTEND_SHARED_MEMORY", "off", 1);
+    EXPECT_EQ(sums_of_ranks(ranks, options, on_cpu, kByMessages), expected) << ranks << " ranks, " << batches;
+    unsetenv("ATTEND_SHARED_MEMORY");
   }
+}
+
+TEST(GradientExchange, RoundsForTheWireAlsoInSharedMemory) {
+  const ExchangeOptions options{.batches = 6, .wire = WireType::bf16};
+  const auto shared = sums_of_ranks(3, options, on_cpu, "through shared memory");
+  setenv("ATTEND_SHARED_MEMORY", "off", 1);
+  EXPECT_EQ(sums_of_ranks(3, options, on_cpu, kByMessages), shared);
+  unsetenv("ATTEND_SHARED_MEMORY");
 }
 
 TEST(GradientExchange, OtherOrdersAndTypesAreClose) {

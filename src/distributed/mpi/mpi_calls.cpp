@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -10,15 +11,16 @@
 #include <vector>
 
 #include "attend/base/error.h"
+#include "distributed/patience.h"
 
 namespace attend::distributed::mpi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// How long a waiting thread polls without a pause, before it sleeps between polls.
+// How long a waiting thread polls without a pause, before it sleeps between polls. It sleeps for an eighth of the time
+// that it has waited, within limits: a core has little work with a long wait, and a short one ends soon.
 constexpr auto kBusy = std::chrono::milliseconds(50), kRelaxed = std::chrono::milliseconds(0);
-constexpr auto kNap = std::chrono::microseconds(50);
-constexpr double kPatience = 3600;
+constexpr Clock::duration kNap = std::chrono::microseconds(50), kLongNap = std::chrono::milliseconds(1);
 constexpr auto kAnnouncement = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -37,7 +39,6 @@ void check(int code, const char* name) {
 }
 
 void wait_all(std::span<MPI_Request> requests, Polling polling) {
-  static const double patience = seconds_in("ATTEND_PATIENCE", kPatience);
   const auto start = Clock::now(), naps = start + (polling == Polling::busy ? kBusy : kRelaxed);
   while (true) {
     int is_done = 0;
@@ -47,18 +48,10 @@ void wait_all(std::span<MPI_Request> requests, Polling polling) {
     if (now < naps) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(std::clamp((now - start) / 8, kNap, kLongNap));
     }
-    if (now - start > std::chrono::duration<double>(patience)) {
-      end_job("a process has waited for the others for too long; ATTEND_PATIENCE sets the limit in seconds", 1);
-    }
+    if (now - start > std::chrono::duration<double>(patience())) end_job(kImpatience, 1);
   }
-}
-
-double seconds_in(const char* variable, double fallback) {
-  const char* text = std::getenv(variable);
-  const double value = text != nullptr ? std::strtod(text, nullptr) : 0;
-  return value > 0 ? value : fallback;
 }
 
 MPI_Comm& watch_communicator() {

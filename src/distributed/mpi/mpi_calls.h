@@ -25,12 +25,8 @@ void call(const char* name, Function function, Arguments... arguments) {
 /// `busy` polls without a pause, for messages that all processes have started; `relaxed` sleeps between polls, for
 /// processes that may be late.
 enum class Polling { busy, relaxed };
-/// Returns when all requests are complete. Ends the job if that takes longer than ATTEND_PATIENCE seconds (default:
-/// 3600): then another process hangs although its heart beats.
+/// Returns when all requests are complete. Ends the job if that takes longer than patience().
 void wait_all(std::span<MPI_Request> requests, Polling polling);
-
-/// The number of seconds in an environment variable; `fallback` if it has none.
-double seconds_in(const char* variable, double fallback);
 
 /// The communicator of heartbeats, and on it the tag of the message that announces the end of the job.
 MPI_Comm& watch_communicator();

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "distributed/mpi/mpi_calls.h"
+#include "distributed/patience.h"
 
 namespace attend::distributed::mpi {
 namespace {
