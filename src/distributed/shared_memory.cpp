@@ -71,8 +71,7 @@ bool SharedMemory::make(int64_t bytes, Entry& entry) {
   if (!is_wanted()) return false;
   const size_t size = kHeaderBytes + static_cast<size_t>(bytes);
   descriptor_ = memfd_create("attend", MFD_CLOEXEC);
-  // Memory that is not there is noticed here, not by a signal at the first use.
-  if (descriptor_ < 0 || posix_fallocate(descriptor_, 0, static_cast<off_t>(size)) != 0) return false;
+  if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(size)) != 0) return false;
   if (getrandom(&entry.token, sizeof entry.token, 0) != sizeof entry.token) return false;
   const Bytes memory = map(descriptor_, size);
   if (memory.empty()) return false;

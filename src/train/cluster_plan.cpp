@@ -11,6 +11,7 @@ namespace {
 constexpr double kMostBytes = 8 << 20, kLeastBytes = 1 << 18, kBuckets = 8;  // of a bucket: see GradientExchange
 constexpr double kHostBandwidth = 1.9e9;   // bytes per second between processes of a host, each way
 constexpr double kMemoryBandwidth = 1e10;  // bytes per second of one thread that packs, adds and unpacks
+constexpr double kMeeting = 5e-5;          // seconds until processes of a host that wait for each other are awake
 constexpr double kBackwardShare = 2.0 / 3;
 
 /// Seconds in which a process sends `bytes`, an equal part to every other one, and receives as much.
@@ -32,9 +33,13 @@ ClusterCost cluster_cost(const ClusterOptions& options) {
   const double bytes = options.parameters * (options.wire == WireType::bf16 ? 2 : 4);
   const double buckets = std::max(
       1.0, std::ceil(options.parameters * 4 / std::clamp(options.parameters * 4 / kBuckets, kLeastBytes, kMostBytes)));
-  const double gradients = transfer_seconds(options, 2 * bytes * (processes - 1) / processes) +
-                           2 * buckets * (processes - 1) * options.latency_seconds +
-                           3 * options.parameters * 4 / kMemoryBandwidth;
+  const double sent = transfer_seconds(options, 2 * bytes * (processes - 1) / processes) +
+                      2 * buckets * (processes - 1) * options.latency_seconds +
+                      3 * options.parameters * 4 / kMemoryBandwidth;
+  // In memory that the processes share, each copies its gradients and adds its slice of all: see SharedSums.
+  const double shared =
+      (2 + 3 * (processes - 1) / processes) * options.parameters * 4 / kMemoryBandwidth + 3 * buckets * kMeeting;
+  const double gradients = options.processes <= options.per_host ? shared : sent;
   const double rows = options.shard == ShardedState::optimizer
                           ? transfer_seconds(options, options.parameters * 4 * (processes - 1) / processes)
                           : 0;

@@ -72,7 +72,9 @@ case $case_name in
       diff <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' one/training.jsonl) \
            <(sed 's/"tokens_per_second":[^,]*,\|"seconds[a-z_]*":[^,}]*//g' "m$count/training.jsonl") ||
         fail "the logs differ"
-    done ;;
+    done
+    ATTEND_SHARED_MEMORY=off train messages 2 2 "$architecture"  # instead of memory that they share
+    same one/model.safetensors messages/model.safetensors ;;
   # A recipe, not a part of the tests: eight processes.
   eight)
     make_corpora

@@ -197,7 +197,10 @@ TEST(ClusterPlan, FollowsItsEquations) {
   EXPECT_GT(cluster_cost(options).exchange_seconds, fast.exchange_seconds);
   options.shard = ShardedState::none, options.wire = WireType::bf16;
   EXPECT_LT(cluster_cost(options).exchange_seconds, fast.exchange_seconds);
-  options.wire = WireType::f32, options.busy_threads = 2;
+  options.wire = WireType::f32;
+  options.per_host = 64;  // they share memory
+  EXPECT_LT(cluster_cost(options).exchange_seconds, fast.exchange_seconds);
+  options.per_host = 1, options.busy_threads = 2;
   const ClusterCost shared = cluster_cost(options);
   EXPECT_NEAR(shared.shared_seconds, (fast.exchange_seconds - fast.exposed_seconds) / 2, 1e-12);
   EXPECT_NEAR(shared.step_seconds, fast.step_seconds + shared.shared_seconds, 1e-12);

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
   if (threadIdx.x == 0) {
     for (const CUtensorMap* map : {&args.q, &args.k, &args.v, &args.dy}) prefetch_map(*map);
     barrier_init(&shared.kv_full, 1);
-    barrier_init(&shared.kv_empty, kConsumerWarps + kAdders + Shape::kScored);
+    barrier_init(&shared.kv_empty, 32 * (kConsumerWarps + kAdders + Shape::kScored));
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(&shared.full[stage], 1);
       barrier_init(&shared.empty[stage], kConsumerWarps);
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(384, 1) backward_kernel(const __grid_constant_
     }
     for (uint64_t& done : shared.item_done) barrier_init(&done, kAdders);
     barrier_init(&shared.pairs_full, 32);
-    barrier_init(&shared.pairs_empty, kConsumerWarps);
+    barrier_init(&shared.pairs_empty, 32 * kConsumerWarps);
     barrier_init_fence();
   }
   __syncthreads();

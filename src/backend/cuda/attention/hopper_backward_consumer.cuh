@@ -216,7 +216,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     if (options.mask.data != nullptr) hide_masked<true>(x, shared.mask, row);
     // The bias is needed again if scores are capped.
     if (!(options.cap.cap > 0 && options.bias.data != nullptr)) {
-      arrive(&shared.pairs_empty);
+      barrier_arrive(&shared.pairs_empty);
       pairs_parity ^= 1;
     }
   };
@@ -232,7 +232,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     if (options.slopes != nullptr) add_distances(weights, slope_of<T>(options, head_of(step)), distance(block));
     if (options.bias.data != nullptr) {
       add_bias<T, true>(weights, -1, shared.bias, 64 * group + 16 * warp);  // the sign does not matter
-      arrive(&shared.pairs_empty);
+      barrier_arrive(&shared.pairs_empty);
       pairs_parity ^= 1;
     }
     const float inverse = 1 / options.cap.cap;
@@ -354,7 +354,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& args, BackwardS
     pin(dk);
     pin(dv);
     const BackwardTile tile = shared.tile;
-    arrive(&shared.kv_empty);
+    barrier_arrive(&shared.kv_empty);
     // The gradients go through this warp's rows of ds, so that a row is written in pieces of 16 bytes.
     if (steps > 0) {
       arrive(&shared.empty[last_stage()]);

@@ -40,11 +40,11 @@ struct alignas(1024) BackwardShared {
   alignas(16) float lse[kStages][kQueries];
   alignas(16) float delta[kStages][kQueries];
   BackwardTile tile;
-  uint64_t kv_full, kv_empty;              ///< of k, v and tile
+  uint64_t kv_full, kv_empty;              ///< of k, v and tile; every lane that reads tile arrives
   uint64_t full[kStages], empty[kStages];  ///< of q, dy, lse and delta
   // A stage of ds is used in the same round as that of q, and so are the barriers of a part of dq.
   uint64_t ds_full[kStages], ds_empty[kStages], dq_full[kStages], dq_empty[kStages];
-  uint64_t pairs_full, pairs_empty;  ///< of bias and mask
+  uint64_t pairs_full, pairs_empty;  ///< of bias and mask; every lane arrives
   uint64_t item_done[kItems];
 };
 
@@ -146,8 +146,7 @@ __device__ __forceinline__ void add_parts(const BackwardArguments& args, Backwar
     const int first_head = shared.tile.key_head * args.schedule.heads;
     const bool is_last = shared.tile.is_last;
     const TileSchedule<Shape> schedule(args.schedule, shared.tile.queries, shared.tile.keys);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.kv_empty);
+    barrier_arrive(&shared.kv_empty);
     for (int head = 0; head < args.schedule.heads; ++head) {
       const bool last_head = head + 1 == args.schedule.heads;
       int query_block = last_head ? walk.last_start : walk.start;
@@ -199,15 +198,13 @@ __device__ __forceinline__ void add_parts(const BackwardArguments& args, Backwar
 template <class Shape>
 __device__ __forceinline__ void load_pairs(const BackwardArguments& args, BackwardShared<Shape>& shared) {
   const PairSource &bias = args.options.bias, &mask = args.options.mask;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   uint32_t kv_parity = 0, parity = 0;
   while (true) {
     barrier_wait(&shared.kv_full, kv_parity);
     kv_parity ^= 1;
     const BackwardTile tile = shared.tile;
     if (tile.batch < 0) break;
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.kv_empty);
+    barrier_arrive(&shared.kv_empty);
     if (bias.data == nullptr && mask.data == nullptr) continue;
     const int first_key = tile.block * kKeys;
     for (int head = 0; head < args.schedule.heads; ++head) {
