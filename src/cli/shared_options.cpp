@@ -120,9 +120,10 @@ void add_cache_options(Command& command, CacheOptions& options) {
 
 void add_cache_type(Command& command, CacheOptions& options) {
   command
-      .add_option("--cache", options.type,
-                  "Type of cached keys and values, f32 or bf16: bf16 takes half the memory and is faster for long or "
-                  "many texts (default: bf16 if products round to bf16, as with --dtype bf16, else f32)")
+      .add_option(
+          "--cache", options.type,
+          "Type of cached keys and values, f32 or bf16: bf16 takes half the memory and is faster for long or "
+          "many texts (default: bf16 with int8 weights, and if products round to bf16, as with --dtype bf16; else f32)")
       ->check(one_of({"f32", "bf16"}))
       ->type_name("NAME");
 }

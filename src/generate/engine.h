@@ -65,7 +65,7 @@ struct EngineOptions {
   int64_t rows = 512;                 ///< maximum number of rows in the batch; a single sequence may have more
   int64_t tokens = INT64_MAX;         ///< maximum batch size in tokens: rows · longest source or prompt
   bool use_cache = true;              ///< false: recompute all tokens in each step, as a reference
-  std::optional<DType> cache_type{};  ///< of keys and values, f32 or bf16; by default the precision of products
+  std::optional<DType> cache_type{};  ///< of keys and values, f32 or bf16; by default default_cache_type()
   bool use_best = true;               ///< false: a GPU returns all logits even if the best suffice, as a reference
   // Only with keys and values in pages, for Transformers:
   /// Maximum number of prompt tokens in a step while other sequences generate, so that none of them waits long for its

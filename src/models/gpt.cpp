@@ -83,7 +83,7 @@ class GptDecoding final : public Decoding {
     step_.count = ids.dim(1);
     if (!lengths && can_fuse(pass)) return fused_step(ids);
     forget_graph();
-    step_.choose_cache_type();
+    step_.choose_cache_type(model_.layers.layers[0].attention.key.weight);
     require<ShapeError>(!lengths || step_.longest() == step_.count, "gpt: lengths are allowed only in the first step");
     check_length("gpt", step_.longest(), model_.settings.context);
     Tensor y = embed(model_, ids, pass, &step_);

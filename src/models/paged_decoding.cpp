@@ -325,9 +325,9 @@ std::unique_ptr<PagedDecoding> start_paged(const Model& model, std::shared_ptr<P
   const auto has_pages = [&](const Tensor& weight) {
     return device == kCpu ? weight.dtype() != DType::f64 : is_for_steps(weight);
   };
-  const DType rounded = current_precision() == Precision::bf16 ? DType::bf16 : DType::f32;
   const auto set_layout = [&](const MultiheadAttention& attention, int64_t layers) {
-    pool->set_layout(page_layout(attention, cache_type.value_or(rounded)), layers, device);
+    const DType dtype = cache_type.value_or(default_cache_type(attention.key.weight));
+    pool->set_layout(page_layout(attention, dtype), layers, device);
   };
   std::unique_ptr<PagedDecoding> result;
   if (const auto* gpt = dynamic_cast<const Gpt*>(&model); gpt && has_pages(gpt->embedding.weight)) {

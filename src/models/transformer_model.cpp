@@ -95,7 +95,7 @@ class TransformerDecoding final : public Decoding {
     check_length("transformer", step_.longest(), model_.settings.context);
     if (can_fuse(pass)) return fused_step(ids);
     forget_graph();
-    step_.choose_cache_type();
+    step_.choose_cache_type(model_.decoder.layers[0].attention.key.weight);
     const ObservedPart stack(pass.observer, "decoder");
     step_.bias = step_bias();
     Tensor y = embed(model_, target_side(model_), ids, pass, &step_);

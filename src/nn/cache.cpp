@@ -78,8 +78,12 @@ Tensor CacheStep::positions() const {
   return tensor<int64_t>(result, {static_cast<int64_t>(held.size()), count});
 }
 
-void CacheStep::choose_cache_type() {
-  cache_type = requested_type.value_or(current_precision() == Precision::bf16 ? DType::bf16 : DType::f32);
+DType default_cache_type(const Tensor& weight) {
+  return current_precision() == Precision::bf16 || weight.dtype() == DType::i8 ? DType::bf16 : DType::f32;
+}
+
+void CacheStep::choose_cache_type(const Tensor& key_weight) {
+  cache_type = requested_type.value_or(default_cache_type(key_weight));
 }
 
 void CacheStep::set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device) {

@@ -34,6 +34,12 @@ std::string foreign_page(std::string_view origin, bool is_for_page) {
   return "requests from " + pages + " are refused; --cors-origin of attend serve allows an origin; " + own;
 }
 
+constexpr const char* kNoKey = "expected a valid API key in the header 'Authorization: Bearer KEY'";
+
+bool may_have_key_in_body(const HttpRequest& head) {
+  return head.method == "POST" && head.path == "/translate" && !head.has("authorization");
+}
+
 }  // namespace
 
 bool is_same_secret(std::string_view given, std::string_view secret) {
@@ -96,6 +102,22 @@ bool Admission::has_key(const HttpRequest& head) const {
   return is_known;
 }
 
+bool Admission::needs_key(const HttpRequest& head) const {
+  return has_models_ && !is_for_page(head) && !options_.api_keys.empty() && head.path != "/health";
+}
+
+std::optional<Refusal> Admission::check_body(HttpRequest& request) const {
+  if (!needs_key(request) || has_key(request)) return std::nullopt;
+  try {
+    if (const auto key = RequestFields::json_or_form(request).text("api_key")) {
+      request.headers.push_back({"authorization", "Bearer " + *key});
+    }
+  } catch (const RequestError&) {  // a body without a key that can be read
+  }
+  if (!has_key(request)) return Refusal{401, std::string(kNoKey) + ", or in the field 'api_key'"};
+  return std::nullopt;
+}
+
 std::optional<Refusal> Admission::check(const HttpRequest& head) const {
   if (const auto why = objection(head)) return Refusal{403, *why};
   if (is_closed_) return Refusal{503, "the server is stopping"};
@@ -104,9 +126,7 @@ std::optional<Refusal> Admission::check(const HttpRequest& head) const {
     return Refusal{405, "only GET and POST are answered"};
   }
   if (head.has("range")) return Refusal{416, "range requests are not supported"};
-  if (has_models_ && !is_for_page(head) && !options_.api_keys.empty() && head.path != "/health" && !has_key(head)) {
-    return Refusal{401, "expected a valid API key in the header 'Authorization: Bearer KEY'"};
-  }
+  if (needs_key(head) && !has_key(head) && !may_have_key_in_body(head)) return Refusal{401, kNoKey};
   const bool is_multipart = ascii_lower(head.header("content-type")).starts_with("multipart/");
   if (is_multipart && (!has_models_ || head.path != "/translate")) {
     return Refusal{415, "the body must not be multipart"};

@@ -16,6 +16,9 @@ class Admission {
   Admission(const ServerOptions& options, bool has_page, bool has_models);
 
   std::optional<Refusal> check(const HttpRequest& head) const;
+  /// A client of LibreTranslate sends its key as the field 'api_key' of /translate, which check() lets pass. Moves such
+  /// a key to the header of the request. Refuses a request without a valid key.
+  std::optional<Refusal> check_body(HttpRequest& request) const;
   /// The headers of every response to this request.
   std::vector<HttpHeader> headers(const HttpRequest& head) const;
   /// The response to a refused request. `head` may be empty.
@@ -29,6 +32,7 @@ class Admission {
   /// Why a request is refused that comes from a page of another origin, or through a host name that is not ours.
   std::optional<std::string> objection(const HttpRequest& head) const;
   bool is_own(const std::string& host, const std::string& origin) const;
+  bool needs_key(const HttpRequest& head) const;
   bool has_key(const HttpRequest& head) const;
 
   const ServerOptions& options_;

@@ -97,6 +97,9 @@ struct Server::State {
       responder.add_header(std::move(header.name), std::move(header.value));
     }
     if (request.method == "OPTIONS") return responder.send({.status = 204, .type = {}});
+    if (const auto why = admission.check_body(request)) {
+      return responder.send(error_response(request.path, RequestError(why->status, why->why)));
+    }
     if (!admission.is_for_page(request)) {
       responder.set_failure_body(error_response(request.path, RequestError(500, "the request failed")).body);
       return models->state().handle(std::move(request), std::move(responder));

@@ -167,7 +167,7 @@ void answer_translate(RouteContext& context, const HttpRequest& request, Respond
   const bool is_html = format == "html";
   if (!is_html && format != "text") fields.fail("format", "must be \"text\" or \"html\"");
   const bool is_open = fields.text("source").value_or("auto") == "auto";
-  fields.text("api_key");  // the header Authorization has the key
+  fields.text("api_key");  // checked by Admission
   std::optional<LookSettings> look;
   if (const Json* given = fields.find("attend")) look = read_look({*given, "attend"}, model->model());
   if (look && is_list) fields.fail("attend", "requires a 'q' that is a string");

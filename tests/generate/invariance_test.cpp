@@ -167,6 +167,16 @@ TEST_P(TheSameBits, WithKeysAndValuesInBf16) {
   expect_equal(expected, among_others({.rows = 5, .draft_tokens = 7, .draft_cost = 0}, seed++, 2));
 }
 
+TEST_P(TheSameBits, OfInt8WeightsWithKeysAndValuesInBf16) {
+  create(WeightFormat::int8);
+  set_threads(1);
+  const std::vector<Answer> expected = alone();
+  const int64_t page = Engine(*model_, {}).counters().page_bytes;
+  EXPECT_EQ(2 * page, Engine(*model_, {.cache_type = DType::f32}).counters().page_bytes);
+  if (!use_narrow_cache()) GTEST_SKIP() << "no keys and values";
+  expect_equal(expected, alone());
+}
+
 TEST_P(TheSameBits, HoweverPromptsAreCutAndWhateverIsCached) {
   create(WeightFormat::f32);
   set_threads(2);

@@ -43,6 +43,27 @@ TEST(TranslateApi, ErrorsAreTexts) {
       << "a model names its languages";
 }
 
+TEST(TranslateApi, TakesTheKeyAsAField) {
+  const ServedModels served({}, {.api_keys = {"secret-1"}});
+  const Json fields{{"q", "a"}, {"source", "en"}, {"target", "de"}};
+  const auto status = [&](Json own, const std::string& headers = "") {
+    own.update(fields);
+    return status_of(served.request("POST /translate", own.dump(), headers));
+  };
+  EXPECT_EQ(status({{"api_key", "secret-1"}}), 200);
+  EXPECT_EQ(status({{"api_key", "secret-1"}}, "Authorization: Bearer secret-2\r\n"), 401) << "the header counts";
+  EXPECT_EQ(status({}, "Authorization: Bearer secret-1\r\n"), 200);
+  for (const Json& wrong : {Json("secret-2"), Json(""), Json(7), Json("Bearer secret-1")}) {
+    EXPECT_EQ(status({{"api_key", wrong}}), 401) << wrong;
+  }
+  EXPECT_EQ(error_of(served.request("POST /translate", fields.dump()), 401),
+            "expected a valid API key in the header 'Authorization: Bearer KEY', or in the field 'api_key'");
+  EXPECT_EQ(status_of(served.request("POST /translate", "nonsense")), 401);
+  EXPECT_EQ(status_of(served.request("POST /translate", "q=a&source=en&target=de&api_key=secret-1", kForm)), 200);
+  EXPECT_EQ(status_of(served.request("GET /translate?api_key=secret-1")), 401);
+  EXPECT_EQ(status_of(served.request("POST /tokenize", R"({"text":"a","api_key":"secret-1"})")), 401);
+}
+
 TEST(TranslateApi, ReadsForms) {
   const ServedModels served;
   const auto form = [&](const std::string& body) { return served.request("POST /translate", body, kForm); };

@@ -28,7 +28,7 @@ struct GenerateOptions {
   bool goes_past_end = false;           ///< continue after an end-of-text token
   int64_t batch_rows = 32;              ///< number of texts generated at the same time
   bool use_cache = true;                ///< false: recompute all tokens in each step, as a reference
-  std::optional<DType> cache_type{};    ///< of keys and values, f32 or bf16; by default the precision of products
+  std::optional<DType> cache_type{};    ///< of keys and values, f32 or bf16; by default default_cache_type()
   int64_t draft_tokens = kDraftTokens;  ///< maximum number of guesses in a step: see attend/generate/drafts.h
   int64_t first_index = 0;              ///< index of the first prompt, which determines the random draws
   GenerationRules rules{};              ///< generation settings of the model's folder

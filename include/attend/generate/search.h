@@ -35,7 +35,7 @@ struct SearchOptions {
   int64_t max_length = 0;       ///< maximum target length in tokens; 0: 3 · source + 10. Never beyond the context
   int64_t batch_tokens = 4096;  ///< maximum batch size in tokens: sources · longest length · hypotheses
   bool use_cache = true;        ///< false: recompute all tokens in each step, as a reference
-  std::optional<DType> cache_type{};    ///< of keys and values, f32 or bf16; by default the precision of products
+  std::optional<DType> cache_type{};    ///< of keys and values, f32 or bf16; by default default_cache_type()
   int64_t draft_tokens = kDraftTokens;  ///< maximum number of guesses in a step: see attend/generate/drafts.h
   int64_t first_index = 0;              ///< index of the first source, which determines the random draws
   GenerationRules rules{};              ///< generation settings of the model's folder; forced tokens have log p 0

@@ -15,6 +15,10 @@ struct KeyValues {
   Tensor keys, values;
 };
 
+/// The type of cached keys and values that fits the products with this weight: bf16 if they round to bf16, or more, as
+/// those with int8 weights do, else f32.
+DType default_cache_type(const Tensor& weight);
+
 /// One step of generation, the same for every layer: row i has held[i] tokens in the cache, and each row gets `count`
 /// new tokens. Rows may have different numbers of cached tokens only if `count` is 1.
 struct CacheStep {
@@ -27,8 +31,8 @@ struct CacheStep {
   /// cache rows of the new tokens. Then no kernel of the step depends on the numbers above. Empty otherwise.
   Tensor numbers{};
 
-  /// Chooses cache_type: requested_type, or by default bf16 where products round to bf16, too.
-  void choose_cache_type();
+  /// Chooses cache_type: requested_type, or default_cache_type() for the weight of the layers' keys.
+  void choose_cache_type(const Tensor& key_weight);
   /// Fills `numbers` for new tokens `ids`. `capacity` is that of every layer's cache.
   void set_numbers(std::span<const int64_t> ids, int64_t capacity, Device device);
   Tensor number_row(int64_t which) const;  ///< i64 [rows]

@@ -33,7 +33,7 @@ struct ModelApiOptions {
   int64_t tokens_in_flight = 65536;
   /// Maximum memory for the keys and values of a model in bytes; 0: no limit. On the CPU, for Transformers.
   int64_t cache_bytes = 0;
-  std::optional<DType> cache_type{};  ///< of keys and values, f32 or bf16; by default bf16 if `precision` is, else f32
+  std::optional<DType> cache_type{};  ///< of keys and values, f32 or bf16; by default default_cache_type()
   /// Maximum number of prompt tokens that are read between two tokens of other requests, and the seconds that they may
   /// take (0: no limit): longer prompts are read in parts. For Transformers.
   int64_t prompt_tokens = 64;
