@@ -39,7 +39,7 @@ bool keep_to_cores(int place, int processes, int threads) {
   if (is_chosen_by_launcher() || sched_getaffinity(0, sizeof usable, &usable) != 0) return false;
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const int share = CPU_COUNT(&usable) / std::max(processes, 1);
-  if (CPU_COUNT(&usable) < online || share < threads) return false;
+  if (CPU_COUNT(&usable) < online || share < threads || 2 * threads * processes <= online) return false;
   std::map<int, std::vector<int>> cores;  // hardware threads of each core
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &usable)) cores[core_of(cpu)].push_back(cpu);

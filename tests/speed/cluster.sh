@@ -46,11 +46,12 @@ for name in ${WORKLOADS:-multi30k gpt2}; do
   read -ra words <<<"$(workload $name)"
   steps=${words[-1]}
   for count in ${PROCESSES:-1 2 4 8}; do
-    # Independent processes, at the same time.
+    # Independent processes, at the same time. They get cores of their own if the processes of the job do.
     jobs=()
     for ((i = 0; i < count; ++i)); do
-      taskset -c $((i * threads))-$(((i + 1) * threads - 1)) "$attend" train "${words[@]}" "${common[@]}" \
-        -o "alone-$i" >"alone-$i.json" &
+      cores=$((i * threads))-$(((i + 1) * threads - 1))
+      [ $((2 * count * threads)) -gt "$(nproc)" ] || cores=0-$(($(nproc) - 1))
+      taskset -c "$cores" "$attend" train "${words[@]}" "${common[@]}" -o "alone-$i" >"alone-$i.json" &
       jobs+=($!)
     done
     for job in "${jobs[@]}"; do wait "$job"; done
