@@ -38,24 +38,8 @@ void add_on_host(const Tensor& left, const Tensor& right) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-/// Copies dense tensors of one dtype and device.
-void copy_dense(const Tensor& from, const Tensor& to) {
-  if (from.device() == kCpu) {
-    std::memcpy(bytes_at(to), bytes_at(from), static_cast<size_t>(size_in_bytes(from)));
-  } else {
-    copy_values(from, to);
-  }
-}
-
 /// −0 is the neutral element of addition: −0 + x has the bits of x for every x, also for ±0.
-void fill_with_nothing(const Tensor& values) {
-  if (values.device() == kCpu) {
-    auto* to = reinterpret_cast<float*>(bytes_at(values));
-    std::fill(to, to + values.numel(), -0.0f);
-  } else {
-    copy_values(tensor<float>(std::vector<float>(static_cast<size_t>(values.numel()), -0.0f), values.shape()), values);
-  }
-}
+constexpr float kNothing = -0.0f;
 
 distributed::Bytes bytes_of(const Tensor& tensor) {
   return {bytes_at(tensor), static_cast<size_t>(size_in_bytes(tensor))};
@@ -110,22 +94,29 @@ struct GradientExchange::Bucket {
     return flat;
   }
 
-  /// The same for parts on the host.
+  /// The same in memory of the host, for gradients on the CPU.
   void flatten(size_t number, std::span<float> flat) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto to = flat.subspan(static_cast<size_t>(offsets[i]), static_cast<size_t>(parameters[i].numel()));
       const Tensor& gradient = sums[i].parts()[number].value;
-      if (gradient) std::memcpy(to.data(), bytes_at(gradient), to.size_bytes());
-      if (!gradient) std::ranges::fill(to, -0.0f);
+      if (gradient) {
+        const Tensor dense = gradient.is_contiguous() ? gradient : gradient.clone();
+        std::memcpy(to.data(), bytes_at(dense), to.size_bytes());
+      } else {
+        std::ranges::fill(to, kNothing);
+      }
     }
   }
 
   void flatten(size_t number, const Tensor& flat) {
+    if (flat.device() == kCpu) {
+      return flatten(number, {reinterpret_cast<float*>(bytes_at(flat)), static_cast<size_t>(size)});
+    }
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Shape& shape = parameters[i].shape();
       const Tensor to = flat.as_strided(shape, contiguous_strides(shape), offsets[i]);
       const Tensor& gradient = sums[i].parts()[number].value;
-      gradient ? copy_dense(gradient, to) : fill_with_nothing(to);
+      copy_values(gradient ? gradient : attend::to(full(shape, kNothing, {DType::f32, kCpu}), flat.device()), to);
     }
   }
 };

@@ -38,7 +38,11 @@ std::vector<Tensor> parameters(Device device) {
 
 Tensor gradient_on(Device device, size_t parameter, int64_t batch) {
   const Tensor values = gradient(parameter, batch);
-  return values ? to(values, device) : values;
+  if (!values || parameter != 1) return values ? to(values, device) : values;
+  const int64_t size = kSizes[parameter];  // one gradient has gaps
+  const Tensor wide = zeros({2 * size}, {DType::f32, device}).as_strided({size}, {2}, 1);
+  copy_values(to(values, device), wide);
+  return wide;
 }
 
 std::vector<std::vector<float>> sums_alone(int64_t batches) {
